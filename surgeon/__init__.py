@@ -9,7 +9,7 @@ A name is imported when it is first asked for: the command line starts fast, and
 imported when it takes the working directory off Python's path.
 """
 
-from surgeon.ops.builder.helper_registration import lend
+from surgeon.ops.builder.helper_registration import register_lazily
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_HOME)
 
-lend()
+register_lazily()
 
 
 def __getattr__(name: str) -> "Any":

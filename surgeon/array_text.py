@@ -3,7 +3,7 @@
 _MOST = 17  # digits that tell all doubles apart
 
 
-def side_by_side(found: float, allowed: float, digits: tuple[int, int] = (3, 3)) -> tuple[str, str]:
+def format_beside_limit(found: float, allowed: float, digits: tuple[int, int] = (3, 3)) -> tuple[str, str]:
     """What was found and what is allowed, in so many digits, or in as many more as say truly whether that is kept.
 
     0.000643 beside an allowed 0.00064 reads like a failure where both are 0.000643 but for the seventh digit.

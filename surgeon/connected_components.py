@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-def grouped(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
+def connected_components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
     """The items in groups that links join, each group and all of them in the order of the items.
 
     items: each once.  links: pairs; one with an end that is no item joins nothing.

@@ -14,7 +14,7 @@ OWN_RULES = "surgeon.patterns"
 RULES, TARGETS, EDITS = GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.edits"  # groups of entry points
 
 
-def points(group: str = RULES) -> "tuple[EntryPoint, ...]":
+def entry_points(group: str = RULES) -> "tuple[EntryPoint, ...]":
     """The entry points of a group, in order; looked for again when a place where packages are has changed."""
     return points_of(tuple(_dated(sys.path)))[group]
 

@@ -46,7 +46,7 @@ class RuleError(SurgeonError):
     """A rule or pattern is wrong in itself, or a rule name leads nowhere."""
 
 
-class LeftOut(RuleError):
+class MissingInputError(RuleError):
     """A node is to read what is None, where an op has to have something."""
 
 
@@ -100,12 +100,12 @@ class ExpectationUnmet(SurgeonError):
         self.report = report
 
 
-class Refused(Exception):
+class ConditionFailed(Exception):
     """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Unavailable:
     """What stands in the place of a result that is not to be had.  reason: why, as a clause."""
 
     reason: str
@@ -129,7 +129,7 @@ def require(condition: object, why: str) -> None:
     if not isinstance(why, str):
         raise TypeError('require wants a condition, then the sentence: require(x.rank == 2, "x must be a matrix")')
     if not condition:
-        raise Refused(why)
+        raise ConditionFailed(why)
 
 
 def lacks_temporary(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 
-from surgeon.text import counted
+from surgeon.text import format_count
 
 
 def short_names(names: list[str]) -> list[str]:
@@ -24,4 +24,4 @@ def seconds_text(value: float) -> str:
 
 def runs_text(runs: int, oracle: str) -> str:
     """On what models were compared: "3 sets of inputs under ONNX Runtime"."""
-    return f"{counted(runs, 'set')} of inputs under {oracle}"
+    return f"{format_count(runs, 'set')} of inputs under {oracle}"

@@ -13,7 +13,7 @@ SUFFIXES = (".html", ".htm")
 """What the names of pages end in."""
 
 
-class Displayed:
+class ResultBase:
     """A result that shows itself in a notebook."""
 
     __slots__ = ()
@@ -43,7 +43,7 @@ def _short(model: Any) -> str:
     return repr(model) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"
 
 
-def as_json(record: object, names: str) -> dict[str, Any]:
+def to_json_dict(record: object, names: str) -> dict[str, Any]:
     """Attributes of a result as JSON can hold them, seconds with four places.  names: with spaces between."""
     found = {name: _plain(getattr(record, name)) for name in names.split()}
     return {name: round(value, 4) if name == "seconds" else value for name, value in found.items()}

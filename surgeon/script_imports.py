@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-FOLDERS: dict[str, None] = {}
+IMPORTED_FOLDERS: dict[str, None] = {}
 """Folders from which such a file has imported something: another process that is to have its functions needs them."""
 
 
@@ -22,7 +22,7 @@ def importable(folder: Path) -> Iterator[None]:
     with suppress(OSError):  # a folder whose files may be read may not be listed
         beside = {name.removesuffix(".py") for name in os.listdir(home)}
     for name in beside & sys.modules.keys():
-        if _home(name) in FOLDERS and _home(name) != home:
+        if _home(name) in IMPORTED_FOLDERS and _home(name) != home:
             del sys.modules[name]
     sys.path.insert(0, home)
     try:
@@ -31,7 +31,7 @@ def importable(folder: Path) -> Iterator[None]:
         if home in sys.path:  # unless the file itself has put it out
             sys.path.remove(home)
         if any(_home(name) == home for name in beside & sys.modules.keys()):
-            FOLDERS[home] = None
+            IMPORTED_FOLDERS[home] = None
 
 
 def _home(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from surgeon.entry_points import TARGETS, points
+from surgeon.entry_points import TARGETS, entry_points
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto
 
-ANY = "any"  # the kind of form that suits every target: less of what is there
+ANY_KIND = "any"  # the kind of form that suits every target: less of what is there
 DECOMPOSED = "decomposed"
 _FLOAT = re.compile(r"float|double|b?float16|float8\w+|float4\w+")
 OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of lists
@@ -141,14 +141,14 @@ def is_standard(node: "NodeProto") -> bool:
 
 def names() -> tuple[str, ...]:
     """The names of all targets that are installed: surgeon's own, then the others."""
-    return (*OWN, *sorted({point.name for point in points(TARGETS)}.difference(OWN)))
+    return (*OWN, *sorted({point.name for point in entry_points(TARGETS)}.difference(OWN)))
 
 
 def target_of(name: str) -> BaseTarget:
     """The target of a name.  Raises UsageError where there is none, or more than one, or it cannot be loaded."""
     if name in OWN:
         return _own(name)
-    found = [point for point in points(TARGETS) if point.name == name]
+    found = [point for point in entry_points(TARGETS) if point.name == name]
     if not found:
         raise UsageError(f"There is no target {name!r}; choose one of {', '.join(names())}.")
     if len({point.value for point in found}) > 1:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 _NEAREST, _SHORTEST = 3, 3  # names to suggest; letters that a name has to have to be looked for inside others
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """So many of something: "1 node", "1,200 nodes"."""
     return f"{count:,} {what}{'s' * (count != 1)}"
 
@@ -15,13 +15,13 @@ def and_more(count: int, what: str = "") -> str:
     return f" and {count:,} more{' ' if what else ''}{what}" if count > 0 else ""
 
 
-def first_of(names: Sequence[str], most: int, count: int | None = None) -> str:
+def join_first(names: Sequence[str], most: int, count: int | None = None) -> str:
     """The first names, and how many more: "a, b and 19 more".  count: of all, where the names are not all of them."""
     shown = names[:most]
     return f"{', '.join(shown)}{and_more((len(names) if count is None else count) - len(shown))}"
 
 
-def like(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
+def close_matches(name: str, known: Iterable[str], most: int = _NEAREST, cutoff: float = 0.6) -> list[str]:
     """The few names that look most like one: those that differ in case or dashes only, else the closest in spelling,
     else those that contain it.
 
@@ -46,10 +46,10 @@ def _folded(name: str) -> str:
     return name.casefold().replace("-", "_")
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """What a refusal of a name ends in: those that look like it, else the first that there are."""
     names = list(dict.fromkeys(known))
-    near = like(name, names)
+    near = close_matches(name, names)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
-    return f"there are {first_of(names, _NEAREST)}." if names else "there is none."
+    return f"there are {join_first(names, _NEAREST)}." if names else "there is none."

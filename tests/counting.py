@@ -13,18 +13,18 @@ from typing import Any
 import onnx
 
 from surgeon.rules.matching.compiler import compile_pattern
-from surgeon.rules.matching.match_state import Work
+from surgeon.rules.matching.match_state import MatchCost
 from surgeon.rules.matching.matcher import Match, find
 from surgeon.rules.tracing.tracer import trace
 from tests.models import index_of
 
 
-def searched(model: onnx.ModelProto, pattern: Callable[..., Any]) -> tuple[list[Match], Work]:
+def searched(model: onnx.ModelProto, pattern: Callable[..., Any]) -> tuple[list[Match], MatchCost]:
     """All matches of a pattern in all scopes, and what it took to find them."""
     index = index_of(model)
     compiled = [compile_pattern(item) for item in trace(pattern)]
     found = [match for one in compiled for scope in index.scopes for match in find(index, one, scope)]
-    return found, Work.of(index)
+    return found, MatchCost.of(index)
 
 
 def calls(function: Callable[[], Any]) -> int:

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon.file.model import Model
-from surgeon.precision.writing.type_check import mistypings
+from surgeon.precision.writing.type_check import type_errors
 from surgeon.testing import parse
 
 HEADER = '<ir_version: 9, opset_import: ["" : {opset}{more}]> g '
@@ -24,7 +24,7 @@ def converted(made, **settings):
     result, report = surgeon.convert(made, **settings)
     onnx.checker.check_model(result, full_check=True)
     with Model.open(result) as opened:
-        assert mistypings(opened) == []
+        assert type_errors(opened) == []
     if settings.get("to", "float16") != "bfloat16":
         ort.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [name for node in result.graph.node for name in node.output]

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from surgeon.runtime.provider_support import CPU, FLOATS, NEWEST, Kernels, Table, decoded
+from surgeon.runtime.provider_support import CPU, FLOATS, NEWEST, KernelTable, ProviderSupport, parse_table
 from tests.node_models import NODES, runs, says
 
 DATA = Path(__file__).resolve().parent.parent / "surgeon" / "targets" / "data"
@@ -50,16 +50,16 @@ def cpu() -> dict[str, Any]:
 
     rows, version = cpu_rows(), onnxruntime.__version__
     bare = content(rows, version, is_exact=True)
-    return content(rows, version, is_exact=True, bodies=list(bodies(decoded(bare))))
+    return content(rows, version, is_exact=True, bodies=list(bodies(parse_table(bare))))
 
 
-def bodies(table: Table) -> Iterator[tuple[str, str, int, int, frozenset[str]]]:
+def bodies(table: KernelTable) -> Iterator[tuple[str, str, int, int, frozenset[str]]]:
     """Opsets at which what runs differs from what kernels and casts say: (domain, op, from, to, types that run).
 
     An op of another domain than the default has one row for all its versions; raises ValueError where the opset of the
     default domain makes a difference.
     """
-    kernels = Kernels(CPU, table)
+    kernels = ProviderSupport(CPU, table)
     for (domain, op), node in NODES.items():
         found: dict[int, frozenset[str]] = {}
         for opset in (number for number in node.opsets if node.version(number) is not None):

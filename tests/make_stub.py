@@ -18,11 +18,11 @@ from typing import Any
 
 from onnx import AttributeProto
 
-from surgeon.ops.builder.composites import find_word, words
+from surgeon.ops.builder.composites import find_composite, words
 from surgeon.ops.builder.graph import ASSOCIATIVE
 from surgeon.ops.builder.helper_docs import parameter_name
 from surgeon.ops.schemas.helper_names import all_helpers
-from surgeon.ops.schemas.op_schema import AttributeSpec, Schema, history, ort_version, spelled_domain
+from surgeon.ops.schemas.op_schema import AttributeSpec, Schema, display_domain, history, ort_version
 
 SOURCE = Path(__file__).resolve().parent.parent / "surgeon" / "ops" / "builder" / "graph.py"
 STUB = SOURCE.with_suffix(".pyi")
@@ -125,7 +125,7 @@ def method(name: str, schema: Schema) -> str:
 
 def word_method(name: str) -> str:
     """The declaration of one word, indented as a method."""
-    function = find_word(name)
+    function = find_composite(name)
     first, *rest = list(inspect.signature(function).parameters.values())
     texts = [
         "self",
@@ -142,7 +142,7 @@ def _doc(schema: Schema) -> str:
     first, *later = [one.since_version for one in history(schema.domain, schema.name)]
     changes = f", changed at {', '.join(map(str, later))}" if later else ""
     gone = ", deprecated" if schema.deprecated else ""
-    return f"`{spelled_domain(schema.domain)}::{schema.name}`, opset {first}{changes}{gone}."
+    return f"`{display_domain(schema.domain)}::{schema.name}`, opset {first}{changes}{gone}."
 
 
 def _signature(name: str, schema: Schema, outputs: str, returns: str, body: str) -> str:

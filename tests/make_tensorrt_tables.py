@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx
 
-from surgeon.runtime.processes.worker import Answer, Child, Task
+from surgeon.runtime.processes.worker import Task, TaskResult, Worker
 from surgeon.runtime.tensorrt.library import installed
 
 TABLE = Path(__file__).resolve().parent.parent / "surgeon" / "targets" / "data" / "tensorrt_ops.json"
@@ -26,8 +26,8 @@ def asked() -> dict[str, Any]:
     assert library is not None
     documented = json.loads(TABLE.read_text(encoding="utf-8"))["ops"]
     names = sorted({one.name for one in onnx.defs.get_all_schemas() if not one.domain})
-    answer = Child().run(Task("surgeon.runtime.tensorrt.parser_tasks:supports", (library.module, names), 60.0))
-    assert isinstance(answer, Answer)
+    answer = Worker().run(Task("surgeon.runtime.tensorrt.parser_tasks:supports", (library.module, names), 60.0))
+    assert isinstance(answer, TaskResult)
     said = {name: reads and name not in WITHOUT_PLUGIN for name, reads in answer.value["ops"].items()}
     differs = {name: said[name] for name in names if said[name] != documented.get(name, {}).get("supported", False)}
     return {"version": library.version, "differs": {name: differs[name] for name in differs if name in documented}}

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from surgeon.authoring.rule_proof.opset_range import newest_opset
 from surgeon.ops.schemas import schema, variables
-from surgeon.runtime.provider_support import Kernels
+from surgeon.runtime.provider_support import ProviderSupport
 
 FLOAT = TensorProto.FLOAT
 NUMBERS = {
@@ -69,7 +69,7 @@ class OneNode:
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def says(kernels: Kernels, node: OneNode, opset: int, kind: str) -> bool:
+def says(kernels: ProviderSupport, node: OneNode, opset: int, kind: str) -> bool:
     """Whether a table has it that the node runs."""
     types = variables(node.version(opset), node.dtypes(kind))
     return kernels.runs(node.domain, node.op, node.opset(opset), types)

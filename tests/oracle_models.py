@@ -7,7 +7,7 @@ import onnx
 import onnx.parser
 
 from surgeon.runtime.sessions.oracle import open_oracle
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.ort_session import OrtSession
 from tests.models import opset
 
 DOMAINS = {"test.customop": 1, "trt.plugins": 1}
@@ -43,7 +43,7 @@ def answer(mini, feeds, custom_ops=(), bodies=None, limit=None):
 
 
 def gelu(x, dtype=np.float64):
-    with Session(model("(float[n] x) => (float[n] y) { y = com.microsoft.Gelu(x) }")) as session:
+    with OrtSession(model("(float[n] x) => (float[n] y) { y = com.microsoft.Gelu(x) }")) as session:
         return session.run({"x": x.astype(np.float32)})["y"].astype(dtype)
 
 

@@ -8,10 +8,10 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Scope
 from surgeon.shapes.algebra.size_expressions import evaluate, symbols
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from tests.models import index_of
 
 Sizes = Mapping[str, int]
@@ -29,10 +29,10 @@ class Compared:
     values: list[str] = field(default_factory=list)
 
 
-def shapes_of(model: onnx.ModelProto) -> tuple[Shapes, Scope]:
+def shapes_of(model: onnx.ModelProto) -> tuple[ShapeInference, Scope]:
     """An evaluator of a model, and its main scope."""
     index = index_of(model)
-    return Shapes(Origin(index)), index.main
+    return ShapeInference(OriginalModel(index)), index.main
 
 
 def free_sizes(model: onnx.ModelProto, batch: int, other: int) -> dict[str, int]:

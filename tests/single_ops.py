@@ -5,9 +5,9 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from surgeon.runtime.sessions.float64_reference import Reference
-from surgeon.runtime.sessions.ort_session import Session
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.float64_reference import Float64Reference
+from surgeon.runtime.sessions.ort_session import OrtSession
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 
 
 def one_node(op, feeds, *, opset=22, outputs=1, domain="", **attributes):
@@ -34,13 +34,13 @@ def wide(feeds):
 def by_formula(op, feeds, **rest):
     """The answers of surgeon's evaluator in float64."""
     feeds = dict.fromkeys(feeds) | wide(feeds)
-    with Evaluator(one_node(op, feeds, **rest)) as one:
+    with EvaluatorSession(one_node(op, feeds, **rest)) as one:
         return list(one.run(wide(feeds)).values())
 
 
 def by_reference(op, feeds, **rest):
     """What a proof is judged by: its name, and its answers."""
-    with Reference(one_node(op, feeds, **rest)) as one:
+    with Float64Reference(one_node(op, feeds, **rest)) as one:
         answers = list(one.run({name: array for name, array in feeds.items() if array is not None}).values())
         return one.name, answers
 
@@ -54,7 +54,7 @@ def by_onnx(op, feeds, **rest):
 
 def by_runtime(op, feeds, **rest):
     """ONNX Runtime's answers in the dtypes given.  Raises SessionError."""
-    with Session(one_node(op, feeds, **rest)) as session:
+    with OrtSession(one_node(op, feeds, **rest)) as session:
         return list(session.run({name: array for name, array in feeds.items() if array is not None}).values())
 
 

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 
 B, S, P, N, K, H = 2, 5, 3, 4, 2, 16
 KINDS = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "int64": TensorProto.INT64}
@@ -169,7 +169,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_formula_is_what_the_kernel_computes(name):
     model, feeds = CASES[name]
-    with Session(model) as session, Evaluator(in_double(model)) as evaluator:
+    with OrtSession(model) as session, EvaluatorSession(in_double(model)) as evaluator:
         wanted = session.run(feeds)
         doubles = {key: one.astype(np.float64) if one.dtype == np.float32 else one for key, one in feeds.items()}
         found = evaluator.run(doubles)
@@ -188,7 +188,7 @@ def test_parts_that_are_packed_are_those_apart(together):
     packed = {**apart, **dict.fromkeys(together), together[0]: np.stack([parts[name] for name in together], axis=3)}
     answers = []
     for model, feeds in (mha(**apart), mha(**packed)):
-        with Evaluator(model) as evaluator:
+        with EvaluatorSession(model) as evaluator:
             answers.append(evaluator.run(feeds)["y0"])
     np.testing.assert_array_equal(*answers)
 
@@ -197,5 +197,5 @@ def test_parts_that_are_packed_are_those_apart(together):
 def test_what_has_no_formula_is_not_computed(name):
     """What no rule writes."""
     model, feeds = REFUSED[name]
-    with Evaluator(model) as evaluator, pytest.raises(SessionError, match="no formula for"):
+    with EvaluatorSession(model) as evaluator, pytest.raises(SessionError, match="no formula for"):
         evaluator.run(feeds)

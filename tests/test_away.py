@@ -10,7 +10,7 @@ import surgeon
 from surgeon import CheckOptions, UsageError
 from surgeon.runtime.processes import worker
 from surgeon.runtime.sessions import isolated_session
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.testing import parse
@@ -33,7 +33,7 @@ ENDLESS = (
 def test_it_answers_as_in_this_process() -> None:
     """Numbers and words, and as few outputs as are asked for."""
     feeds = {"x": np.array([1.5, -2], np.float32), "w": np.array(["a", "ö\n"], object)}
-    with open_model(parse(RUNS)) as here, Away().open(parse(RUNS)) as there:
+    with open_model(parse(RUNS)) as here, IsolatedRuntime().open(parse(RUNS)) as there:
         assert (there.name, there.inputs, there.outputs) == (here.name, here.inputs, here.outputs)
         one, other = here.run(feeds), there.run(feeds)
         assert list(one) == list(other)
@@ -49,18 +49,18 @@ def test_it_answers_as_in_this_process() -> None:
 
 def test_two_are_held_at_once_and_their_children_serve_again() -> None:
     feeds = {"x": np.ones(2, np.float32), "w": np.array(["a", "b"], object)}
-    with Away().open(parse(RUNS)) as one, Away().open(parse(RUNS.replace("Neg", "Abs"))) as other:
+    with IsolatedRuntime().open(parse(RUNS)) as one, IsolatedRuntime().open(parse(RUNS.replace("Neg", "Abs"))) as other:
         assert one.run(feeds)["y"][0] == -1
         assert other.run(feeds)["y"][0] == 1
-    before = set(worker.waiting())
-    with Away().open(parse(RUNS)) as again:
+    before = set(worker.idle_process_ids())
+    with IsolatedRuntime().open(parse(RUNS)) as again:
         assert again.run(feeds)["y"][0] == -1
-        assert len(before - set(worker.waiting())) == 1
-    assert set(worker.waiting()) == before
+        assert len(before - set(worker.idle_process_ids())) == 1
+    assert set(worker.idle_process_ids()) == before
 
 
 def test_a_model_that_ends_its_process_is_refused_and_this_one_lives() -> None:
-    with Away().open(parse(CRASHES)) as whole:
+    with IsolatedRuntime().open(parse(CRASHES)) as whole:
         for _ in range(2):
             with pytest.raises(SessionError, match="ends the process that runs it with SIGFPE"):
                 whole.run({"x": np.ones(2, np.float32)})
@@ -103,6 +103,6 @@ def test_a_file_that_is_not_there_does_not_load_whatever_is_implemented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether an implementation is bound to this process is asked of the file first."""
-    monkeypatch.setattr(isolated_session, "bound", lambda _: {("mine", "own")})
-    with pytest.raises(SessionError), Away().open(tmp_path / "none.onnx"):
+    monkeypatch.setattr(isolated_session, "local_only_ops", lambda _: {("mine", "own")})
+    with pytest.raises(SessionError), IsolatedRuntime().open(tmp_path / "none.onnx"):
         pass

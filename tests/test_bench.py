@@ -14,11 +14,11 @@ import pytest
 import surgeon
 from surgeon import ModelFileError, UsageError
 from surgeon.number_text import milliseconds_text
-from surgeon.runtime.processes.worker import Answer
+from surgeon.runtime.processes.worker import TaskResult
 from surgeon.runtime.sessions.ort_session import TimedSession
 from surgeon.runtime.timing import bench_tasks
 from surgeon.runtime.timing.latency import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
-from surgeon.runtime.timing.rounds import MOST_REPEATS, WARM_UP, interleaved
+from surgeon.runtime.timing.rounds import MOST_REPEATS, WARM_UP, run_interleaved
 from surgeon.testing import parse
 from tests.command_line import gelus, one_sentence, run, save
 
@@ -54,7 +54,7 @@ def never(_):
 def test_every_model_runs_once_in_each_round_in_changing_order():
     clock = Clock()
     runs = [clock.runs(name, 1.0) for name in "abc"]
-    times = interleaved(runs, clock=clock, rounds=20, seconds=0, enough=never)
+    times = run_interleaved(runs, clock=clock, rounds=20, seconds=0, enough=never)
     assert [len(series) for series in times] == [20, 20, 20]
     measured = clock.order[WARM_UP * 3 :]
     rounds = ["".join(measured[start : start + 3]) for start in range(0, 60, 3)]
@@ -72,7 +72,7 @@ def test_a_provider_that_cannot_work_here_is_refused():
 
 def test_times_are_kept_by_model_whatever_the_order():
     clock = Clock()
-    times = interleaved(
+    times = run_interleaved(
         [clock.runs("a", 1.0), clock.runs("b", 3.0)], clock=clock, rounds=8, seconds=0, enough=never, seed=5
     )
     assert times == [[1.0] * 8, [3.0] * 8]
@@ -81,7 +81,7 @@ def test_times_are_kept_by_model_whatever_the_order():
 def test_the_order_follows_from_the_seed():
     def order(seed):
         clock = Clock()
-        interleaved(
+        run_interleaved(
             [clock.runs("a", 1.0), clock.runs("b", 1.0)], clock=clock, rounds=12, seconds=0, enough=never, seed=seed
         )
         return clock.order
@@ -93,7 +93,7 @@ def test_the_order_follows_from_the_seed():
 def test_first_rounds_are_dropped():
     """What a model does slowly at first is not in its times."""
     clock = Clock()
-    times = interleaved([clock.runs("a", *([50.0] * WARM_UP), 1.0)], clock=clock, rounds=4, seconds=0, enough=never)
+    times = run_interleaved([clock.runs("a", *([50.0] * WARM_UP), 1.0)], clock=clock, rounds=4, seconds=0, enough=never)
     assert times == [[1.0] * 4]
 
 
@@ -105,14 +105,14 @@ def test_rounds_go_on_until_they_are_enough():
         seen.append(len(times[0]))
         return len(seen) == 3
 
-    times = interleaved([clock.runs("a", 1.0)], clock=clock, rounds=10, seconds=inf, enough=enough)
+    times = run_interleaved([clock.runs("a", 1.0)], clock=clock, rounds=10, seconds=inf, enough=enough)
     assert seen == [10, 15, 20]
     assert len(times[0]) == 20
 
 
 def test_rounds_end_when_the_time_is_over():
     clock = Clock()
-    times = interleaved([clock.runs("a", 1.0)], clock=clock, rounds=2, seconds=30, enough=never)
+    times = run_interleaved([clock.runs("a", 1.0)], clock=clock, rounds=2, seconds=30, enough=never)
     assert len(times[0]) == 30 - WARM_UP
 
 
@@ -125,7 +125,7 @@ def test_the_time_that_is_over_may_be_by_another_clock():
         inner()
         wall.now += 3
 
-    times = interleaved([once], clock=clock, rounds=2, seconds=30, enough=never, wall=wall)
+    times = run_interleaved([once], clock=clock, rounds=2, seconds=30, enough=never, wall=wall)
     assert times == [[1.0] * (10 - WARM_UP)]
 
 
@@ -133,14 +133,14 @@ def test_what_is_short_runs_several_times_for_one_reading():
     """A quarter of a millisecond: four calls, of which the mean counts; the same number for every model."""
     clock = Clock()
     runs = [clock.runs("a", 2.0**-12), clock.runs("b", 1.0)]
-    times = interleaved(runs, clock=clock, rounds=3, seconds=0, enough=never)
+    times = run_interleaved(runs, clock=clock, rounds=3, seconds=0, enough=never)
     assert clock.order.count("a") == clock.order.count("b") == WARM_UP + 3 * 4
     assert times[0] == pytest.approx([2.0**-12] * 3)
 
 
 def test_what_takes_no_time_runs_no_more_than_so_often():
     clock = Clock()
-    interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, seconds=0, enough=never)
+    run_interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, seconds=0, enough=never)
     assert clock.order.count("a") == WARM_UP + MOST_REPEATS
 
 
@@ -151,7 +151,7 @@ def test_no_garbage_is_collected_meanwhile():
         seen.append(gc.isenabled())
         clock.now += 1
 
-    interleaved([once], clock=clock, rounds=1, seconds=0, enough=never)
+    run_interleaved([once], clock=clock, rounds=1, seconds=0, enough=never)
     assert not any(seen)
     assert gc.isenabled()
 
@@ -245,14 +245,14 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
 
         def run(self, task):
             value, arrays = getattr(bench_tasks, task.function.partition(":")[2])(task.argument, lambda _: None)
-            return Answer(value, arrays)
+            return TaskResult(value, arrays)
 
     monkeypatch.setattr(bench_tasks, "TimedSession", Ticking)
-    monkeypatch.setattr(bench_tasks, "renew", lambda _: None)  # it would end this process
+    monkeypatch.setattr(bench_tasks, "reset_cpu_limit", lambda _: None)  # it would end this process
     monkeypatch.setattr(bench_tasks, "time", SimpleNamespace(perf_counter=clock, process_time=clock))
     module = import_module("surgeon.runtime.timing.bench")
-    monkeypatch.setattr(module, "taken", Here)
-    monkeypatch.setattr(module, "left", lambda _: None)
+    monkeypatch.setattr(module, "acquire_worker", Here)
+    monkeypatch.setattr(module, "release_worker", lambda _: None)
     square = ", ".join(["0.01"] * 128 * 128)
     weight = f"float[128, 128] w = {{{square}}}"
     head = "(float[n, 128] x) => (float[n, 128] y)"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto
 
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model.bisect import guilty
+from surgeon.proof.model.bisect import find_culprits
 from surgeon.proof.model.model_check import ModelCheck
 from tests import sampling
 from tests.test_model_check import body
@@ -27,7 +27,7 @@ class Counted:
 
 
 def bound(count: int, found: int) -> int:
-    """What `guilty` promises."""
+    """What `find_culprits` promises."""
     return 1 + found * (1 + math.ceil(math.log2(max(count, 1))))
 
 
@@ -37,7 +37,7 @@ def test_all_that_fail_alone_are_found_and_no_other(data: st.DataObject, count: 
     """In their order, with about log2 n calls for each."""
     culprits = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=6))
     fails = Counted([frozenset({item}) for item in culprits])
-    assert guilty(range(count), fails) == sorted(culprits)
+    assert find_culprits(range(count), fails) == sorted(culprits)
     assert len(fails.calls) <= bound(count, len(culprits))
 
 
@@ -47,7 +47,7 @@ def test_of_joint_culprits_enough_are_found_and_none_too_many(data: st.DataObjec
     """Without those found nothing fails; with any one of them back it does."""
     group = st.frozensets(st.integers(0, count - 1), min_size=1, max_size=4)
     fails = Counted(data.draw(st.lists(group, min_size=1, max_size=5)))
-    found = guilty(list(range(count)), fails)
+    found = find_culprits(list(range(count)), fails)
     assert len(fails.calls) <= bound(count, len(found))
     rest = [item for item in range(count) if item not in found]
     assert not fails(rest)
@@ -64,34 +64,34 @@ def test_where_nothing_is_monotone_the_rest_still_passes(count: int, seed: int) 
     def fails(items: Sequence[int]) -> bool:
         return known.setdefault(tuple(items), hash((seed, tuple(items))) % 2 == 0)
 
-    found = guilty(list(range(count)), fails)
+    found = find_culprits(list(range(count)), fails)
     assert found
     assert not known[tuple(item for item in range(count) if item not in found)]
 
 
 def test_one_of_a_pair_is_named() -> None:
     """Two that fail only together: the later one, and no more."""
-    assert guilty("abcdef", lambda items: {"b", "e"} <= set(items)) == ["e"]
+    assert find_culprits("abcdef", lambda items: {"b", "e"} <= set(items)) == ["e"]
 
 
 def test_a_fault_of_nobody_is_pinned_on_nobody() -> None:
     """What fails without any item is not theirs."""
     fails: Callable[[Sequence[int]], bool] = lambda items: True  # noqa: E731  # the shortest test there is
-    assert guilty([1, 2, 3], fails) == []
-    assert guilty([], fails) == []
+    assert find_culprits([1, 2, 3], fails) == []
+    assert find_culprits([], fails) == []
 
 
 def test_items_need_no_hash_and_may_be_equal() -> None:
     """Items are told apart by their place."""
     items = [{"bad": False}, {"bad": True}, {"bad": False}, {"bad": True}]
-    found = guilty(items, lambda part: any(item["bad"] for item in part))
+    found = find_culprits(items, lambda part: any(item["bad"] for item in part))
     assert found == [{"bad": True}, {"bad": True}]
 
 
 def test_one_culprit_in_twenty_thousand_costs_seventeen_calls() -> None:
     """1 for nobody, 15 to halve, 1 to see that the rest passes."""
     fails = Counted([frozenset({12_345})])
-    assert guilty(range(20_000), fails) == [12_345]
+    assert find_culprits(range(20_000), fails) == [12_345]
     assert len(fails.calls) <= 17
 
 
@@ -115,5 +115,5 @@ def test_two_wrong_rewrites_of_a_model_are_named() -> None:
         return against.check(rewritten(chosen)).outcome is Outcome.FAILED
 
     assert fails(range(16))
-    assert guilty(range(16), fails) == [3, 12]
+    assert find_culprits(range(16), fails) == [3, 12]
     assert len(calls) <= 1 + bound(16, 2)

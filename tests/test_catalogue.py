@@ -12,10 +12,10 @@ import surgeon.patterns
 from surgeon import Graph, RuleError, UsageError, require, rewrite
 from surgeon.display.content.rule_manual import manual_lines
 from surgeon.entry_points import points_of
-from surgeon.errors import Refusal
+from surgeon.errors import Unavailable
 from surgeon.ops.builder.graph import _packs
-from surgeon.rules.catalogue import flat, groups, packs, resolve
-from surgeon.rules.rule import Plan
+from surgeon.rules.catalogue import groups, packs, resolve, unique_rules
+from surgeon.rules.rule import RulePlan
 from surgeon.testing import parse
 from tests.models import graph, make, ops
 from tests.versions import KERNELS_OF_ALL_RULES
@@ -76,12 +76,16 @@ def test_packs_are_looked_for_once_for_a_group_of_many_rules(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "distributions", lambda **only: asked.append(only) or found(**only))
     monkeypatch.syspath_prepend("a folder that is not there")
     points_of.cache_clear()
-    assert len(flat(resolve("ort"))) > 50
+    assert len(unique_rules(resolve("ort"))) > 50
     assert len(asked) == 1
 
 
 def test_rule_objects_and_names_mix_and_count_once():
-    assert [rule.name for rule in flat(resolve([gelu, "gelu", gelu_tanh]))] == ["gelu", "gelu_tanh", "quick_gelu"]
+    assert [rule.name for rule in unique_rules(resolve([gelu, "gelu", gelu_tanh]))] == [
+        "gelu",
+        "gelu_tanh",
+        "quick_gelu",
+    ]
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [None], ["gelu", 3], [["gelu"]], b"gelu", rewrite])
@@ -153,7 +157,7 @@ def test_a_rule_file_imports_what_lies_beside_it(tmp_path):
         )
     try:
         for folder in ("one", "other"):
-            (made,) = flat(resolve(str(tmp_path / folder / "mine.py")))
+            (made,) = unique_rules(resolve(str(tmp_path / folder / "mine.py")))
             (pattern,) = (found.pattern for found in made.compiled(made.patterns[0]))
             assert pattern.outputs[0].operation.op == ("Tanh" if folder == "one" else "Sin")
         assert sys.path == path
@@ -177,7 +181,7 @@ def test_what_a_neighbour_helps_to_implement_reaches_the_process_that_runs_it(tm
         assert str(rewrite(model, str(tmp_path / "mine.py"))[1].outcome) == "proved"
     finally:
         sys.modules.pop("helper_of_rules", None)
-        surgeon.runtime.implementations.implementation.withdraw("acme::Twice")
+        surgeon.runtime.implementations.implementation.unregister("acme::Twice")
 
 
 @pytest.mark.parametrize(
@@ -341,7 +345,7 @@ def test_approximate_rules_are_run_where_they_are_named(tmp_path):
     )
 
     def names(*wanted, **settings):
-        return [rule.name for rule in flat(resolve(wanted, **settings))]
+        return [rule.name for rule in unique_rules(resolve(wanted, **settings))]
 
     assert names(str(path), approximate=False) == ["fine"]
     assert names(str(path), approximate=True) == ["rough", "fine"]
@@ -363,8 +367,8 @@ def test_a_rule_is_unsuited_for_a_target_that_takes_its_form():
     """It has nothing for such a target, and says why; others that take the same kind of form have it."""
     settings = {"target": "onnx"}
     made = make(lambda g, x: g.neg(x), lambda g, x: g.sub(0.0, x), unsuited={"tensorrt": "it is so"}, **settings)
-    assert made.plan("tensorrt", 20) == Refusal(f"rule {made.name} is not for target tensorrt: it is so")
-    assert isinstance(made.plan("onnx", 20), Plan)
+    assert made.plan("tensorrt", 20) == Unavailable(f"rule {made.name} is not for target tensorrt: it is so")
+    assert isinstance(made.plan("onnx", 20), RulePlan)
     assert "tensorrt" in made.targets
 
 
@@ -456,29 +460,29 @@ class TestGroups:
     def test_each_holds_rules_and_approximate_ones_only_by_name(self):
         named = {member for members in groups().values() for member in members}
         for name in groups():
-            found = flat(resolve(name, approximate=False))
+            found = unique_rules(resolve(name, approximate=False))
             assert found, name
             assert all(rule.is_exact or rule.name in named for rule in found), name
 
     PARTS = ("placeholders", "cleanup", "attentions", "norms", "activations")
 
     def test_ort_holds_what_its_parts_hold_in_their_order(self):
-        names = [rule.name for rule in flat(resolve("ort"))]
-        parts = list(dict.fromkeys(rule.name for part in self.PARTS for rule in flat(resolve(part))))
+        names = [rule.name for rule in unique_rules(resolve("ort"))]
+        parts = list(dict.fromkeys(rule.name for part in self.PARTS for rule in unique_rules(resolve(part))))
         assert names[: len(parts)] == parts
         assert len(set(names)) == len(names)
         assert names.index("gelu") < names.index("bias_gelu") < names.index("fused_matmul")
 
     def test_every_rule_of_ort_has_a_form_for_it(self):
-        assert not [rule.name for rule in flat(resolve("ort")) if isinstance(rule.plan("ort", 24), Refusal)]
+        assert not [rule.name for rule in unique_rules(resolve("ort")) if isinstance(rule.plan("ort", 24), Unavailable)]
 
     def test_one_is_left_out(self):
-        names = [rule.name for rule in flat(resolve("ort,-bias_gelu"))]
+        names = [rule.name for rule in unique_rules(resolve("ort,-bias_gelu"))]
         assert "bias_gelu" not in names
-        assert len(names) == len(flat(resolve("ort"))) - 1
+        assert len(names) == len(unique_rules(resolve("ort"))) - 1
 
     def test_a_group_is_left_out(self):
-        assert not set(flat(resolve("ort,-cleanup"))) & set(flat(resolve("cleanup")))
+        assert not set(unique_rules(resolve("ort,-cleanup"))) & set(unique_rules(resolve("cleanup")))
 
     def test_a_group_that_holds_itself_is_refused(self, monkeypatch):
         monkeypatch.setattr(surgeon.patterns, "GROUPS", {"one": ("two",), "two": ("one",)})
@@ -508,7 +512,7 @@ class TestGroups:
     @pytest.mark.parametrize("name", ["ort", "norms", "transformers"])
     def test_a_group_writes_the_residual_as_a_sum_before_it_fuses_it(self, name):
         """On a CPU the fused node is slower than the two; for other providers the first rule is not."""
-        names = [rule.name for rule in flat(resolve(name))]
+        names = [rule.name for rule in unique_rules(resolve(name))]
         for one, other in (("residual_sum", "skip_layer_norm"), ("residual_rms_sum", "skip_rms_norm")):
             assert names.index(one) < names.index(other)
 
@@ -519,7 +523,7 @@ def test_a_checkout_that_is_not_installed_has_its_rules(monkeypatch):
     points_of.cache_clear()
     try:
         assert list(packs()) == ["builtin"]
-        assert [rule.name for rule in flat(resolve("gelu"))] == ["gelu", "gelu_tanh", "quick_gelu"]
+        assert [rule.name for rule in unique_rules(resolve("gelu"))] == ["gelu", "gelu_tanh", "quick_gelu"]
         assert "ort" in groups()
     finally:
         points_of.cache_clear()

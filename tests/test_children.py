@@ -16,9 +16,9 @@ import pytest
 
 from surgeon import ModelFileError, UsageError
 from surgeon.runtime.processes import worker
-from surgeon.runtime.processes.worker import Answer, Failure, Task
-from surgeon.runtime.processes.worker_main import KEPT
-from surgeon.runtime.processes.worker_pool import run, spare
+from surgeon.runtime.processes.worker import Task, TaskFailure, TaskResult
+from surgeon.runtime.processes.worker_main import MALLOC_SETTINGS
+from surgeon.runtime.processes.worker_pool import prefork_workers, run
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 600  # seconds until a process that is to end must have: no test judges by how soon it does
@@ -79,12 +79,12 @@ def test_several_work_at_once(tmp_path):
 def test_a_child_is_kept():
     pids = [run([task("sleep", 0)], 1)[0].value["pid"] for _ in range(3)]
     assert len(set(pids)) == 1
-    assert pids[0] in worker.waiting()
+    assert pids[0] in worker.idle_process_ids()
 
 
 def test_too_much_processor_time_ends_the_child():
     before, (result,), after = (run([item], 1) for item in (task("sleep", 0), task("spin", 7, 0.3), task("sleep", 0)))
-    assert result == Failure("time", noted={"at": 7})
+    assert result == TaskFailure("time", noted={"at": 7})
     assert after[0].value["pid"] != before[0].value["pid"]
     assert ends(before[0].value["pid"])
 
@@ -92,33 +92,33 @@ def test_too_much_processor_time_ends_the_child():
 def test_processor_time_counts_and_not_the_clock():
     """A task that waits for a busy machine is not late."""
     (result,) = run([task("sleep", 0.4, 0.1)], 1)
-    assert isinstance(result, Answer)
+    assert isinstance(result, TaskResult)
 
 
 def test_too_long_by_the_clock_ends_the_child():
     run([task("sleep", 0)], 1)  # what is new may take its time to start
     (result,) = run([task("sleep", PATIENCE, 0.05)], 1)
-    assert result == Failure("clock", noted={"at": PATIENCE})
+    assert result == TaskFailure("clock", noted={"at": PATIENCE})
 
 
 def test_too_much_memory_is_no_end(monkeypatch):
     monkeypatch.setattr(worker, "memory_limit", lambda share: 1 << 29)
     (first,) = run([task("sleep", 0)], 1)
     result, after = run([task("hog", "here"), task("sleep", 0)], 1)
-    assert result == Failure("memory", noted={"at": "here"})
+    assert result == TaskFailure("memory", noted={"at": "here"})
     assert after.value["pid"] == first.value["pid"]
 
 
 @pytest.mark.parametrize("name", ["SIGFPE", "SIGSEGV", "SIGKILL", "SIGABRT"])
 def test_a_crash_is_named(name, capfd):
     (result,) = run([task("crash", int(getattr(signal, name)))], 1)
-    assert result == Failure("crash", name, {"at": int(getattr(signal, name))})
+    assert result == TaskFailure("crash", name, {"at": int(getattr(signal, name))})
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_child_that_leaves_or_babbles_gives_no_answer():
     left, babbled = run([task("leave", 3), task("babble")], 1)
-    assert left == Failure("end", "exit code 3", {})
+    assert left == TaskFailure("end", "exit code 3", {})
     assert babbled.why == "end"
 
 
@@ -141,13 +141,13 @@ def test_the_public_names_are_there_for_who_asks():
 
 PROGRAM = """
     import os, signal
-    from surgeon.runtime.processes.fork import allow_copies
+    from surgeon.runtime.processes.fork import allow_fork as allow_copies
     allow_copies()
     import json, sys, tempfile
     import numpy as np
     from surgeon.runtime.processes import worker as children
-    from surgeon.runtime.processes.worker import Answer, Task
-    from surgeon.runtime.processes.worker_pool import run, spare
+    from surgeon.runtime.processes.worker import TaskResult as Answer, Task
+    from surgeon.runtime.processes.worker_pool import run, prefork_workers as spare
 
     def ask(name, argument=None, seconds=60.0):
         (result,) = run([Task(f"tests.child_tasks:{name}", argument, seconds)], 1)
@@ -155,7 +155,7 @@ PROGRAM = """
 
     secret = tempfile.TemporaryFile()
     spare(2)
-    copies = children.waiting()
+    copies = children.idle_process_ids()
 """
 copied = pytest.mark.skipif(sys.platform != "linux", reason="other systems start processes of Python")
 
@@ -203,9 +203,9 @@ def test_a_copy_does_what_a_child_does():
 @copied
 def test_copies_are_of_programs_alone():
     """Whoever imports surgeon may have threads, and holds what no copy of it is to hold."""
-    before = worker.waiting()
-    spare(4)
-    assert worker.waiting() == before
+    before = worker.idle_process_ids()
+    prefork_workers(4)
+    assert worker.idle_process_ids() == before
 
 
 @copied
@@ -244,7 +244,7 @@ def script(text, *arguments, **options):
 BUSY = """
     import signal, sys, threading
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from surgeon.runtime.processes.worker import Task, start, waiting
+    from surgeon.runtime.processes.worker import Task, warm_up as start, idle_process_ids as waiting
     from surgeon.runtime.processes.worker_pool import run
     (first,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)
     print(first.value["pid"], flush=True)
@@ -309,7 +309,7 @@ def test_a_fork_has_children_of_its_own():
 KEEPING = """
 import sys
 from pathlib import Path
-from surgeon.runtime.processes.worker_main import let_go
+from surgeon.runtime.processes.worker_main import release_memory as let_go
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -326,7 +326,7 @@ print(full, kept, held())
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries read no such settings")
 def test_memory_is_kept_for_the_next_run_and_given_back_without_work():
     """What one run lets go stays with a child that works on, so that it need not ask for the same pages again."""
-    kept_pages = {name: str(value) for name, value in KEPT.items()}
+    kept_pages = {name: str(value) for name, value in MALLOC_SETTINGS.items()}
     told = subprocess.run(
         [sys.executable, "-c", KEEPING], env={**os.environ, **kept_pages}, check=True, capture_output=True, text=True
     )

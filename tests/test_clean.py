@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from surgeon.display.terminal.console import console_for
-from surgeon.display.terminal.sanitise import LONGEST, clean
+from surgeon.display.terminal.console import make_console
+from surgeon.display.terminal.sanitise import LONGEST, sanitise
 
 
 @given(st.text(st.characters(blacklist_categories=())))
 def test_nothing_is_left_that_does_anything(text):
-    shown = clean(text)
+    shown = sanitise(text)
     assert shown.isprintable()
     assert max(map(len, shown.split()), default=0) <= max(LONGEST, 6 * 181)
 
 
 @given(st.text(st.characters(categories=("L", "N", "P", "S")), max_size=LONGEST))
 def test_what_people_write_stays_as_it_is(text):
-    assert clean(text) == text
+    assert sanitise(text) == text
 
 
 @pytest.mark.parametrize(
@@ -35,12 +35,12 @@ def test_what_people_write_stays_as_it_is(text):
     ],
 )
 def test_what_is_shown(text, shown):
-    assert clean(text) == shown
+    assert sanitise(text) == shown
 
 
 def test_a_console_keeps_styles_and_shows_names_as_they_are():
     stream = io.StringIO()
-    console = console_for(stream)
+    console = make_console(stream)
     console.print(Text.assemble(("bold\x1b[2J", "bold"), " [red]plain\n"))
     console.print("[b]\x07")
     assert stream.getvalue() == "bold\\x1b[2J [red]plain\\n\n[b]\\x07\n"

@@ -367,7 +367,7 @@ def test_the_manual_of_a_rule_is_drawn_from_it() -> None:
     assert "    Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142136)), 1))" in lines
     assert "  ort        com.microsoft::Gelu(x)" in lines
     assert "  onnx       Gelu(x)  (from opset 20)" in lines
-    assert run("rules", "bias_gelu").stdout.count("bias_is_a_vector: ") == 1
+    assert run("rules", "bias_gelu").stdout.count("is_bias_vector: ") == 1
 
 
 def test_the_manual_does_not_offer_a_placeholder_as_decomposition(tmp_path: Path) -> None:

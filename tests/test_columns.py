@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surgeon.shapes.values.equal_columns import Columns
+from surgeon.shapes.values.equal_columns import EqualColumns
 from surgeon.testing import parse
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
 
@@ -29,7 +29,7 @@ def known(body):
     model = parse(f"{header} (float[n, 4] f, float[n, 4] h, float[n, 1] w) => (float[n, 8] f0) {CONSTANTS} "
                   f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
     shapes, scope = shapes_of(model)
-    numbers = Columns(shapes).of(scope, "y")
+    numbers = EqualColumns(shapes).of(scope, "y")
     for size in (3, 5):
         given = {name: np.random.default_rng(size).normal(size=(size, wide)).astype(np.float32)
                  for name, wide in (("f", 4), ("h", 4), ("w", 1))}
@@ -172,7 +172,7 @@ def test_negatives_of_other_tensors_are_known(body, wanted, rests):
     model = parse(f"{header} (float[n, 4] f, float[n, 4] h) => (float[n, 8] f0) {CONSTANTS} "
                   f"{{ f0 = Concat<axis = -1>(f, h) {body} }}")
     shapes, scope = shapes_of(model)
-    columns = Columns(shapes)
+    columns = EqualColumns(shapes)
     own, other = (columns.of(scope, name) for name in "yz")
     assert (own == tuple(-number for number in other)) is wanted
     assert not wanted or set(rests) <= set(columns.rests_on(scope, "y", "z")) <= {*rests, "signs"}

@@ -13,7 +13,7 @@ from click.testing import Result
 from onnx import ModelProto, numpy_helper
 
 from surgeon.cli.commands.compare import compare as command
-from surgeon.cli.options import Commands
+from surgeon.cli.options import CommandGroup
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.compare import compare
@@ -32,7 +32,7 @@ def save(path: Path, model: ModelProto) -> Path:
 
 def run(*arguments: object) -> Result:
     """Run the command as the shell would."""
-    group = Commands("surgeon")
+    group = CommandGroup("surgeon")
     group.add_command(command)
     return runner().invoke(group, ["compare", *map(str, arguments)])
 

@@ -152,7 +152,7 @@ def test_libraries_are_registered_with_every_session(tmp_path, monkeypatch, comm
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", watched)
     # In this process, where it can be watched.
-    monkeypatch.setattr("surgeon.proof.site.site_prover.stays", lambda _: True)
+    monkeypatch.setattr("surgeon.proof.site.site_prover.needs_this_process", lambda _: True)
     monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     onnx.save(parse(ROUNDED), tmp_path / "in.onnx")
     (tmp_path / "r.py").write_text(

@@ -25,8 +25,8 @@ def reshape_last(g: Graph, x: Tensor, shape: Tensor) -> Tensor:
 def proofs_of(model, rules, monkeypatch, **settings):
     """The report, and the cuts that were proved."""
     cuts = []
-    prepared = site_prover.prepared
-    monkeypatch.setattr(site_prover, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
+    prepared = site_prover.build_proof_case
+    monkeypatch.setattr(site_prover, "build_proof_case", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(model, rules, **settings)
     return report, cuts
 
@@ -75,8 +75,10 @@ def test_numbers_of_nodes_before_a_region_are_put_into_no_inputs(monkeypatch):
         return g.mul(x, -2.0)
 
     experiments = []
-    prepared = site_prover.prepared
-    monkeypatch.setattr(site_prover, "prepared", lambda *given: experiments.append(prepared(*given)) or experiments[-1])
+    prepared = site_prover.build_proof_case
+    monkeypatch.setattr(
+        site_prover, "build_proof_case", lambda *given: experiments.append(prepared(*given)) or experiments[-1]
+    )
     text = """(float[n, 4] x) => (float[n, 4] y) <int64 nil = {0}, float two = {2}, float low = {-3e38}>
         { s = Size(x) b = GreaterOrEqual(s, nil) c = Where(b, two, low) d = Neg(x) y = Mul(d, c) }"""
     _, report = surgeon.rewrite(parse(text), doubled)

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.testing import parse
 from tests.onnx_cases import onnx_cases
 from tests.test_custom_op_library import build
@@ -117,7 +117,7 @@ def test_castlike_in_the_function_of_an_older_opset_is_found_and_mended():
     mended = model("y = custom.Selu(x)", 15, SELU.format(inner=15), custom=1)
     assert surgeon.check(mended) == surgeon.check(mended, "onnx") == []
     onnx.checker.check_model(mended)
-    with Session(mended) as session:
+    with OrtSession(mended) as session:
         (result,) = session.run({"x": np.ones((2, 4), np.float32)}).values()
     assert (result == 1.5).all()
 
@@ -231,7 +231,7 @@ def test_onnx_s_own_cases_stop_where_onnx_runtime_does_not_load_them_and_nowhere
     for case in onnx_cases()[::14]:
         found = [one for one in surgeon.check(case.model, load=False) if one.stops]
         try:
-            with Session(case.model):
+            with OrtSession(case.model):
                 false += [case.name] if found else []
                 agreed += not found
         except surgeon.SurgeonError:

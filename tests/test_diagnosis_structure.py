@@ -7,7 +7,7 @@ import pytest
 
 import surgeon
 from surgeon.precision.convert import PAIRS
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.targets.lint.dtype_conflicts import CONVERTIBLE
 from surgeon.testing import parse
 
@@ -69,7 +69,7 @@ def test_the_mended_network_passes_and_runs():
     model = exported(network(np.float32, (64, 128)), 10)
     assert surgeon.check(model) == surgeon.check(model, "onnx") == []
     onnx.checker.check_model(model, full_check=True)
-    with Session(model) as session:
+    with OrtSession(model) as session:
         (result,) = session.run({"X": np.ones((64, 64), np.float32)}).values()
     assert np.allclose(result, (64 + 0.5) * 0.5 + 0.5)
 

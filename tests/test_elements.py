@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from surgeon.shapes.algebra.size_expressions import evaluate
-from surgeon.shapes.values.affine_mask import Choice
-from surgeon.shapes.values.symbolic_elements import Elements
+from surgeon.shapes.values.affine_mask import AffineMask
+from surgeon.shapes.values.symbolic_elements import SymbolicElements
 from surgeon.testing import parse
 from tests import exports, sampling
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
@@ -36,10 +36,10 @@ def graph(body: str) -> onnx.ModelProto:
     )
 
 
-def elements_of(model: onnx.ModelProto) -> tuple[Elements, object]:
+def elements_of(model: onnx.ModelProto) -> tuple[SymbolicElements, object]:
     """What is known of a model, and its main scope."""
     shapes, scope = shapes_of(model)
-    return Elements(shapes), scope
+    return SymbolicElements(shapes), scope
 
 
 def places(real: np.ndarray, found, sizes) -> np.ndarray:
@@ -51,7 +51,7 @@ def places(real: np.ndarray, found, sizes) -> np.ndarray:
     return total
 
 
-def expected(real: np.ndarray, choice: Choice, sizes) -> np.ndarray:
+def expected(real: np.ndarray, choice: AffineMask, sizes) -> np.ndarray:
     """What a choice says of every element."""
     inside = np.ones(real.shape, bool)
     for bound in choice.bounds:

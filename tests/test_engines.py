@@ -8,13 +8,13 @@ import pytest
 
 import surgeon
 from surgeon.display.content.bench import bench_lines
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Task, Worker
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.sessions.session_tasks import Run
+from surgeon.runtime.sessions.session_tasks import RunRequest
 from surgeon.runtime.tensorrt import cuda_driver, isolated_engine, library
-from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, NoGpu
+from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, GpuUnavailable
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.runtime.tensorrt.parser_tasks import ParseRequest
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -26,7 +26,7 @@ def has_gpu():
     """Whether this machine has one that can be used."""
     try:
         GpuDriver()
-    except NoGpu:
+    except GpuUnavailable:
         return False
     return True
 
@@ -73,11 +73,11 @@ def test_what_the_driver_says_is_told(monkeypatch):
             return lambda *arguments: 0 if name == "cuGetErrorName" else 100
 
     monkeypatch.setattr(cuda_driver, "_opened", Library)
-    with pytest.raises(NoGpu, match="NVIDIA's driver says error 100 of cuInit"):
+    with pytest.raises(GpuUnavailable, match="NVIDIA's driver says error 100 of cuInit"):
         GpuDriver()
     monkeypatch.undo()
     monkeypatch.setattr(cuda_driver, "NAMES", ("no_library_of_this_name.so",))
-    with pytest.raises(NoGpu, match=r"not installed \(no_library_of_this_name.so is not there\)"):
+    with pytest.raises(GpuUnavailable, match=r"not installed \(no_library_of_this_name.so is not there\)"):
         GpuDriver()
 
 
@@ -116,13 +116,13 @@ FAULTS = {
 def test_what_goes_wrong_on_the_gpu_is_told(fault, files, monkeypatch):
     """In a child of its own, as the fault stands in its environment."""
     monkeypatch.setenv("SURGEON_TEST_FAULT", fault)
-    child = Child()
+    child = Worker()
     try:
-        opening = Source(LIBRARY.module, net().SerializeToString())
+        opening = ParseRequest(LIBRARY.module, net().SerializeToString())
         answer = child.run(Task("tests.fake_gpu:hold", opening, 60.0)).value
         assert answer["name"] == "TensorRT"
         feeds = {"x": np.float32([[1, -2, 3]])}
-        result = child.run(Task("surgeon.runtime.sessions.session_tasks:run", Run(feeds, ("y",)), 60.0))
+        result = child.run(Task("surgeon.runtime.sessions.session_tasks:run", RunRequest(feeds, ("y",)), 60.0))
         if fault == "answer":
             np.testing.assert_array_equal(result.arrays[0], np.maximum(feeds["x"] @ WEIGHT, 0) + 1)
         else:
@@ -167,4 +167,4 @@ def test_a_session_that_is_refused_is_an_error():
     if LIBRARY is None or has_gpu():
         pytest.skip("it wants a machine with TensorRT and without a GPU")
     with pytest.raises(SessionError, match="There is no GPU to run TensorRT on"):
-        isolated_engine.Engines(LIBRARY).open(net())
+        isolated_engine.TensorRtRuntime(LIBRARY).open(net())

@@ -5,7 +5,7 @@ import pytest
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.display.content.rewrite import proof_words
-from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.testing import parse
 
@@ -20,7 +20,7 @@ def second_for_first(op):
         """Two nodes, whatever they are."""
         nodes = [node for node in scope.live_nodes() if node.op.endswith(op)]
         if len(nodes) == 2:
-            yield Found((nodes[1],), nodes[1].outputs, {"first": Several(nodes[0].outputs)}, (nodes[0],))
+            yield Found((nodes[1],), nodes[1].outputs, {"first": VariadicBinding(nodes[0].outputs)}, (nodes[0],))
 
     @rule(search=Search(find, "there are no two"), target="any")
     def hand_on(g: Graph, first: list[Tensor]) -> list[Tensor]:

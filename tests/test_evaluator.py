@@ -13,14 +13,14 @@ import pytest
 
 from surgeon.runtime.sessions import oracle
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests.oracle_models import X, answer, model
 from tests.single_ops import by_formula, by_onnx
 
 
 def test_the_evaluator_is_quiet(recwarn, capfd):
     mini = model("(float[n] x) => (float[n] y, float[n] z) { y = Log(x); z = Div(x, x) }")
-    with Evaluator(mini) as evaluator:
+    with EvaluatorSession(mini) as evaluator:
         answers = evaluator.run({"x": np.array([-1, 0, np.inf], dtype=np.float32)})
     assert np.isnan(answers["z"]).tolist() == [False, True, True]
     assert not recwarn.list
@@ -30,13 +30,13 @@ def test_the_evaluator_is_quiet(recwarn, capfd):
 def test_what_the_evaluator_refuses():
     """One line each, without the wrappings of onnx's."""
     mini = model("(float[n] x, float[n] z) => (float[n] y) { y = Add(x, z) }")
-    with Evaluator(mini) as evaluator:
+    with EvaluatorSession(mini) as evaluator:
         with pytest.raises(SessionError, match="Input 'z' is not fed: give a value for it"):
             evaluator.run({"x": X})
         with pytest.raises(SessionError, match="could not be broadcast together"):
             evaluator.run({"x": X, "z": X[:3]})
     with pytest.raises(SessionError, match="no such operator") as refused:
-        Evaluator(model("(float[n] x) => (float[n] y) { y = trt.plugins.MyGelu(x) }"))
+        EvaluatorSession(model("(float[n] x) => (float[n] y) { y = trt.plugins.MyGelu(x) }"))
     assert refused.value.missing
 
 
@@ -49,7 +49,7 @@ def test_functions_in_any_order_with_defaults_and_omitted_inputs():
         <domain: "my", opset_import: ["" : 17]> inner <alpha: float = 2.0> (a, most) => (c)
         { k = Constant<value_float: float = @alpha>(); b = Mul(a, k); c = Clip(b, "", most) }"""
     )
-    with Evaluator(mini) as evaluator:
+    with EvaluatorSession(mini) as evaluator:
         np.testing.assert_array_equal(evaluator.run({"x": X})["y"], 3 * X)
 
 
@@ -72,7 +72,7 @@ def test_an_evaluator_that_is_left_is_gone():
     gc.collect()
     gc.disable()
     try:
-        with Evaluator(mini) as evaluator:
+        with EvaluatorSession(mini) as evaluator:
             evaluator.run({"x": X})
             engine = weakref.ref(evaluator._engine)
         assert engine() is None
@@ -91,7 +91,7 @@ def test_a_function_that_hands_on_its_input_or_one_output_twice():
     mini.graph.node.extend(calls)
     mini.opset_import.extend(imports)
     mini.functions.append(function)
-    with Evaluator(mini) as evaluator:
+    with EvaluatorSession(mini) as evaluator:
         found = evaluator.run({"x": X})
     assert all(np.array_equal(found[name], sign * X) for name, sign in (("a", 1), ("b", -1), ("c", -1)))
 
@@ -128,7 +128,7 @@ def test_a_region_of_arithmetic_loads_no_other_operators():
     code = """
 import sys
 import numpy as np
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession as Evaluator
 from tests.oracle_models import model
 mini = model("(float[n] x) => (float[n] y) { e = Erf(x)  a = Add(e, x)  m = Mul(a, x)  y = Div(m, a) }")
 with Evaluator(mini) as evaluator:
@@ -141,5 +141,5 @@ sys.exit("onnx.reference.ops" in sys.modules)
 
 def test_dtypes_that_do_not_fit_are_refused():
     mini = model("(float[n] x, double[n] z) => (float[n] y) { y = Add(x, z) }")
-    with Evaluator(mini) as evaluator, pytest.raises(SessionError, match="have to be of one dtype"):
+    with EvaluatorSession(mini) as evaluator, pytest.raises(SessionError, match="have to be of one dtype"):
         evaluator.run({"x": X, "z": X.astype(float)})

@@ -13,7 +13,7 @@ from surgeon.patterns.linear_algebra.gemm import gemm
 from surgeon import Graph, Rule, Tensor, require, rewrite
 from surgeon.diagnostics.explanation import Explanation, explain, explanations
 from surgeon.display.content.explanation import explained
-from surgeon.rules.matching.pattern import Output, walk
+from surgeon.rules.matching.pattern import NodeOutput, walk_values
 from surgeon.rules.mismatches.mismatch import Mismatch, pattern_line
 from surgeon.rules.tracing.tracer import trace
 from tests.command_line import run
@@ -52,7 +52,7 @@ def is_matrix(x: Tensor) -> None:
 def line(function: Callable[..., object], op: str = "") -> str:
     """The line of a pattern, or of an op in it, as it is printed."""
     pattern = trace(function)[0]
-    nodes = [value.operation for value in walk(pattern.outputs) if isinstance(value, Output)]
+    nodes = [value.operation for value in walk_values(pattern.outputs) if isinstance(value, NodeOutput)]
     return pattern_line(next((node.where for node in nodes if node.op == op.rpartition("::")[2]), pattern.where), op)
 
 

@@ -12,7 +12,7 @@ from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Graph, Tensor, explain, rewrite
 from surgeon.cli.commands.explain import explain as command
-from surgeon.rules.mismatches.mismatch import Mismatch, RuleEdit
+from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
 from tests.command_line import runner
 from tests.models import graph, make, opset
 
@@ -224,7 +224,7 @@ def source(case: Edited) -> str:
     )
 
 
-def pasted(text: str, edit: RuleEdit) -> str:
+def pasted(text: str, edit: RuleFix) -> str:
     """The rule's file with the lines of an edit in it."""
     lines = text.splitlines()
     for line in reversed(edit.lines):

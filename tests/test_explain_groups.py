@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.diagnostics.explanation import NAMED, Explanation, explanations
+from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, explanations
 from surgeon.display.content.explanation import TOLD_WHOLE, explained
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
@@ -115,7 +115,7 @@ NEAR = graph(
 
 def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
     told = explanations(NEAR, f"{MANY},{FIRST},{SECOND}")
-    assert len(told) > NAMED
+    assert len(told) > MAX_DETAILED_RULES
     *blocks, fires, rest = str(told).split("\n\n")
     assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
     assert len(blocks) <= TOLD_WHOLE
@@ -144,11 +144,11 @@ def test_each_rule_of_a_group_is_told_by_verbose(tmp_path: Path) -> None:
 
 def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
     """It has no nodes that are lacking, so that none are counted."""
-    many = [Explanation(f"rule{at}") for at in range(NAMED)]
+    many = [Explanation(f"rule{at}") for at in range(MAX_DETAILED_RULES)]
     refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
     *_, near, rest = ["\n".join(lines) for lines in explained([*many, Explanation("found", misses=[refused])])]
     assert near.startswith("found does not fire; nearest misses:")
-    assert rest.startswith(f"{NAMED} other rules come less near")
+    assert rest.startswith(f"{MAX_DETAILED_RULES} other rules come less near")
 
 
 HEADS = "(float[b, 4, s, 8] q, float[b, 4, t, 8] k, float[b, 4, t, 8] v, float[b, 1, r, t] m) => (float[b, 4, s, 8] y)"

@@ -16,7 +16,7 @@ from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io import file_copy
 from surgeon.file.model import Model
 from surgeon.file.save import save
-from surgeon.file.tensors.content_equality import Contents
+from surgeon.file.tensors.content_equality import TensorContents
 from tests.command_line import one_sentence, run, with_data_file
 from tests.model_samples import GRAPH, WEIGHTS, everywhere, external, files_in, open_files, renamed
 from tests.versions import ONNX_LOADS_WITH_CARE
@@ -226,7 +226,8 @@ def test_a_checksum_that_does_not_fit(checksum: str, tmp_path: Path) -> None:
         again.external_data[1].value = "4"
         again.external_data[2].value = "20000"
         actions: list[Any] = [
-            lambda: model.value(first), lambda: model.check_data(sums=True), lambda: Contents(model).same(first, again),
+            lambda: model.value(first), lambda: model.check_data(sums=True),
+            lambda: TensorContents(model).same(first, again),
             lambda: save(model, renamed(model), tmp_path / "out.onnx"),
             lambda: save(model, None, path.with_name("out.onnx"), external_data="inline"),
         ]  # fmt: skip

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.proof.model.inner_tensors import find_inner
-from surgeon.runtime.inputs.consistent_sizes import FittedSizes, all_sets
-from surgeon.runtime.inputs.input_generator import InputPlan
-from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.proof.model.inner_tensors import run_inner_tensors
+from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes, candidate_sizes
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from surgeon.testing import parse
 from tests import sampling
 from tests.attention.cases import table
@@ -66,9 +66,9 @@ ELEMENTS = """g (float[n, b, 8] x) => (float[7, c, 2] y)
 
 
 def runs(model: onnx.ModelProto, sizes: dict[str, int]) -> bool:
-    with Session(model) as session:
+    with OrtSession(model) as session:
         try:
-            session.run(InputPlan(model).make(0, sizes))
+            session.run(InputGenerator(model).make(0, sizes))
         except SessionError:
             return False
     return True
@@ -82,9 +82,9 @@ def runs(model: onnx.ModelProto, sizes: dict[str, int]) -> bool:
 def test_a_model_runs_at_sizes_that_fit(text: str) -> None:
     """And not at the usual ones."""
     model = filled(text)
-    usual = InputPlan(model).size_sets({})
+    usual = InputGenerator(model).size_sets({})
     assert not runs(model, usual[0])
-    fitted = FittedSizes(model, {}).of(usual)
+    fitted = ConsistentSizes(model, {}).of(usual)
     assert fitted
     assert all(runs(model, sizes) for sizes in fitted)
 
@@ -92,8 +92,8 @@ def test_a_model_runs_at_sizes_that_fit(text: str) -> None:
 def test_sizes_of_a_decoder() -> None:
     """Caches alike, the mask as long as past and rows, and both within the table of places."""
     model = filled(DECODER.format(rows=9))
-    usual = InputPlan(model).size_sets({})
-    for before, sizes in zip(usual, FittedSizes(model, {}).of(usual), strict=False):
+    usual = InputGenerator(model).size_sets({})
+    for before, sizes in zip(usual, ConsistentSizes(model, {}).of(usual), strict=False):
         assert sizes["b"] == sizes["c"] == before["b"]
         assert sizes["p"] == sizes["q"]
         assert sizes["u"] == sizes["p"] + sizes["t"] <= 9
@@ -102,7 +102,7 @@ def test_sizes_of_a_decoder() -> None:
 def test_sizes_that_the_user_chose_stay_and_others_follow() -> None:
     model = filled(DECODER.format(rows=9))
     dims = {"q": 3, "t": 2}
-    (first, *_) = FittedSizes(model, dims).of(InputPlan(model).size_sets(dims))
+    (first, *_) = ConsistentSizes(model, dims).of(InputGenerator(model).size_sets(dims))
     assert (first["p"], first["q"], first["t"], first["u"]) == (3, 3, 2, 5)
     assert runs(model, first)
 
@@ -113,7 +113,7 @@ def test_states_and_lengths_of_recurrent_nodes_are_of_one_batch(op: str, gates: 
     model = filled(f"""g (float[t, n, 3] x, int32[l] lengths, float[1, h, 4] h0, float[1, c, 4] c0)
         => (float[t, 1, n, 4] y) <float[1, {4 * gates}, 3] w, float[1, {4 * gates}, 4] r>
         {{ y = {op}<hidden_size = 4>(x, w, r, , lengths, h0{more}) }}""")
-    (sizes,) = FittedSizes(model, {}).of([{"t": 5, "n": 2, "l": 3, "h": 4, "c": 5}])
+    (sizes,) = ConsistentSizes(model, {}).of([{"t": 5, "n": 2, "l": 3, "h": 4, "c": 5}])
     assert sizes["n"] == sizes["l"] == sizes["h"]
     assert (sizes["n"] == sizes["c"]) is (op == "LSTM")
 
@@ -131,23 +131,23 @@ def test_states_and_lengths_of_recurrent_nodes_are_of_one_batch(op: str, gates: 
 )
 def test_nothing_is_fitted_where_nothing_is_told(text: str) -> None:
     model = filled(text)
-    assert FittedSizes(model, {}).of(InputPlan(model).size_sets({})[:1]) == []
+    assert ConsistentSizes(model, {}).of(InputGenerator(model).size_sets({})[:1]) == []
 
 
 def test_a_broken_model_has_no_sizes_that_fit() -> None:
     """Its fault is told where it is run."""
     model = filled("g (float[n] x, float[m] z) => (float[n] y) { y = Add(x, z) }")
     model.graph.node.append(onnx.helper.make_node("Relu", ["x"], ["y"]))
-    assert FittedSizes(model, {}).of([{"n": 2, "m": 3}]) == []
+    assert ConsistentSizes(model, {}).of([{"n": 2, "m": 3}]) == []
 
 
 def test_all_sets_come_in_turn() -> None:
     """The usual first, then such as fit, then all others."""
     model = filled(DECODER.format(rows=64))
-    plan = InputPlan(model)
+    plan = InputGenerator(model)
     usual, fallback = plan.size_sets({}), plan.fallback_sets({})
-    fitted = FittedSizes(model, {}).of(usual)
-    assert list(all_sets(model, plan, {})) == [usual[0], *fitted, *usual[1:], *fallback]
+    fitted = ConsistentSizes(model, {}).of(usual)
+    assert list(candidate_sizes(model, plan, {})) == [usual[0], *fitted, *usual[1:], *fallback]
 
 
 def test_checks_conversions_benches_and_inner_values_run_it() -> None:
@@ -161,13 +161,13 @@ def test_checks_conversions_benches_and_inner_values_run_it() -> None:
     assert report.runs >= 4
     bench = surgeon.bench(model, model, rounds=1, loads=1, seconds=0.05)
     assert bench.sizes["u"] == bench.sizes["p"] + bench.sizes["t"] == 9
-    found = find_inner(model, model, ["weights"])
+    found = run_inner_tensors(model, model, ["weights"])
     assert found.values["weights"].shape == (2, 2, 5, 9)
 
 
 def test_places_behind_a_cache_stay_below_the_table() -> None:
     """The table has 16 rows: what the cache takes of them is told by its shape."""
-    plan = InputPlan(filled(PLACED))
+    plan = InputGenerator(filled(PLACED))
     for past in (1, 9, 15):
         made = plan.make(0, {"b": 2, "t": 20, "p": past})["position_ids"]
         assert made.max() == 15 - past
@@ -193,8 +193,8 @@ def test_sizes_without_names_fit_too() -> None:
     for value in model.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             dim.ClearField("dim_param")
-    usual = InputPlan(model).size_sets({})
+    usual = InputGenerator(model).size_sets({})
     assert not runs(model, usual[0])
-    fitted = FittedSizes(model, {}).of(usual)
+    fitted = ConsistentSizes(model, {}).of(usual)
     assert fitted[0]["mask[1]"] == fitted[0]["k[2]"] + fitted[0]["ids[1]"]
     assert all(runs(model, sizes) for sizes in fitted)

@@ -8,8 +8,8 @@ import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.proof.site import site_prover
 from surgeon.shapes.algebra.size_expressions import symbol
-from surgeon.shapes.constraints.constraint_solver import Fitting
-from surgeon.shapes.constraints.size_constraints import Wish, wishes
+from surgeon.shapes.constraints.constraint_solver import SizeSolver
+from surgeon.shapes.constraints.size_constraints import SizeConstraint, size_constraints
 from surgeon.testing import parse
 from tests.models import make
 
@@ -31,8 +31,8 @@ def masked_wrongly(g: Graph, m: Tensor, x: Tensor) -> Tensor:
 def cut_of(text, found, monkeypatch):
     """The report of a rule on a model of one site, and what was cut out for its proof."""
     cuts = []
-    prepared = site_prover.prepared
-    monkeypatch.setattr(site_prover, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
+    prepared = site_prover.build_proof_case
+    monkeypatch.setattr(site_prover, "build_proof_case", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
     _, report = surgeon.rewrite(parse(HEADER + text), found, keep_going=True)
     assert cuts
     return report, cuts[0]
@@ -40,7 +40,7 @@ def cut_of(text, found, monkeypatch):
 
 def wanted_by(cut):
     """What the nodes of a cut want of sizes."""
-    return wishes(cut.shapes, (*cut.prefix, *cut.before))
+    return size_constraints(cut.shapes, (*cut.prefix, *cut.before))
 
 
 # A mask of one line for each of a batch and as long as past and new rows together, read by index, as torch writes it.
@@ -61,7 +61,7 @@ def test_a_mask_read_by_index_is_as_long_as_past_and_new_rows(monkeypatch):
     """No sizes chosen one by one would fit: the table is to hold every index, and its result to fit the scores."""
     report, cut = cut_of(BY_TUPLES, masked, monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    sizes = Fitting(wanted_by(cut)).sizes(
+    sizes = SizeSolver(wanted_by(cut)).sizes(
         {"batch": 2, "rows": 3, "past": 5, "lines": 7, "total": 11, "b": 13, "r": 17, "k": 19}, {}
     )
     assert sizes["lines"] == sizes["batch"] == sizes["b"]
@@ -170,7 +170,7 @@ def test_sizes_that_follow(case, monkeypatch):
     text, _, wanted = SIZES[case]
     report, cut = cut_of(f"agraph {text}", doubled(case), monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    follows = {name: str(size) for name, size in Fitting(wanted_by(cut)).follows.items()}
+    follows = {name: str(size) for name, size in SizeSolver(wanted_by(cut)).follows.items()}
     assert {name: follows.get(name) for name in wanted} == wanted
 
 
@@ -190,7 +190,7 @@ def test_a_mask_read_by_computed_places(monkeypatch):
     """The excess of a product over another is solved where two of its sizes are taken for equal."""
     report, cut = cut_of(BY_PLACES, masked, monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    sizes = Fitting(wanted_by(cut)).sizes(
+    sizes = SizeSolver(wanted_by(cut)).sizes(
         {"batch": 2, "rows": 3, "past": 5, "lines": 7, "total": 11, "b": 13, "r": 17, "k": 19}, {}
     )
     assert sizes["lines"] == sizes["batch"] == sizes["b"]
@@ -199,7 +199,7 @@ def test_a_mask_read_by_computed_places(monkeypatch):
 
 def test_sizes_that_the_user_chose_stay(monkeypatch):
     _, cut = cut_of(f"agraph {SIZES['broadcast'][0]}", doubled("broadcast"), monkeypatch)
-    sizes = Fitting(wanted_by(cut)).sizes({"n": 2, "m": 3, "p": 5, "q": 7}, {"n": 11})
+    sizes = SizeSolver(wanted_by(cut)).sizes({"n": 2, "m": 3, "p": 5, "q": 7}, {"n": 11})
     assert sizes == {"n": 11, "m": 7, "p": 5, "q": 7}
 
 
@@ -209,19 +209,24 @@ PAST, ROWS = symbol("past"), symbol("rows")
 @pytest.mark.parametrize(
     ("wishes", "chosen", "wanted"),
     [
-        pytest.param([Wish(32, PAST + ROWS, at_least=True)], {}, (27, 5), id="the largest is made smaller"),
-        pytest.param([Wish(32, PAST + ROWS, at_least=True)], {"past": 30}, (30, 2), id="a chosen one is not"),
-        pytest.param([Wish(4, PAST + ROWS, at_least=True)], {}, (1, 3), id="then the next"),
-        pytest.param([Wish(3, PAST + ROWS + 2, at_least=True)], {}, (1, 1), id="none below 1"),
-        pytest.param([Wish(99, PAST + ROWS, at_least=True)], {}, (32, 5), id="there is room"),
-        pytest.param([Wish(9, PAST - ROWS, at_least=True)], {}, (14, 5), id="of what makes it large alone"),
-        pytest.param([Wish(PAST, 4 * ROWS), Wish(10, PAST, at_least=True)], {}, (8, 2), id="what others follow from"),
-        pytest.param([Wish(4 * ROWS, ROWS, likely=True)], {}, (32, 5), id="no guess leaves nothing"),
+        pytest.param([SizeConstraint(32, PAST + ROWS, at_least=True)], {}, (27, 5), id="the largest is made smaller"),
+        pytest.param([SizeConstraint(32, PAST + ROWS, at_least=True)], {"past": 30}, (30, 2), id="a chosen one is not"),
+        pytest.param([SizeConstraint(4, PAST + ROWS, at_least=True)], {}, (1, 3), id="then the next"),
+        pytest.param([SizeConstraint(3, PAST + ROWS + 2, at_least=True)], {}, (1, 1), id="none below 1"),
+        pytest.param([SizeConstraint(99, PAST + ROWS, at_least=True)], {}, (32, 5), id="there is room"),
+        pytest.param([SizeConstraint(9, PAST - ROWS, at_least=True)], {}, (14, 5), id="of what makes it large alone"),
+        pytest.param(
+            [SizeConstraint(PAST, 4 * ROWS), SizeConstraint(10, PAST, at_least=True)],
+            {},
+            (8, 2),
+            id="what others follow from",
+        ),
+        pytest.param([SizeConstraint(4 * ROWS, ROWS, likely=True)], {}, (32, 5), id="no guess leaves nothing"),
     ],
 )
 def test_what_a_table_has_room_for(wishes, chosen, wanted):
     """A table of so many rows makes nothing larger."""
-    sizes = Fitting(wishes).sizes({"past": 32, "rows": 5}, chosen)
+    sizes = SizeSolver(wishes).sizes({"past": 32, "rows": 5}, chosen)
     assert (sizes["past"], sizes["rows"]) == wanted
 
 

@@ -37,14 +37,14 @@ def convolutions(*widths: int, weights=None) -> onnx.ModelProto:
 def runs(monkeypatch):
     """What was proved, in order: whether on few inputs, and the channels of the first input."""
     found = []
-    original = site_prover.SiteCheck._outcomes
+    original = site_prover.SiteProver._outcomes
 
     def outcomes(self, experiments):
         items = list(experiments)
         found.extend((item.brief, item.inputs[0].shape[1]) for item in items)
         return original(self, items)
 
-    monkeypatch.setattr(site_prover.SiteCheck, "_outcomes", outcomes)
+    monkeypatch.setattr(site_prover.SiteProver, "_outcomes", outcomes)
     return found
 
 
@@ -202,8 +202,8 @@ def test_dims_of_which_windows_leave_nothing_are_made_larger():
 def test_a_copy_that_another_site_takes_out_is_not_taken_for_a_constant(monkeypatch):
     """What stands above it is data: the cut begins there, and holds none of the nodes that make it."""
     cuts = []
-    prepared = site_prover.prepared
-    monkeypatch.setattr(site_prover, "prepared", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
+    prepared = site_prover.build_proof_case
+    monkeypatch.setattr(site_prover, "build_proof_case", lambda cut, *rest: cuts.append(cut) or prepared(cut, *rest))
 
     @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
     def relu_once(g: Graph, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 import surgeon
 from surgeon.runtime.kernels.vision.grid_sample import grid_sample
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from surgeon.testing import parse
 
 OLD = {"linear": "bilinear", "cubic": "bicubic"}
@@ -43,7 +43,7 @@ def test_it_is_what_both_others_compute(shape, aligned):
             old = model(OLD.get(mode, mode), padding, aligned, rank, 16)
             (wanted,) = ort.InferenceSession(old.SerializeToString()).run(None, {"x": x, "g": grid})
             np.testing.assert_allclose(made, wanted, atol=1e-4, err_msg=f"{mode} {padding}")
-            with Evaluator(old) as evaluator:
+            with EvaluatorSession(old) as evaluator:
                 np.testing.assert_array_equal(evaluator.run({"x": x, "g": grid})["y"], made)
 
 

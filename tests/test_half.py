@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.precision.planning.min_cut import ALWAYS, SINK, SOURCE, Network, _Flow
+from surgeon.precision.planning.min_cut import INFINITE_CAPACITY, SINK, SOURCE, FlowNetwork, _Flow
 from tests.command_line import files_in
 from tests.half_models import converted, kept, model, ops
 from tests.onnx_cases import onnx_cases
@@ -349,7 +349,7 @@ def test_the_least_cut_is_the_least():
     rng = np.random.default_rng(5)
     for _ in range(200):
         count = int(rng.integers(2, 9))
-        network = Network()
+        network = FlowNetwork()
         items = [SOURCE, SINK, *(network.item() for _ in range(count))]
         ends = rng.choice(items, (int(rng.integers(3, 28)), 2))
         edges = [(int(a), int(b), int(rng.integers(0, 6))) for a, b in ends if a != b]
@@ -361,7 +361,7 @@ def test_the_least_cut_is_the_least():
             costs[frozenset(i for i in items if not side[i])] = sum(c for a, b, c in edges if side[a] < side[b])
         least = [found for found, cost in costs.items() if cost == min(costs.values())]
         assert network.cut() == frozenset.intersection(*least)
-    assert ALWAYS > 1 << 30
+    assert INFINITE_CAPACITY > 1 << 30
 
 
 @pytest.mark.parametrize("narrowest", [0, 500, 999])
@@ -370,7 +370,7 @@ def test_a_long_chain_takes_no_more_for_each_item_than_a_short_one(narrowest, mo
     sent = []
     send = _Flow._send
     monkeypatch.setattr(_Flow, "_send", lambda self, *rest: (sent.append(1), send(self, *rest)))
-    network = Network()
+    network = FlowNetwork()
     items = [SOURCE, *(network.item() for _ in range(1000)), SOURCE]
     for place, (one, two) in enumerate(pairwise(items)):
         size = 2 if place == narrowest else 10_000

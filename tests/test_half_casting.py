@@ -6,10 +6,10 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 import surgeon
-from surgeon.file.tensors.casting import Recast
+from surgeon.file.tensors.casting import TensorCast
 from surgeon.runtime.sessions import float16_cast
-from surgeon.runtime.sessions.float16_cast import Casting, halving
-from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.float16_cast import Float16Caster, float16_caster
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from tests.half_models import model
 
 ODD = np.array([0.0, -0.0, 1e-8, 2.0**-25, 3 * 2.0**-25, 65519.9, 65520.0, -1e30, np.inf, np.nan], np.float32)
@@ -18,7 +18,7 @@ ODD = np.array([0.0, -0.0, 1e-8, 2.0**-25, 3 * 2.0**-25, 65519.9, 65520.0, -1e30
 @pytest.fixture(autouse=True)
 def from_the_first_on(monkeypatch):
     """No large arrays are needed."""
-    monkeypatch.setattr(float16_cast, "LEAST", 4)
+    monkeypatch.setattr(float16_cast, "MIN_ELEMENTS", 4)
 
 
 def cast(one, array):
@@ -36,26 +36,26 @@ def test_it_rounds_as_numpy_does():
     """To even, to subnormal numbers, beyond all numbers; of any shape."""
     every = np.random.default_rng(0).integers(0, 1 << 32, 1 << 16, np.uint32).view(np.float32)
     for array in (ODD, every, every.reshape(256, 256)):
-        np.testing.assert_array_equal(cast(Casting(), array), halved(array))
-    assert not np.signbit(cast(Casting(), ODD)[0])
-    assert np.signbit(cast(Casting(), ODD)[1])
+        np.testing.assert_array_equal(cast(Float16Caster(), array), halved(array))
+    assert not np.signbit(cast(Float16Caster(), ODD)[0])
+    assert np.signbit(cast(Float16Caster(), ODD)[1])
 
 
 def test_few_elements_do_not_load_it(monkeypatch):
-    monkeypatch.setattr(float16_cast, "LEAST", 30)
-    one = Casting()
+    monkeypatch.setattr(float16_cast, "MIN_ELEMENTS", 30)
+    one = Float16Caster()
     assert [cast(one, ODD) is None for _ in range(4)] == [True, True, False, False]
 
 
 def test_other_dtypes_are_numpys():
-    assert cast(Casting(), np.zeros(8, np.float64)) is None
-    made = Recast("w", TensorProto.DOUBLE, TensorProto.FLOAT16, by=Casting()).array(np.array([0.1, 1e9]))
+    assert cast(Float16Caster(), np.zeros(8, np.float64)) is None
+    made = TensorCast("w", TensorProto.DOUBLE, TensorProto.FLOAT16, by=Float16Caster()).array(np.array([0.1, 1e9]))
     np.testing.assert_array_equal(made, halved(np.array([0.1, 1e9])))
 
 
 @pytest.mark.parametrize("fault", ["does not load", "rounds otherwise"])
 def test_numpy_does_it_where_onnx_runtime_does_not(fault, monkeypatch):
-    class Odd(Session):
+    class Odd(OrtSession):
         def __init__(self, given):
             if fault == "does not load":
                 raise SessionError("no kernel")
@@ -65,19 +65,23 @@ def test_numpy_does_it_where_onnx_runtime_does_not(fault, monkeypatch):
             super().fill(source, array, name, made)
             made[...] = np.nextafter(made, np.float16(0))
 
-    monkeypatch.setattr(float16_cast, "Session", Odd)
-    one = Casting()
+    monkeypatch.setattr(float16_cast, "OrtSession", Odd)
+    one = Float16Caster()
     assert cast(one, ODD) is None
-    np.testing.assert_array_equal(Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16, by=one).array(ODD), halved(ODD))
+    np.testing.assert_array_equal(
+        TensorCast("w", TensorProto.FLOAT, TensorProto.FLOAT16, by=one).array(ODD), halved(ODD)
+    )
 
 
 @pytest.mark.parametrize("clamp", [False, True])
 def test_weights_of_a_file_are_as_numpy_has_them(clamp, tmp_path, monkeypatch):
     """Several blocks, and what saturates, which numpy does."""
     asked = []
-    known = Casting.__call__
-    halving.cache_clear()
-    monkeypatch.setattr(Casting, "__call__", lambda self, *given: asked.append(given[0].size) or known(self, *given))
+    known = Float16Caster.__call__
+    float16_caster.cache_clear()
+    monkeypatch.setattr(
+        Float16Caster, "__call__", lambda self, *given: asked.append(given[0].size) or known(self, *given)
+    )
     made = model("y = MatMul(x, w)", "(float[N, 600] x) => (float[N, 1000] y)")
     weight = np.random.default_rng(0).normal(size=(600, 1000)).astype(np.float32)
     weight[0, 0] = 1e5 if clamp else 1e4
@@ -89,4 +93,4 @@ def test_weights_of_a_file_are_as_numpy_has_them(clamp, tmp_path, monkeypatch):
     np.testing.assert_array_equal(numpy_helper.to_array(tensor), wanted)
     assert sum(asked) == (0 if clamp else weight.size)
     assert clamp or len(asked) > 1
-    halving.cache_clear()
+    float16_caster.cache_clear()

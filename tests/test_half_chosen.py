@@ -5,8 +5,8 @@ import pytest
 from onnx import numpy_helper
 
 import surgeon
-from surgeon.precision.measuring.baseline_runs import Trying
-from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.measuring.baseline_runs import BaselineRuns
+from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.precision.segments.selected_rows import choices
 from tests.half_models import converted, model, ops
 
@@ -67,7 +67,7 @@ def test_rows_that_are_nearly_alike_may_change_places(case):
 
 def trying(made):
     """The original, run."""
-    tried = Trying(made, made, Retyping(1, 10), surgeon.CheckOptions(), io="keep")
+    tried = BaselineRuns(made, made, DtypeChange(1, 10), surgeon.CheckOptions(), io="keep")
     tried.run(())
     return tried
 

@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.precision.measuring import range_instrumentation
-from surgeon.precision.measuring.range_instrumentation import MAIN
+from surgeon.precision.measuring.range_instrumentation import MAIN_GRAPH
 from tests.half_models import model
 
 SIZES = (2, 3, 4, 5)
@@ -14,7 +14,7 @@ SIZES = (2, 3, 4, 5)
 
 def told(made, feeds, low=-1e4):
     """What the gauges of y tell, and how many of them go slice by slice."""
-    with range_instrumentation.gauging(made, [(MAIN, "y")], low) as (shown, gauged):
+    with range_instrumentation.instrumented(made, [(MAIN_GRAPH, "y")], low) as (shown, gauged):
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.log_severity_level = 3
@@ -22,7 +22,7 @@ def told(made, feeds, low=-1e4):
         answer = dict(zip(gauged.names, session.run(gauged.names, feeds), strict=True))
         found = {}
         gauged.read(answer, found)
-        return found[MAIN, "y"], sum(node.op_type == "Scan" for node in shown.graph.node)
+        return found[MAIN_GRAPH, "y"], sum(node.op_type == "Scan" for node in shown.graph.node)
 
 
 @pytest.mark.parametrize("opset", [13, 17, 18, 21])

@@ -6,7 +6,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon.precision import delta_debugging
-from surgeon.precision.delta_debugging import Lessening
+from surgeon.precision.delta_debugging import KeepMinimizer
 from tests.half_models import converted, model
 from tests.test_half_chosen import ROWS, SCORES, WEIGHTS, rows
 
@@ -78,14 +78,14 @@ def test_a_search_in_which_everything_is_needed_ends(parts):
         kept_once.append(len(kept))
         return float(len(kept) < len(places))
 
-    search = Lessening([places[at : at + size] for at in range(0, len(places), size)], error, 0.01)
+    search = KeepMinimizer([places[at : at + size] for at in range(0, len(places), size)], error, 0.01)
     search.run()
     assert (len(search.moved), search.holds, search.is_cut_short) == (400, True, True)
     assert len(kept_once) == search.trials == delta_debugging.MOST_TRIALS
 
 
 def test_a_search_that_can_find_nothing_ends_at_once():
-    search = Lessening([[((), 0)], [((), 1)]], lambda kept: 1.0, 0.01)
+    search = KeepMinimizer([[((), 0)], [((), 1)]], lambda kept: 1.0, 0.01)
     search.run()
     assert (search.trials, search.moved, search.holds) == (1, {}, False)
 

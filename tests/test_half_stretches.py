@@ -8,13 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
-from surgeon.display.content.conversion import stretch_lines
-from surgeon.precision.convert_report import LOST, StretchProof, unproved
-from surgeon.precision.delta_debugging import Lessening
+from surgeon.display.content.conversion import segment_lines
+from surgeon.precision.convert_report import MAX_MEANINGFUL_ERROR, SegmentProof, unproved_text
+from surgeon.precision.delta_debugging import KeepMinimizer
 from surgeon.precision.segments import segment_proofs
-from surgeon.precision.segments.segment_proofs import LEAST, Stretches
-from surgeon.precision.segments.segment_run import MARGIN, StretchRun, hold
-from surgeon.runtime.processes.worker import Answer
+from surgeon.precision.segments.segment_proofs import LEAST, Segments
+from surgeon.precision.segments.segment_run import MARGIN, SegmentJob, hold
+from surgeon.runtime.processes.worker import TaskResult
 from surgeon.testing import parse
 from tests.command_line import ROOT
 from tests.half_models import converted, model
@@ -79,7 +79,7 @@ def test_weights_that_are_too_much_are_told(monkeypatch):
     made.graph.initializer.append(numpy_helper.from_array(np.full((3, 3, 3, 3), 0.1, np.float32), "w"))
     _, report = converted(made)
     assert [item.outcome for item in report.stretches] == ["unproved", "proved"]
-    assert "its weights take" in "".join(stretch_lines(report))
+    assert "its weights take" in "".join(segment_lines(report))
 
 
 PRODUCTS = {
@@ -96,7 +96,7 @@ def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, pro
     seen = []
     monkeypatch.setattr(segment_proofs, "MOST_BYTES", 400)
     monkeypatch.setattr(segment_proofs, "BLOCK_BYTES", 200)
-    monkeypatch.setattr(segment_proofs, "StretchRun", lambda *given: seen.append(given[0]) or StretchRun(*given))
+    monkeypatch.setattr(segment_proofs, "SegmentJob", lambda *given: seen.append(given[0]) or SegmentJob(*given))
     turned = "t = Transpose <perm = [1, 0]> (w) g = Gather(w, i) " if "t)" in product else ""
     made_of = "float[N, 60]" if len(shape) == 2 else "float[4, N, 15]"
     made = model(f"{turned}p = {product} y = Identity(p)", f"(float[N, 8] x, int64[1] i) => ({made_of} y)")
@@ -123,7 +123,7 @@ def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     good = {"error": 0.001, "allowed": 0.01}
 
     def run(tasks, _):
-        return [Answer(bad if place == 1 else good, []) for place, _ in enumerate(tasks)]
+        return [TaskResult(bad if place == 1 else good, []) for place, _ in enumerate(tasks)]
 
     monkeypatch.setattr(segment_proofs.worker_pool, "run", run)
     _, report = converted(made, keep=["op:Identity"])
@@ -155,7 +155,7 @@ def half(nodes, outputs=("y",)):
 def held(nodes, x):
     """What came of a stretch on one input."""
     feeds = {"x": np.asarray(x, np.float16)}
-    return hold(StretchRun(half(nodes), feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
+    return hold(SegmentJob(half(nodes), feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
 
 
 def test_roundings_are_allowed_and_an_overflow_is_not():
@@ -177,21 +177,21 @@ def test_what_roundings_leave_nothing_of_is_unproved():
     made = model(body, weights="<float small = {0.001}, float k = {100}, float big = {1000}>")
     _, report = converted(made, keep=(), max_error=100.0)
     (stretch,) = report.stretches
-    assert (stretch.outcome, stretch.allowed > LOST) == ("unproved", True)
-    assert "roundings alone leave nothing" in "".join(stretch_lines(report))
+    assert (stretch.outcome, stretch.allowed > MAX_MEANINGFUL_ERROR) == ("unproved", True)
+    assert "roundings alone leave nothing" in "".join(segment_lines(report))
 
 
 def test_a_stretch_that_is_off_is_kept(monkeypatch):
     """All that are equal to it too."""
     made, asked = layers(20), []
-    run = Stretches.proofs
+    run = Segments.proofs
 
     def proofs(self, parts, *rest):
         found = run(self, parts, *rest)
         asked.append(len(parts))
         return [replace(found[0], error=1.0), *found[1:]] if len(asked) == 1 else found
 
-    monkeypatch.setattr(Stretches, "proofs", proofs)
+    monkeypatch.setattr(Segments, "proofs", proofs)
     _, report = converted(made)
     assert {item.kind for item in report.kept} == {"stretch"}
     assert "an output is off by 1 of its scale, and roundings explain" in report.kept[0].reason
@@ -228,7 +228,7 @@ def test_roundings_in_bodies_are_what_explains_it():
     text = f"""<ir_version: 9, opset_import: ["": 18]> g (float16[N] x, int64 n) => (float16[N] y) <bool t = {{1}}> {{
         y = Loop(n, t, x) <body = {body}> }}"""
     feeds = {"x": np.linspace(0.5, 1.5, 64).astype(np.float16), "n": np.array(9)}
-    run = StretchRun(parse(text), feeds, TensorProto.FLOAT16, (), b"")
+    run = SegmentJob(parse(text), feeds, TensorProto.FLOAT16, (), b"")
     found = hold(run, lambda _: None)[0]
     assert found["error"] <= found["allowed"]
     narrow = MARGIN * 2 * np.finfo(np.float16).eps  # what is left for two roundings
@@ -246,7 +246,7 @@ def test_an_overflow_in_a_body_is_no_rounding():
     for name, value in (("up", 4e4), ("down", 2.5e-5)):
         made.graph.initializer.append(numpy_helper.from_array(np.float16(value), name))
     feeds = {"x": np.linspace(0.5, 4.0, 64).astype(np.float16), "n": np.array(2)}
-    found = hold(StretchRun(made, feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
+    found = hold(SegmentJob(made, feeds, TensorProto.FLOAT16, (), b""), lambda _: None)[0]
     assert found["error"] > 1e6 > found["allowed"]
 
 
@@ -277,12 +277,12 @@ def test_weights_of_bodies_and_functions_come_along(tmp_path):
 def test_a_stretch_that_is_off_is_kept_with_what_lies_inside(monkeypatch):
     """Bodies, and functions that it calls."""
     body, head, weights = INSIDE["branches"]
-    run = Stretches.proofs
+    run = Segments.proofs
 
     def proofs(self, parts, *rest):
         return [replace(proof, error=1.0) for proof in run(self, parts, *rest)]
 
-    monkeypatch.setattr(Stretches, "proofs", proofs)
+    monkeypatch.setattr(Segments, "proofs", proofs)
     _, report = surgeon.convert(model(body, head, weights=weights))
     assert {item.node for item in report.kept if item.kind == "stretch"} >= {"a", "e", "e1"}
 
@@ -302,7 +302,7 @@ def test_why_a_stretch_of_an_old_opset_is_not_run_is_told():
     head, weights = "(float[1, 1, 4, 4] x) => (float[1, 1, 8, 2] y)", "<float[4] s = {1, 1, 2, 0.5}>"
     made = model(body, head, weights=weights, opset=10)
     _, report = surgeon.convert(made)
-    assert "unproved: what roundings explain is told from opset 11 on: Opset 11" in "".join(stretch_lines(report))
+    assert "unproved: what roundings explain is told from opset 11 on: Opset 11" in "".join(segment_lines(report))
 
 
 @pytest.mark.parametrize("guilty", [{3}, {3, 17}, {0, 1, 2, 30}, set(range(8, 14))])
@@ -314,7 +314,7 @@ def test_no_more_is_kept_than_moves_the_outputs(guilty):
     def error(kept):
         return 0.001 + sum(slot in guilty and ((), slot) not in kept for slot in range(31))
 
-    search = Lessening(parts, error, 0.01)
+    search = KeepMinimizer(parts, error, 0.01)
     search.run()
     assert search.moved.keys() == {((), slot) for slot in guilty}
     assert search.reached == 0.001
@@ -355,9 +355,9 @@ def test_a_model_of_which_a_stretch_is_not_proved_is_not_proved():
 
 @pytest.mark.parametrize("outcome", ["failed", "unproved"])
 def test_one_stretch_of_many_is_enough(outcome):
-    proved = StretchProof("a", "b", 16, 3, error=0.001, allowed=0.01)
-    other = {"failed": StretchProof("c", "d", 16, 1, error=0.81, allowed=0.0146),
-             "unproved": StretchProof("c", "d", 16, 1, reason="nothing here runs it")}[outcome]
+    proved = SegmentProof("a", "b", 16, 3, error=0.001, allowed=0.01)
+    other = {"failed": SegmentProof("c", "d", 16, 1, error=0.81, allowed=0.0146),
+             "unproved": SegmentProof("c", "d", 16, 1, reason="nothing here runs it")}[outcome]
     report = surgeon.ConvertReport("", "", ("float32", "float16"), converted=3, error=0.001, max_error=0.01)
     report.stretches = [proved]
     assert report.outcome == "proved"
@@ -365,4 +365,4 @@ def test_one_stretch_of_many_is_enough(outcome):
     assert (other.outcome, report.outcome) == (outcome, "unproved")
     why = {"failed": "an output is off by 0.81 of its scale, and roundings explain 0.015",
            "unproved": "nothing here runs it"}[outcome]
-    assert unproved(report.stretches) == f"Of 4 stretches 1 is not proved, as that from c on: {why}"
+    assert unproved_text(report.stretches) == f"Of 4 stretches 1 is not proved, as that from c on: {why}"

@@ -7,8 +7,8 @@ import pytest
 import surgeon
 from surgeon.display.content.conversion import outcome_words
 from surgeon.errors import CheckFailed
-from surgeon.precision.measuring.output_error import Nearness
-from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.measuring.output_error import OutputDeviation
+from surgeon.precision.planning.node_dtypes import DtypeChange
 from tests.half_models import converted, kept, model
 
 LOST = "a = Add({0}, c) b = Sub(a, c)"
@@ -25,7 +25,7 @@ def test_large_outputs_are_data(c, scale, offset):
 def nearness():
     """What compares an output y."""
     made = model("y = Tanh(x)")
-    return Nearness(made.graph, Retyping(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16))
+    return OutputDeviation(made.graph, DtypeChange(onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16))
 
 
 @pytest.mark.parametrize(

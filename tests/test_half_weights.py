@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 import surgeon
 from surgeon.file.io import file_copy
 from surgeon.file.tensors import casting
-from surgeon.file.tensors.casting import Seen, seen_of
+from surgeon.file.tensors.casting import CastRange, seen_of
 from tests.half_models import converted, kept, model
 
 BRANCHES = """c = Less(s, zero) h = If(c) <then_branch = yes () => (float[N, 64] e1) { e1 = MatMul(x, w) },
@@ -177,7 +177,7 @@ def test_what_was_made_tells_what_was_read(dtype, least, most):
         array = np.array([0.0, largest, 1e-44], np.float32)
         with np.errstate(over="ignore"):
             made = array.astype(new)
-        seen, exact = Seen(), seen_of(array)
+        seen, exact = CastRange(), seen_of(array)
         seen.add_made(array, made)
         assert seen.count == exact.count == 3
         assert seen.largest == pytest.approx(exact.largest, rel=0.01)
@@ -201,7 +201,7 @@ def test_a_file_is_converted_in_blocks(tmp_path, monkeypatch):
 def test_a_file_that_is_shorter_than_it_was_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(casting, "_BLOCK", 100)
     (tmp_path / "a").write_bytes(bytes(4 * 900))
-    change = casting.Recast("w", TensorProto.FLOAT, TensorProto.FLOAT16)
+    change = casting.TensorCast("w", TensorProto.FLOAT, TensorProto.FLOAT16)
     with (tmp_path / "a").open("rb") as source, (tmp_path / "b").open("wb") as target, pytest.raises(EOFError):
         change.stream(source.fileno(), 0, 2 * 1000, target.fileno(), 0)
 

@@ -14,11 +14,11 @@ import pytest
 from surgeon.errors import UsageError
 from surgeon.runtime.implementations import implementation
 from surgeon.runtime.implementations.implementation import Implementation, load
-from surgeon.runtime.implementations.implementation_worker import Worker
+from surgeon.runtime.implementations.implementation_worker import ImplementationWorker
 from surgeon.runtime.processes import worker as children
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.oracle import open_oracle
-from surgeon.runtime.sessions.ort_session import Session, SessionError, require_libraries
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, require_libraries
 from tests.oracle_models import CUSTOM, GELU, NAME, X, answer, gelu, model, write
 
 pytestmark = pytest.mark.usefixtures("forget_implementations")
@@ -38,7 +38,7 @@ def test_python_files_are_taken_where_libraries_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert require_libraries(["ops.py"]) == [str(path)]
     assert ("test.customop", "CustomOpOne") in implementation.available(["ops.py"])
-    with Session(model("(float[n] x) => (float[n] y) { y = Neg(x) }"), [path]) as session:
+    with OrtSession(model("(float[n] x) => (float[n] y) { y = Neg(x) }"), [path]) as session:
         np.testing.assert_array_equal(session.run({"x": X})["y"], -X)
     with pytest.raises(UsageError, match="There is no file 'none.py' of implementations"):
         require_libraries(["none.py"])
@@ -53,7 +53,7 @@ def test_the_implementations_of_a_file_are_for_the_run_that_names_it(tmp_path):
     with pytest.raises(SessionError, match="CustomOpOne"):
         open_oracle(model(CUSTOM))
     with pytest.raises(SessionError, match="Nothing runs the site in float64"):
-        Reference(model(CUSTOM))
+        Float64Reference(model(CUSTOM))
 
 
 def test_a_file_given_comes_before_what_is_registered_and_a_later_one_before_an_earlier(tmp_path):
@@ -127,7 +127,7 @@ def test_an_implementation_in_a_branch_and_with_several_outputs(tmp_path):
 
 
 def test_an_implementation_gives_a_reference_too(tmp_path):
-    with Reference(model(CUSTOM), custom_ops=[write(tmp_path, "return x + alpha * y")]) as reference:
+    with Float64Reference(model(CUSTOM), custom_ops=[write(tmp_path, "return x + alpha * y")]) as reference:
         assert reference.name == f"float64 by the {NAME}"
         np.testing.assert_allclose(reference.run({"x": X})["y"], np.exp(X.astype(np.float64) / 2), rtol=1e-15)
 
@@ -214,7 +214,7 @@ def test_a_process_serves_one_model_after_another_until_its_file_is_edited(tmp_p
 
 def test_a_call_that_is_interrupted_leaves_no_answer_behind(tmp_path, monkeypatch):
     (found,) = load(write(tmp_path, "return x"))
-    worker, x = Worker([found]), np.ones(1)
+    worker, x = ImplementationWorker([found]), np.ones(1)
     worker.call(found.name, [x, x], {})
     child = worker._child
 
@@ -222,7 +222,7 @@ def test_a_call_that_is_interrupted_leaves_no_answer_behind(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(children, "read", interrupt)
+        patched.setattr(children, "read_message", interrupt)
         with pytest.raises(KeyboardInterrupt):
             worker.call(found.name, [x, x], {})
     worker.close()
@@ -237,7 +237,7 @@ def test_the_process_dies_with_its_parent(tmp_path):
     path = write(tmp_path, f"open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
     code = (
         "import os, sys, threading, numpy as np\nfrom surgeon.runtime.implementations.implementation import load\n"
-        "from surgeon.runtime.implementations.implementation_worker import Worker\n"
+        "from surgeon.runtime.implementations.implementation_worker import ImplementationWorker as Worker\n"
         f"worker = Worker(load({str(path)!r}))\nx = np.zeros(1)\n"
         "threading.Thread(target=worker.call, args=('test.customop::CustomOpOne', [x, x], {}), daemon=True).start()\n"
         f"import time\nwhile not os.path.exists({str(pid)!r}): time.sleep(0.05)\ntime.sleep(0.1)\nos._exit(0)"
@@ -265,7 +265,7 @@ def test_arrays_pass_the_pipe_as_they_are(tmp_path):
     found = load(write(tmp_path, body, head="*all, **more"))
     arrays = [np.zeros((0, 3), np.float16), np.array(3, np.int64), np.arange(6).reshape(2, 3).T, np.array([True])]
     arrays += [np.array([1.5, 2], ml_dtypes.bfloat16), np.array([[0.5]], ml_dtypes.float8_e4m3fn), np.array([1 + 2j])]
-    worker = Worker(found)
+    worker = ImplementationWorker(found)
     back = worker.call("test.customop::CustomOpOne", [*arrays, None], {"w": np.array([[7]], np.uint8)})
     worker.close()
     for sent, got in zip([*arrays, np.array([[7]], np.uint8)], back, strict=True):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from surgeon.proof.cases.case_inputs import Feeder, inputs_beside_softmax
-from surgeon.proof.cases.dim_assignment import Setting
-from surgeon.proof.cases.value_strategies import ALONE, ENDS, part_of_one, suited
-from surgeon.proof.proof_case import Experiment, MiniModels, ProofOptions
-from surgeon.runtime.inputs.input_generator import Values
-from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, shaken
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.proof.cases.case_inputs import CaseInputs, inputs_beside_softmax
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.value_strategies import ALONE, ENDS, absolute_error, adapted_kind
+from surgeon.proof.proof_case import ProofCase, ProofOptions, RegionModels
+from surgeon.runtime.inputs.input_generator import ValueKind
+from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.testing import parse
 
 ATTENTION = parse(
@@ -23,18 +23,18 @@ ATTENTION = parse(
 @pytest.mark.parametrize(
     ("ops", "picks", "squares", "kind"),
     [
-        (("Add", "Erf"), False, False, Values.MAGNITUDES),
-        (("MatMul", "Add"), False, False, Values.FACTORS),
-        (("ReduceMean",), False, False, Values.ROWS),
-        (("ReduceMax", "Mul"), False, False, Values.ROWS),
-        (("ReduceMean", "Pow"), False, True, Values.ROWS_OF_FACTORS),
-        (("MatMul", "Softmax"), True, False, Values.ROWS_OF_FACTORS),
+        (("Add", "Erf"), False, False, ValueKind.MAGNITUDES),
+        (("MatMul", "Add"), False, False, ValueKind.FACTORS),
+        (("ReduceMean",), False, False, ValueKind.ROWS),
+        (("ReduceMax", "Mul"), False, False, ValueKind.ROWS),
+        (("ReduceMean", "Pow"), False, True, ValueKind.ROWS_OF_FACTORS),
+        (("MatMul", "Softmax"), True, False, ValueKind.ROWS_OF_FACTORS),
         (("GridSample",), False, False, None),
     ],
 )
-def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: Values | None) -> None:
+def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares: bool, kind: ValueKind | None) -> None:
     """A sum shows the largest number alone, a square overflows."""
-    assert suited(Values.MAGNITUDES, 0, ops, 1, picks=picks, squares=squares) is kind
+    assert adapted_kind(ValueKind.MAGNITUDES, 0, ops, 1, picks=picks, squares=squares) is kind
 
 
 @pytest.mark.parametrize(
@@ -51,33 +51,35 @@ def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares:
 )
 def test_loud_numbers_are_no_terms(ops: tuple[str, ...], picks: bool, squares: bool, is_tried: bool) -> None:
     """Of large products and sums the order decides which overflow; values of attention are averaged alone."""
-    assert (suited(Values.LOUD, 0, ops, 1, picks=picks, squares=squares) is Values.LOUD) is is_tried
+    assert (adapted_kind(ValueKind.LOUD, 0, ops, 1, picks=picks, squares=squares) is ValueKind.LOUD) is is_tried
 
 
 @pytest.mark.parametrize(
     ("ops", "inputs", "kinds"),
     [
         (("Neg",), 1, (None, None)),
-        (("Cos", "Mul"), 2, (Values.ROWS_OF_FACTORS, Values.ROWS_OF_FACTORS)),
-        (("ReduceMax",), 1, (Values.ROWS_OF_FACTORS, None)),
+        (("Cos", "Mul"), 2, (ValueKind.ROWS_OF_FACTORS, ValueKind.ROWS_OF_FACTORS)),
+        (("ReduceMax",), 1, (ValueKind.ROWS_OF_FACTORS, None)),
         (("MatMul", "ReduceMax"), 2, (None, None)),
         (("GridSample",), 2, (None, None)),
     ],
 )
 def test_magnitudes_of_some_inputs_alone(
-    ops: tuple[str, ...], inputs: int, kinds: tuple[Values | None, ...]
+    ops: tuple[str, ...], inputs: int, kinds: tuple[ValueKind | None, ...]
 ) -> None:
     """The cosine of a large number turns with its last bit; a maximum of all magnitudes is the largest there is."""
-    later = (suited(Values.MAGNITUDES, ALONE + turn, ops, inputs, picks=False, squares=False) for turn in range(2))
+    later = (
+        adapted_kind(ValueKind.MAGNITUDES, ALONE + turn, ops, inputs, picks=False, squares=False) for turn in range(2)
+    )
     assert tuple(later) == kinds
 
 
 def test_infinity_has_three_turns() -> None:
     """Some in all rows but one, rows of one value, and lone ones, of which a sum is infinite and not NaN."""
     model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
-    feeder = Feeder(Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions()))
-    assert all(feeder.tries(Values.NON_FINITE, turn) for turn in range(ENDS))
-    made = feeder.make(Setting({}, {}), Values.NON_FINITE, ENDS - 1)["x"]
+    feeder = CaseInputs(ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions()))
+    assert all(feeder.tries(ValueKind.NON_FINITE, turn) for turn in range(ENDS))
+    made = feeder.make(DimAssignment({}, {}), ValueKind.NON_FINITE, ENDS - 1)["x"]
     assert [np.isfinite(row).sum() for row in made] == [3, 4]
     assert made.max() == np.inf
 
@@ -86,25 +88,25 @@ def test_infinity_has_three_turns() -> None:
 def test_faint_numbers_go_with_small_and_extreme_ones(apart: str) -> None:
     """A rule that differs there on purpose differs for those too."""
     model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
-    plain = Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions())
-    assert Feeder(plain).tries(Values.FAINT, 0)
-    assert not Feeder(replace(plain, apart=frozenset([apart]))).tries(Values.FAINT, 0)
+    plain = ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions())
+    assert CaseInputs(plain).tries(ValueKind.FAINT, 0)
+    assert not CaseInputs(replace(plain, apart=frozenset([apart]))).tries(ValueKind.FAINT, 0)
 
 
 def test_values_of_attention_alone_are_loud() -> None:
     """Of scores so large a softmax picks one."""
-    experiment = Experiment(MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
-    assert Feeder(experiment).tries(Values.LOUD, 0)
-    assert not Feeder(replace(experiment, apart=frozenset(["extreme"]))).tries(Values.LOUD, 0)
-    made = Feeder(experiment).make(Setting({}, {}), Values.LOUD, 0)
+    experiment = ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
+    assert CaseInputs(experiment).tries(ValueKind.LOUD, 0)
+    assert not CaseInputs(replace(experiment, apart=frozenset(["extreme"]))).tries(ValueKind.LOUD, 0)
+    made = CaseInputs(experiment).make(DimAssignment({}, {}), ValueKind.LOUD, 0)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).min() > 1e5
 
 
 def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
     """Of one NaN in a row it hangs on its place whether ONNX Runtime's kernel sees it."""
-    assert suited(Values.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is Values.ENDLESS
-    assert suited(Values.NON_FINITE, 0, ("ReduceMean",), 1, picks=False, squares=False) is Values.NON_FINITE
+    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is ValueKind.ENDLESS
+    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMean",), 1, picks=False, squares=False) is ValueKind.NON_FINITE
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
 def test_an_experiment_squares(text: str, squares: bool) -> None:
     """By one operator, or by a product of a tensor with itself."""
     model = parse(text)
-    assert Experiment(MiniModels(model, model, {}), (), ("y",), ProofOptions()).squares is squares
+    assert ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions()).squares is squares
 
 
 def test_values_are_beside_the_softmax() -> None:
@@ -132,21 +134,21 @@ def test_values_are_beside_the_softmax() -> None:
 
 def test_infinity_stands_among_the_values_alone_once() -> None:
     """Beside infinite scores every result is NaN, and nothing is seen of what is added up."""
-    feeder = Feeder(Experiment(MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions()))
-    made = [feeder.make(Setting({}, {}), Values.NON_FINITE, turn) for turn in range(2)]
+    feeder = CaseInputs(ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions()))
+    made = [feeder.make(DimAssignment({}, {}), ValueKind.NON_FINITE, turn) for turn in range(2)]
     assert [all(np.isfinite(feeds[name]).all() for name in "qk") for feeds in made] == [False, True]
     assert not np.isfinite(made[1]["v"]).all()
 
 
 def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> None:
     """Scores stay usual."""
-    experiment = Experiment(
-        MiniModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), apart=frozenset(["extreme"])
+    experiment = ProofCase(
+        RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), apart=frozenset(["extreme"])
     )
-    feeder = Feeder(experiment)
-    assert feeder.tries(Values.ROWS_OF_FACTORS, 0)
-    assert not feeder.tries(Values.MAGNITUDES, 0)
-    made = feeder.make(Setting({}, {}), Values.ROWS_OF_FACTORS, 0)
+    feeder = CaseInputs(experiment)
+    assert feeder.tries(ValueKind.ROWS_OF_FACTORS, 0)
+    assert not feeder.tries(ValueKind.MAGNITUDES, 0)
+    made = feeder.make(DimAssignment({}, {}), ValueKind.ROWS_OF_FACTORS, 0)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).max() > 1e10
 
@@ -154,15 +156,15 @@ def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> Non
 def test_kernels_err_less_where_all_that_they_are_given_is_small() -> None:
     """GELU of 1e-7 is no further from 5e-8 than rounding says; Softmax of it may be."""
     feeds = {"x": np.array([1e-7, 0.5, 30.0], np.float32)}
-    assert part_of_one(("Gelu", "Mul"), (3,), feeds) == pytest.approx([1e-7, 0.5, 1.0])
-    assert part_of_one(("Softmax", "Mul"), (3,), feeds) == 1.0
-    assert part_of_one(("Gelu", "Mul"), (2,), feeds) == 1.0
-    assert part_of_one(("Mul",), (3,), feeds) == 0.0
+    assert absolute_error(("Gelu", "Mul"), (3,), feeds) == pytest.approx([1e-7, 0.5, 1.0])
+    assert absolute_error(("Softmax", "Mul"), (3,), feeds) == 1.0
+    assert absolute_error(("Gelu", "Mul"), (2,), feeds) == 1.0
+    assert absolute_error(("Mul",), (3,), feeds) == 0.0
 
 
 def test_softplus_of_large_numbers_has_a_reference() -> None:
     """It is x there, and not the infinity that exp(x) is even in float64."""
-    with Reference(parse("(float[3] x) => (float[3] y) { y = Softplus(x) }"), {}) as reference:
+    with Float64Reference(parse("(float[3] x) => (float[3] y) { y = Softplus(x) }"), {}) as reference:
         made = reference.run({"x": np.array([1e6, -1e6, 0.0], np.float32)})["y"]
     assert made == pytest.approx([1e6, 0.0, np.log(2.0)])
 
@@ -171,7 +173,10 @@ def test_each_output_of_a_node_is_shaken() -> None:
     """A node that makes two tensors of floats rounds both."""
     body = "z, m = LayerNormalization (x, w) y = Add(z, m)"
     model = parse(f"(float[2,3] x) => (float[2,3] y) <float[3] w = {{1, 2, 3}}> {{ {body} }}")
-    with Reference(model, {}, change=shaken) as reference:
+    with Float64Reference(model, {}, change=perturb_rounding) as reference:
         x = np.array([[0.1, 0.7, 0.4], [3.0, 1.1, 2.3]], np.float32)
-        still, moved = (reference.run({"x": x, AMOUNT: np.asarray(by), TURN: np.asarray(0)})["y"] for by in (0.0, 1.0))
+        still, moved = (
+            reference.run({"x": x, AMPLITUDE_INPUT: np.asarray(by), SEED_INPUT: np.asarray(0)})["y"]
+            for by in (0.0, 1.0)
+        )
     assert 0 < np.abs(still - moved).max() < 1e-5

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from surgeon.analysis.def_use import UseDefs
-from surgeon.analysis.input_roles import read_role
+from surgeon.analysis.def_use import DefUseGraph
+from surgeon.analysis.input_roles import infer_role
 from surgeon.errors import UsageError
 from surgeon.proof.check_result import Outcome
-from surgeon.runtime.inputs.input_generator import InputsUnknown, synthesise
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.shapes.constraints.input_dims import evaluate, require_dims, wanted_inputs
+from surgeon.runtime.inputs.input_generator import InputsUnknown, generate_inputs
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.shapes.constraints.input_dims import evaluate, require_dims, required_inputs
 from tests import exports
 from tests.models import check_model
 
@@ -30,8 +30,8 @@ def read(text: str) -> ModelProto:
 
 def make(model: ModelProto, seed: int = 0, **dims: int) -> dict[str, np.ndarray]:
     """Inputs for a model, which ONNX Runtime must accept."""
-    feeds = synthesise(model, seed=seed, dims=dims)
-    with Session(model) as session:
+    feeds = generate_inputs(model, seed=seed, dims=dims)
+    with OrtSession(model) as session:
         session.run(feeds)
     return feeds
 
@@ -72,7 +72,7 @@ def test_an_offset_on_the_way_is_reckoned_with(rows: int, offset: int, seed: int
     shift = numpy_helper.from_array(np.array(offset), "shift")
     model = read("g (int64[4] ids) => (float[4] y) { a = Add(ids, shift) y = Gather(table, a) }")
     model.graph.initializer.extend([table, shift])
-    reached = synthesise(model, seed=seed, dims={})["ids"] + offset
+    reached = generate_inputs(model, seed=seed, dims={})["ids"] + offset
     assert (reached >= 0).all()
     if offset < rows:
         assert (reached < rows).all()
@@ -93,7 +93,7 @@ def test_a_table_that_is_cut_out_still_has_a_size() -> None:
     table = TensorProto(name="table", data_type=1, dims=[3, 4096], data_location=TensorProto.EXTERNAL)
     table.external_data.add(key="surgeon.payload", value="0")
     model.graph.initializer.append(table)
-    assert set(synthesise(model, seed=0, dims={})["ids"].ravel()) == {0, 1, 2}
+    assert set(generate_inputs(model, seed=0, dims={})["ids"].ravel()) == {0, 1, 2}
 
 
 def test_a_table_that_is_an_input_follows_its_free_dimension() -> None:
@@ -203,7 +203,7 @@ def test_shapes_counts_and_dtypes_that_run(text: str) -> None:
 def test_places_in_a_batch_stay_below_it() -> None:
     """RoiAlign says of each region which of the batch it lies in."""
     text = "g (float[3, 1, 8, 8] x, float[9, 4] r, int64[9] i) => (float[9, 1, 1, 1] y) { y = RoiAlign(x, r, i) }"
-    found = np.concatenate([synthesise(read(text), seed=seed, dims={})["i"] for seed in range(8)])
+    found = np.concatenate([generate_inputs(read(text), seed=seed, dims={})["i"] for seed in range(8)])
     assert set(found) == {0, 1, 2}
 
 
@@ -222,7 +222,7 @@ def test_boxes_are_of_a_picture_and_of_many_sizes(columns: int, call: str) -> No
         f"(float[3, 1, 8, 8] x, float[9, {columns}] r, int64[9] i) => (float[9, 1, 1, 1] y) "
         f"<int64[2] s = {{1, 4}}, int64[1] o = {{1}}> {{ {call} }}"
     )
-    found = np.concatenate([synthesise(model, seed=seed, dims={})["r"] for seed in range(8)])
+    found = np.concatenate([generate_inputs(model, seed=seed, dims={})["r"] for seed in range(8)])
     wide, high = (found[:, -4:][:, 2:] - found[:, -4:][:, :2]).T
     assert (wide.min(), wide.max() > 16, high.min() > 0) == (0, True, True)
     assert (wide == 0).sum() < len(found) / 2
@@ -236,7 +236,7 @@ def test_boxes_of_any_rank_are_made(shape: tuple[int, ...]) -> None:
         '<ir_version: 8, opset_import: ["" : 17, "torchvision" : 1]> g '
         f"(float[2, 3, 8, 8] x, float{list(shape) or ''} r) => (float y) {{ y = torchvision.roi_align(x, r) }}"
     )
-    assert synthesise(model, seed=0, dims={})["r"].shape == shape
+    assert generate_inputs(model, seed=0, dims={})["r"].shape == shape
 
 
 def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
@@ -246,9 +246,9 @@ def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
         read(f"g (float[2] q, float[2] k, float[2] v, float[2] m, float[2] a, float[2] b) => (float[2] y) {{ {text} }}")
         for text in (call.format(""), call.format("com.microsoft."))
     )
-    assert "scores" in read_role(UseDefs(contrib), "b").flags
-    assert "scores" in read_role(UseDefs(own), "m").flags
-    assert not read_role(UseDefs(own), "b").flags
+    assert "scores" in infer_role(DefUseGraph(contrib), "b").flags
+    assert "scores" in infer_role(DefUseGraph(own), "m").flags
+    assert not infer_role(DefUseGraph(own), "b").flags
 
 
 def test_loops_turn_a_few_times() -> None:
@@ -303,7 +303,7 @@ def test_sound_is_as_long_as_its_input_is_called() -> None:
 def test_an_unknown_dimension_is_refused_with_the_known_ones() -> None:
     """A slip in a dimension's name must not pass unnoticed."""
     with pytest.raises(UsageError, match=r"No input has a free dimension 'bacth': did you mean 'batch'\?"):
-        synthesise(read("g (float[batch] x) => (float[batch] y) { y = Relu(x) }"), seed=0, dims={"bacth": 1})
+        generate_inputs(read("g (float[batch] x) => (float[batch] y) { y = Relu(x) }"), seed=0, dims={"bacth": 1})
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_inputs_with_a_sparse_initializer_are_left_out_too() -> None:
     """Nobody has to give them, and their free dimensions are none to set."""
     model = read("g (float[n] x, float[m] s) => (float[n] y) { y = Neg(x) }")
     model.graph.sparse_initializer.add().values.name = "s"
-    assert list(wanted_inputs(model.graph)) == ["x"]
+    assert list(required_inputs(model.graph)) == ["x"]
     require_dims(model.graph, {"n": 3})
     with pytest.raises(UsageError, match="'m'"):
         require_dims(model.graph, {"m": 3})
@@ -365,7 +365,7 @@ def test_inputs_with_a_sparse_initializer_are_left_out_too() -> None:
 def test_what_cannot_be_made_says_why(text: str, reason: str) -> None:
     """A reason, never a guess."""
     with pytest.raises(InputsUnknown, match=reason):
-        synthesise(read(text), seed=0, dims={})
+        generate_inputs(read(text), seed=0, dims={})
 
 
 def test_an_unknown_rank_says_so() -> None:
@@ -373,7 +373,7 @@ def test_an_unknown_rank_says_so() -> None:
     model = read("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     model.graph.input[0].type.tensor_type.ClearField("shape")
     with pytest.raises(InputsUnknown, match="input 'x' has no known rank"):
-        synthesise(model, seed=0, dims={})
+        generate_inputs(model, seed=0, dims={})
 
 
 def test_real_exports_run_on_their_inputs(real_export: tuple[exports.Case, Path, exports.Truth]) -> None:
@@ -382,7 +382,7 @@ def test_real_exports_run_on_their_inputs(real_export: tuple[exports.Case, Path,
     result = check_model(path, path, onnx.load(path, load_external_data=False))
     if result.outcome is Outcome.UNPROVED:
         with pytest.raises(SessionError) as refused:
-            Session(path)
+            OrtSession(path)
         assert result.reason == f"ONNX Runtime does not load the original: {refused.value.line}"
     else:
         assert result.outcome is Outcome.PROVED, result.reason

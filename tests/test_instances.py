@@ -6,9 +6,9 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
-from surgeon.authoring.rule_proof.instances import NoInstance, instance
+from surgeon.authoring.rule_proof.instances import CannotInstantiate, build_instance
 from surgeon.authoring.rule_proof.pattern_arguments import layouts
-from surgeon.authoring.rule_proof.variants import MOST_VARIANTS, Variant, operations, parameters, variants
+from surgeon.authoring.rule_proof.variants import MOST_VARIANTS, PatternVariant, operations_of, parameters_of, variants
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.tracing.tracer import trace
 from tests import sampling
@@ -22,7 +22,7 @@ def traced(function):
 
 
 def build(function, shapes, opset=20, dtype=FLOAT, variant=None, **values):
-    return instance(traced(function), variant or Variant(), opset, dtype, shapes, values)
+    return build_instance(traced(function), variant or PatternVariant(), opset, dtype, shapes, values)
 
 
 def dtypes(model):
@@ -39,7 +39,7 @@ def nested(g: Graph, x: Tensor, bias: Tensor | None = None) -> Tensor:
 def written(pattern):
     """The ops of every variant, with its label."""
     return {
-        variant.label: [operation.op for operation in operations(pattern, variant)] for variant in variants(pattern)
+        variant.label: [operation.op for operation in operations_of(pattern, variant)] for variant in variants(pattern)
     }
 
 
@@ -54,8 +54,8 @@ def test_an_optional_input_is_written_and_left_out():
     pattern = traced(nested)
     absent = [variant for variant in variants(pattern) if "bias" in variant.absent]
     assert absent
-    assert all("bias" not in parameters(pattern, variant) for variant in absent)
-    assert "bias" in parameters(pattern, variants(pattern)[0])
+    assert all("bias" not in parameters_of(pattern, variant) for variant in absent)
+    assert "bias" in parameters_of(pattern, variants(pattern)[0])
 
 
 def test_what_an_op_needs_is_not_left_out():
@@ -74,7 +74,7 @@ def test_an_optional_node_is_written_and_left_out():
 
 def test_a_rest_is_two_tensors_and_one():
     pattern = traced(lambda g, *xs: g.neg(g.concat(*xs, axis=0)))
-    assert [list(parameters(pattern, variant)) for variant in variants(pattern)] == [["xs_0", "xs_1"], ["xs_0"]]
+    assert [list(parameters_of(pattern, variant)) for variant in variants(pattern)] == [["xs_0", "xs_1"], ["xs_0"]]
     model = build(lambda g, *xs: g.neg(g.concat(*xs, axis=0)), {"xs_0": (2,), "xs_1": (3,)})
     assert list(model.graph.node[0].input) == ["xs_0", "xs_1"]
 
@@ -136,35 +136,35 @@ def test_a_parameter_is_an_attribute_or_an_input_as_the_opset_has_it():
 
 
 def test_what_the_opset_or_the_dtype_lacks_is_no_instance():
-    with pytest.raises(NoInstance, match="Gelu is not in ai.onnx at opset 19"):
+    with pytest.raises(CannotInstantiate, match="Gelu is not in ai.onnx at opset 19"):
         build(lambda g, x: g.gelu(x), {"x": (3,)}, opset=19)
-    with pytest.raises(NoInstance, match="does not fit float16"):
+    with pytest.raises(CannotInstantiate, match="does not fit float16"):
         build(lambda g, x: g.relu(g.mul(x, 1e6)), {"x": (3,)}, dtype=HALF)
-    with pytest.raises(NoInstance):
+    with pytest.raises(CannotInstantiate):
         build(lambda g, x, y: g.relu(g.matmul(x, y)), {"x": (3, 4), "y": (3, 4)})
 
 
 def test_several_outputs_are_several_outputs():
     model = build(lambda g, x: (g.relu(x), g.tanh(x)), {"x": (3,)})
     assert len(model.graph.output) == 2
-    with pytest.raises(NoInstance, match="one is an input"):
+    with pytest.raises(CannotInstantiate, match="one is an input"):
         build(lambda g, x: (g.relu(x), x), {"x": (3,)})
 
 
 def test_shapes_broadcast_in_every_way():
     pattern = traced(lambda g, x, y: g.relu(g.sub(x, y)))
-    found = {layout.shapes["x"]: set() for layout in layouts(pattern, Variant(), 20, ranks=(2,))}
-    for layout in layouts(pattern, Variant(), 20, ranks=(2,)):
+    found = {layout.shapes["x"]: set() for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,))}
+    for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,)):
         found[layout.shapes["x"]].add(layout.shapes["y"])
     assert {("a", "b"), ("b",), (1, "b"), ("a", 1), ()} <= found[("a", "b")]
     assert any(len(shape) < 2 for shape in found), "the first tensor is never the smaller one"
-    kinds = {layout.kind for layout in layouts(pattern, Variant(), 20, ranks=(2,))}
+    kinds = {layout.kind for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,))}
     assert kinds == {"shapes", "ones", "empty"}
 
 
 def test_ranks_from_zero_to_four():
     pattern = traced(lambda g, x: g.relu(g.neg(x)))
-    shapes = [layout.shapes["x"] for layout in layouts(pattern, Variant(), 20)]
+    shapes = [layout.shapes["x"] for layout in layouts(pattern, PatternVariant(), 20)]
     assert {len(shape) for shape in shapes} == {0, 1, 2, 3, 4}
     assert {shape[0] for shape in shapes if shape} == {"a", 1, 0}
 
@@ -173,14 +173,14 @@ def test_weights_get_shapes_that_their_ops_take():
     def pattern(g: Graph, x: Tensor, w: Constant, b: Constant) -> Tensor:
         return g.add(g.matmul(x, w), b)
 
-    first = layouts(pattern_ := traced(pattern), Variant(), 20, ranks=(3,))[0]
+    first = layouts(pattern_ := traced(pattern), PatternVariant(), 20, ranks=(3,))[0]
     assert first.shapes == {"x": ("a", "b", 4), "w": (4, 4), "b": (4,)}
-    onnx.checker.check_model(instance(pattern_, Variant(), 20, FLOAT, first.shapes, {}), full_check=True)
+    onnx.checker.check_model(build_instance(pattern_, PatternVariant(), 20, FLOAT, first.shapes, {}), full_check=True)
 
     def convolution(g: Graph, x: Tensor, w: Constant, b: Constant) -> Tensor:
         return g.relu(g.conv(x, w, b))
 
-    (first, *_) = layouts(traced(convolution), Variant(), 20, ranks=(4,))
+    (first, *_) = layouts(traced(convolution), PatternVariant(), 20, ranks=(4,))
     assert first.shapes == {"x": ("a", 3, "c", "d"), "w": (3, 3, 1, 1), "b": (3,)}
 
 
@@ -188,14 +188,14 @@ def test_captured_values_are_those_that_the_op_takes_at_the_rank():
     def pattern(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
         return g.transpose(g.relu(x), perm=perm)
 
-    found = [layout.values["perm"] for layout in layouts(traced(pattern), Variant(), 20, ranks=(3,))]
+    found = [layout.values["perm"] for layout in layouts(traced(pattern), PatternVariant(), 20, ranks=(3,))]
     assert found[:3] == [[0, 2, 1], [2, 1, 0], [1, 2, 0]]
     assert all(sorted(perm) == [0, 1, 2] for perm in found)
 
     def limits(g: Graph, x: Tensor, low: float, high: float) -> Tensor:
         return g.relu(g.clip(x, low, high))
 
-    for layout in layouts(traced(limits), Variant(), 20, ranks=(2,)):
+    for layout in layouts(traced(limits), PatternVariant(), 20, ranks=(2,)):
         assert layout.values["low"] < layout.values["high"]
 
 
@@ -204,7 +204,7 @@ def first_layout(pattern, variant):
     try:
         found = (one for rank in (3, 2, 4, 1, 0) for one in layouts(pattern, variant, 20, ranks=(rank,), most_shapes=1))
         return next(found, None)
-    except NoInstance:
+    except CannotInstantiate:
         return None
 
 
@@ -220,7 +220,7 @@ def test_onnx_takes_the_instances_of_every_rule(rule):
             layout = first_layout(pattern, variant)
             if layout is None:
                 continue
-            model = instance(pattern, variant, 20, FLOAT, layout.shapes, layout.values)
+            model = build_instance(pattern, variant, 20, FLOAT, layout.shapes, layout.values)
             has_shapes = all(value.type.tensor_type.HasField("shape") for value in model.graph.output)
             if has_shapes and not any(item.domain for item in model.opset_import):
                 onnx.checker.check_model(model, full_check=True)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from surgeon.runtime.numerics.sensitivity import Movement
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge, worst
+from surgeon.runtime.numerics.sensitivity import Sensitivity
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor, worst_error
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -23,7 +23,7 @@ def ask(original, rewritten, reference=None, moved=0.0, dtype="float32", **optio
     """Judge lists of numbers of one dtype against a float64 list."""
     made = [np.array(array).astype(np.dtype(dtype)) for array in (original, rewritten)]
     right = None if reference is None else np.array(reference, np.float64)
-    return judge("y", *made, right, moved, **options)
+    return judge_tensor("y", *made, right, moved, **options)
 
 
 def far(by: float, allowed: float, scale: float, own: float) -> str:
@@ -112,10 +112,10 @@ CASES = {
 def test_an_original_that_is_wrong_itself_excuses_and_is_doubted() -> None:
     """No rounding makes 2 of 1: a kernel is at fault, and whatever else is as wrong is not proved by it."""
     right, wrong = np.array([1.0, 1.0]), np.array([2.0, 1.0], np.float32)
-    error = judge("y", wrong, wrong, right, 1e-7)
+    error = judge_tensor("y", wrong, wrong, right, 1e-7)
     assert (error.ok, error.doubted) == (True, 1.0)
-    assert judge("y", wrong, right.astype(np.float32), right, 1e-7).doubted == 0
-    assert judge("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).doubted == 0
+    assert judge_tensor("y", wrong, right.astype(np.float32), right, 1e-7).doubted == 0
+    assert judge_tensor("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).doubted == 0
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -225,7 +225,7 @@ def test_the_reference_is_finer_than_the_output() -> None:
     assert error.rewritten.max_rel < 1e-7
     assert error.rewritten.max_abs == pytest.approx(1e-6)
     assert error.scale == 1e-6, "the small element is judged beside its like"
-    wide = judge("y", np.ones(1), np.ones(1), np.array([1], np.longdouble) + np.longdouble(2) ** -60, 0.0)
+    wide = judge_tensor("y", np.ones(1), np.ones(1), np.array([1], np.longdouble) + np.longdouble(2) ** -60, 0.0)
     assert wide.original is not None
     assert wide.original.max_ulp == wide.rewritten.max_ulp
 
@@ -257,7 +257,7 @@ def test_what_is_allowed() -> None:
 )
 def test_another_dtype_or_shape(rewritten: np.ndarray, why: str) -> None:
     """Whatever the values and the tolerance."""
-    error = judge("y", np.ones(2, np.float32), rewritten, np.ones(2), INF, 1.0, 1.0)
+    error = judge_tensor("y", np.ones(2, np.float32), rewritten, np.ones(2), INF, 1.0, 1.0)
     assert error.why == why
     assert error.severity == math.inf
     assert error.to_dict() == {
@@ -296,7 +296,7 @@ def test_another_dtype_or_shape(rewritten: np.ndarray, why: str) -> None:
 )  # fmt: skip
 def test_integers_booleans_and_strings(original, rewritten, reference, why) -> None:
     """Equal to the original, or at a tie equal to the reference; no tolerance and no noise excuses them."""
-    error = judge("y", original, rewritten, reference, 100.0, 1.0, 100.0)
+    error = judge_tensor("y", original, rewritten, reference, 100.0, 1.0, 100.0)
     assert error.why == why
     assert error.ok == (why == "")
     assert error.severity == (math.inf if why else 0.0)
@@ -305,7 +305,7 @@ def test_integers_booleans_and_strings(original, rewritten, reference, why) -> N
 
 def test_the_deviations_of_integers() -> None:
     """Both are told from the reference, in ones and as a part of the largest."""
-    error = judge("y", np.array([10, 3]), np.array([10, 4]), np.array([10, 4]), 0.0)
+    error = judge_tensor("y", np.array([10, 3]), np.array([10, 4]), np.array([10, 4]), 0.0)
     assert error.original is not None
     assert (error.original.max_abs, error.original.max_ulp, error.original.max_rel) == (1.0, 1.0, 0.1)
     assert error.rewritten.max_abs == 0.0
@@ -315,10 +315,10 @@ def test_complex_numbers() -> None:
     """By magnitude; what is infinite or NaN agrees in place."""
     right = np.array([3 + 4j, complex(INF, 1)])
     original = right.astype(np.complex64)
-    assert judge("y", original, original, right, 0.0).ok
-    assert judge("y", original, np.array([3 + 4j, complex(-INF, 0)], np.complex64), right, 0.0).ok
-    assert not judge("y", original, np.array([3 + 4j, 1], np.complex64), right, 0.0).ok
-    error = judge("y", original, np.array([3 + 5j, INF], np.complex64), right, 0.0)
+    assert judge_tensor("y", original, original, right, 0.0).ok
+    assert judge_tensor("y", original, np.array([3 + 4j, complex(-INF, 0)], np.complex64), right, 0.0).ok
+    assert not judge_tensor("y", original, np.array([3 + 4j, 1], np.complex64), right, 0.0).ok
+    error = judge_tensor("y", original, np.array([3 + 5j, INF], np.complex64), right, 0.0)
     assert (error.ok, error.rewritten.max_abs, error.scale) == (False, 1.0, 5.0)
 
 
@@ -327,11 +327,11 @@ def test_the_worst() -> None:
     fine = ask([1], [1], [1])
     near = ask([1], [1.00001], [1])
     far, other = ask([1], [2], [1]), ask([1], [NAN], [1])
-    assert worst([fine, near]) is near
-    assert worst([far, near, fine]) is far
-    assert worst([fine, far, other]) is other
+    assert worst_error([fine, near]) is near
+    assert worst_error([far, near, fine]) is far
+    assert worst_error([fine, far, other]) is other
     with pytest.raises(ValueError, match="empty"):
-        worst([])
+        worst_error([])
 
 
 NUMBERS = st.floats(width=32, allow_subnormal=True)
@@ -345,7 +345,7 @@ def test_equal_results_pass_against_any_reference(data: st.DataObject, dtype: st
     with np.errstate(all="ignore"):
         original = original.astype(np.dtype(dtype))
     reference = data.draw(st.none() | arrays.arrays(np.float64, shape, elements=st.floats()))
-    error = judge("y", original, original.copy(), reference, 0.0)
+    error = judge_tensor("y", original, original.copy(), reference, 0.0)
     assert error.ok, error.why
     assert error.severity <= 1
     json.dumps(error.to_dict(), allow_nan=False)
@@ -357,18 +357,18 @@ def test_one_element_too_far_is_found(data: st.DataObject, reference: np.ndarray
     noise = data.draw(arrays.arrays(np.float64, reference.shape, elements=st.floats(-20, 20)))
     original = (reference + noise).astype(np.float32)
     options = {"overflowing": data.draw(st.booleans())}
-    fine = judge("y", original, reference.astype(np.float32), reference, moved, **options)
+    fine = judge_tensor("y", original, reference.astype(np.float32), reference, moved, **options)
     assert fine.ok, fine.why
     place = data.draw(st.integers(0, reference.size - 1))
     wrong = reference.astype(np.float32)
     # What is allowed is told of the worst place, and numbers like it: here of that one.
     wrong[place] += np.float32(1e12)
-    allowed = judge("y", original, wrong, reference, moved, **options).allowed
+    allowed = judge_tensor("y", original, wrong, reference, moved, **options).allowed
     wrong = reference.astype(np.float32)
     # What the original errs by there is no fault of the rewritten one, and what is allowed comes on top of it.
     beyond = allowed + float(np.abs(original - reference).max())
     wrong[place] += np.float32(data.draw(st.sampled_from((-1, 1))) * beyond * data.draw(st.floats(1.5, 1e4)))
-    error = judge("y", original, wrong, reference, moved, **options)
+    error = judge_tensor("y", original, wrong, reference, moved, **options)
     worse = abs(float(original[place]) - reference[place]) >= abs(float(wrong[place]) - reference[place])
     assert error.ok == worse
     if not worse:
@@ -381,7 +381,7 @@ def test_one_element_too_far_is_found(data: st.DataObject, reference: np.ndarray
 def test_a_jump_excuses_its_own_element_alone(jumps: float, rewritten: float, ok: bool) -> None:
     """What may fall to either side may do so, and nothing beside it."""
     still = np.zeros(4)
-    moved = Movement(still, np.array([jumps, 0, 0, 0]), still)
+    moved = Sensitivity(still, np.array([jumps, 0, 0, 0]), still)
     right = np.array([2.0, 2.5, 2.5, 2.5])
     assert ask(right, [rewritten, 2.5, 2.5, 2.5], right, moved).ok is ok
     assert not ask(right, [2.0, 3.0, 2.5, 2.5], right, moved).ok

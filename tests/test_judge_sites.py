@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, parser
 
-from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
 from surgeon.runtime.inputs.input_spec import OVERFLOWING
-from surgeon.runtime.numerics.input_perturbation import moved_by_one_ulp
-from surgeon.runtime.numerics.sensitivity import change
-from surgeon.runtime.numerics.sensitivity_probe import Moves
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge
-from surgeon.runtime.sessions.float64_reference import Reference
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.numerics.input_perturbation import perturb_by_ulp
+from surgeon.runtime.numerics.sensitivity import difference
+from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor
+from surgeon.runtime.sessions.float64_reference import Float64Reference
+from surgeon.runtime.sessions.ort_session import OrtSession
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -36,13 +36,13 @@ def test_half_gelu_near_minus_three_may_be_more_accurate_than_it_was() -> None:
     original = x * inner * half(0.5)
     reference = x.astype(np.float64) * (1 + erf(x.astype(np.float64) / math.sqrt(2))) / 2
     fused = reference.astype(half)
-    error = judge("y", original, fused, reference, 0.0)
+    error = judge_tensor("y", original, fused, reference, 0.0)
     assert error.ok, error.why
     assert error.original is not None
     assert error.rewritten.max_ulp <= 0.5 < 20 < error.original.max_ulp
-    assert not judge("y", original, fused, None, 0.0).ok, "held against the original it would fail"
+    assert not judge_tensor("y", original, fused, None, 0.0).ok, "held against the original it would fail"
     wrong = (reference * 1.1).astype(half)
-    assert not judge("y", reference.astype(half), wrong, reference, 0.0).ok
+    assert not judge_tensor("y", reference.astype(half), wrong, reference, 0.0).ok
 
 
 def model(nodes: str, kind: str) -> ModelProto:
@@ -58,25 +58,25 @@ NORM = """m = ReduceMean(x, axes) d = Sub(x, m) q = Pow(d, two) v = ReduceMean(q
 FUSED = "y = LayerNormalization<axis = -1, epsilon = 0.00001>(x, w, b)"
 
 
-def run_norms(values: Values, seed: int, fused: str = FUSED) -> TensorError:
+def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
     """Judge a fused LayerNormalization against the decomposed one, in ONNX Runtime."""
     original, rewritten = model(NORM, "float"), model(fused, "float")
-    plan = InputPlan(original)
+    plan = InputGenerator(original)
     feeds = plan.make(seed, {}, values)
     with (
-        Session(original) as one,
-        Session(rewritten) as two,
-        Reference(original) as three,
-        Moves(original, {}, (), three, one.run, plan.edged) as moves,
+        OrtSession(original) as one,
+        OrtSession(rewritten) as two,
+        Float64Reference(original) as three,
+        SensitivityProbe(original, {}, (), three, one.run, plan.edged) as moves,
     ):
         right, answer = three.run(feeds)["y"], one.run(feeds)["y"]
-        ask = partial(judge, "y", answer, two.run(feeds)["y"], right, overflowing=values in OVERFLOWING)
+        ask = partial(judge_tensor, "y", answer, two.run(feeds)["y"], right, overflowing=values in OVERFLOWING)
         return moves.settle(ask, "y", right, answer.dtype, feeds)
 
 
-@pytest.mark.parametrize("values", Values)
+@pytest.mark.parametrize("values", ValueKind)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_right_norm_passes_on_all_values(values: Values, seed: int) -> None:
+def test_a_right_norm_passes_on_all_values(values: ValueKind, seed: int) -> None:
     """A mean of 1e4, constant rows, squares that overflow, NaN in some rows: nothing of it is the rewrite's fault."""
     error = run_norms(values, seed)
     assert error.ok, error.why
@@ -84,10 +84,10 @@ def test_a_right_norm_passes_on_all_values(values: Values, seed: int) -> None:
 
 def test_a_mean_of_ten_thousand_needs_what_the_reference_moves_by() -> None:
     """The tolerance alone would fail a right norm, and what is allowed still finds a wrong one."""
-    error = run_norms(Values.OFFSET, 0)
+    error = run_norms(ValueKind.OFFSET, 0)
     assert error.rewritten.max_abs > 1e-6 + 2e-5 * error.scale
     assert error.telling
-    wrong = run_norms(Values.OFFSET, 0, FUSED.replace("0.00001", "0.1"))
+    wrong = run_norms(ValueKind.OFFSET, 0, FUSED.replace("0.00001", "0.1"))
     assert wrong.why.startswith("differs from the float64 reference by ")
 
 
@@ -104,13 +104,13 @@ def test_inputs_move_by_one_unit(dtype: str) -> None:
         "n": np.array(0.75, kind),
     }
     before = {name: array.copy() for name, array in feeds.items()}
-    moved = moved_by_one_ulp(feeds)
+    moved = perturb_by_ulp(feeds)
     for name in feeds:
         assert moved[name].dtype == feeds[name].dtype
         assert moved[name].shape == feeds[name].shape
     assert all(np.array_equal(moved[name], before[name]) for name in "ibs")
     assert moved["n"] != before["n"]
-    whole = moved_by_one_ulp(feeds, {"x"})["x"].astype(np.float64)
+    whole = perturb_by_ulp(feeds, {"x"})["x"].astype(np.float64)
     wide, x = plain.astype(np.float64), moved["x"].astype(np.float64)
     unit = 2.0 ** -int(ml_dtypes.finfo(kind).nmant)
     assert set(x[wide == 0.75] - 0.75) == {unit / 2, -unit / 2}
@@ -128,7 +128,7 @@ def test_the_largest_number_does_not_become_infinite() -> None:
     for dtype in FLOATS:
         kind = np.dtype(dtype)
         largest = np.full(32, float(ml_dtypes.finfo(kind).max)).astype(kind)
-        assert np.isfinite(moved_by_one_ulp({"x": largest}, {"x"})["x"].astype(np.float64)).all()
+        assert np.isfinite(perturb_by_ulp({"x": largest}, {"x"})["x"].astype(np.float64)).all()
 
 
 def test_change() -> None:
@@ -136,11 +136,11 @@ def test_change() -> None:
     reference = np.array([1.0, INF, NAN, 3.0, 1e300])
     nudged = np.array([1.5, 2.0, 2.0, INF, 2e300])
     single = np.dtype(np.float32)
-    assert change(reference, nudged).max() == 1e300
-    assert change(reference, nudged, single).tolist() == [0.5, 0, 0, 0, 0]
-    assert change(nudged, reference, single).max() == 0.5
-    assert change(np.array([1.0, 3e38]), np.array([1.5, 4e38]), single).max() == 0.5
-    assert not change(reference, nudged[:2]).any()
-    assert change(np.array([1, 2]), np.array([1, 3]), np.dtype(np.int64)).tolist() == [0, 1]
-    assert change(np.zeros(0), np.zeros(0)).size == 0
-    assert change(np.array(1.0), np.array(2.0), np.dtype(ml_dtypes.bfloat16)) == 1.0
+    assert difference(reference, nudged).max() == 1e300
+    assert difference(reference, nudged, single).tolist() == [0.5, 0, 0, 0, 0]
+    assert difference(nudged, reference, single).max() == 0.5
+    assert difference(np.array([1.0, 3e38]), np.array([1.5, 4e38]), single).max() == 0.5
+    assert not difference(reference, nudged[:2]).any()
+    assert difference(np.array([1, 2]), np.array([1, 3]), np.dtype(np.int64)).tolist() == [0, 1]
+    assert difference(np.zeros(0), np.zeros(0)).size == 0
+    assert difference(np.array(1.0), np.array(2.0), np.dtype(ml_dtypes.bfloat16)) == 1.0

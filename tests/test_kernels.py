@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 from surgeon.rules.rule import rule
 from surgeon.runtime import provider_kernels
 from surgeon.runtime import provider_support as module
-from surgeon.runtime.provider_support import FLOATS, NEWEST, Kernels, shipped_version
+from surgeon.runtime.provider_support import FLOATS, NEWEST, ProviderSupport, shipped_version
 from surgeon.testing import parse
 from surgeon.versions import RUNTIMES, version
 from tests.command_line import gelus, one_sentence
@@ -28,7 +28,7 @@ F, H, B, D = (NUMBERS[kind] for kind in ("float", "float16", "bfloat16", "double
 
 def what_runs(ep, domain, op, version):
     """The floating-point types in which a provider runs an op, as letters."""
-    kernels = Kernels.of(ep)
+    kernels = ProviderSupport.of(ep)
     letters = {"f": F, "h": H, "b": B, "d": D}
     return "".join(letter for letter, dtype in letters.items() if kernels.runs(domain, op, version, {"T": dtype}))
 
@@ -49,12 +49,15 @@ class TestTables:
 
         shipped = json.loads((DATA / "kernels_cpu.json").read_text(encoding="utf-8"))
         version = onnxruntime.__version__
-        assert module.decoded(content(cpu_rows(), version, is_exact=True)).kernels == module.decoded(shipped).kernels
+        assert (
+            module.parse_table(content(cpu_rows(), version, is_exact=True)).kernels
+            == module.parse_table(shipped).kernels
+        )
 
     @pytest.mark.parametrize("node", NODES.values(), ids=lambda node: f"{node.domain}::{node.op}")
     def test_says_what_onnx_runtime_does(self, node):
         """At every opset that it takes, and in every floating-point type that the op has."""
-        kernels = Kernels.of(CPU)
+        kernels = ProviderSupport.of(CPU)
         opsets = [number for number in node.opsets if node.version(number) and runs(ANY, number, "float")]
         cells = [(number, kind) for number in opsets for kind in sorted(FLOATS)]
         assert cells
@@ -68,7 +71,7 @@ class TestTables:
 
     def test_a_body_that_nobody_has_tried_does_not_count_in_bfloat16(self):
         """Attention's loads in float32 and float16, and a CPU has no kernel for what it does in bfloat16."""
-        kernels = Kernels.of("cpu")
+        kernels = ProviderSupport.of("cpu")
         assert [kernels.runs("", "Attention", 23, {"T1": dtype, "T2": dtype}) for dtype in (F, H, B)] == [
             True,
             True,
@@ -79,7 +82,7 @@ class TestTables:
         """The body of GroupNormalization loses digits; TensorRT has a kernel of its own."""
         asked = ("", "GroupNormalization", 21, {"T": F})
         for ep in ("cpu", "cuda"):
-            kernels = Kernels.of(ep)
+            kernels = ProviderSupport.of(ep)
             assert kernels.runs(*asked)
             assert not kernels.suits(*asked)
             assert kernels.missing(*asked) == (
@@ -87,7 +90,7 @@ class TestTables:
                 "opset 21; choose --ep tensorrt"
             )
             assert kernels.raised("", "GroupNormalization", 18, {"T": F}) is None
-        assert Kernels.of("tensorrt").suits(*asked)
+        assert ProviderSupport.of("tensorrt").suits(*asked)
 
     def test_float16_runs_through_casts_where_only_float_has_a_kernel(self):
         assert what_runs("cpu", MICROSOFT, "Gelu", 1) == "fh"
@@ -108,17 +111,17 @@ class TestTables:
         assert what_runs("tensorrt", "", "Gelu", 20) == "fhb"
 
     def test_what_is_not_known_does_not_count(self):
-        kernels = Kernels.of("cpu")
+        kernels = ProviderSupport.of("cpu")
         assert kernels.runs("my.domain", "Thing", 1, {"T": B})
         assert kernels.runs("", "Gelu", 20, {})
         assert kernels.runs("", "SoftmaxCrossEntropyLoss", 13, {"T": F}), "a function whose body was not tried"
         assert not kernels.runs(MICROSOFT, "GroupNorm", 1, {})
 
     def test_constants_need_no_kernel(self):
-        assert all(Kernels.of(ep).runs("", "Constant", 17, {}) for ep in ("cpu", "cuda", "dml", "tensorrt"))
+        assert all(ProviderSupport.of(ep).runs("", "Constant", 17, {}) for ep in ("cpu", "cuda", "dml", "tensorrt"))
 
     def test_the_sentence_names_op_type_opset_and_who_has_one(self):
-        kernels = Kernels.of("cpu")
+        kernels = ProviderSupport.of("cpu")
         assert kernels.missing(MICROSOFT, "GroupNorm", 1, {"T": H}) == (
             "ONNX Runtime's CPU provider has no kernel for com.microsoft::GroupNorm in float16; choose --ep cuda or dml"
         )
@@ -128,34 +131,36 @@ class TestTables:
         assert kernels.missing("", "LpNormalization", 22, {"T": F}) == ""
 
     def test_knows_at_which_opset_a_kernel_comes(self):
-        kernels = Kernels.of("cpu")
+        kernels = ProviderSupport.of("cpu")
         assert kernels.raised("", "Transpose", 12, {"T": B}) == 13
         assert kernels.raised("", "LpNormalization", 1, {"T": B}) is None
         assert kernels.raised(MICROSOFT, "GroupNorm", 1, {"T": F}) is None
 
     def test_an_unknown_provider(self):
         with pytest.raises(UsageError, match="no execution provider 'gpu'; choose one of cpu, cuda, dml, tensorrt"):
-            Kernels.of("gpu")
+            ProviderSupport.of("gpu")
 
     def test_names_as_onnx_runtime_writes_them(self):
-        assert Kernels.of("CUDAExecutionProvider").name == "cuda"
+        assert ProviderSupport.of("CUDAExecutionProvider").name == "cuda"
 
     @of_the_table
     def test_another_version_lists_its_own_kernels(self, monkeypatch):
         """And the same ones here, for it is the same version."""
         monkeypatch.setattr(module, "version", lambda *_: "0.1")
-        live = Kernels(CPU, module._live(CPU))
-        Kernels.of.__func__.cache_clear()
+        live = ProviderSupport(CPU, module._live(CPU))
+        ProviderSupport.of.__func__.cache_clear()
         try:
-            assert Kernels.of(CPU)._table.made_from == shipped_version()
+            assert ProviderSupport.of(CPU)._table.made_from == shipped_version()
             for node in (one for one in NODES.values() if one.version(22)):
-                assert says(live, node, 22, "float") == says(Kernels(CPU, module._shipped(CPU)), node, 22, "float")
+                assert says(live, node, 22, "float") == says(
+                    ProviderSupport(CPU, module._shipped(CPU)), node, 22, "float"
+                )
         finally:
-            Kernels.of.__func__.cache_clear()
+            ProviderSupport.of.__func__.cache_clear()
 
     @of_the_table
     def test_the_cpu_table_is_read_without_onnx_runtime(self):
-        code = "import sys; from surgeon.runtime.provider_support import Kernels; Kernels.of('cpu')"
+        code = "import sys; from surgeon.runtime.provider_support import ProviderSupport as Kernels; Kernels.of('cpu')"
         code += "; print('onnxruntime' in sys.modules)"
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert ran.stdout.strip() == "False"
@@ -179,11 +184,11 @@ class TestLists:
         monkeypatch.setattr(provider_kernels, "_BUILT_IN", frozenset())
         monkeypatch.setattr(provider_kernels, "_TELL", "tests.child_tasks:segfault")
         assert provider_kernels.listed(CPU) is None
-        Kernels.of.__func__.cache_clear()
+        ProviderSupport.of.__func__.cache_clear()
         try:
-            assert Kernels.of("cuda")._table.made_from.startswith("docs/OperatorKernels.md")
+            assert ProviderSupport.of("cuda")._table.made_from.startswith("docs/OperatorKernels.md")
         finally:
-            Kernels.of.__func__.cache_clear()
+            ProviderSupport.of.__func__.cache_clear()
 
 
 class TestDocuments:
@@ -201,7 +206,7 @@ class TestDocuments:
         )
         found = documented(text, "rev")
         assert list(found) == ["cuda"]
-        kernels = Kernels("cuda", module.decoded(found["cuda"]))
+        kernels = ProviderSupport("cuda", module.parse_table(found["cuda"]))
         assert [row[:4] for row in found["cuda"]["kernels"]] == [
             ["", "Relu", 6, 12],
             ["", "Relu", 13, 0],
@@ -215,14 +220,14 @@ class TestDocuments:
     @pytest.mark.parametrize("ep", ["cuda", "dml"])
     def test_a_kernel_is_for_the_versions_that_have_its_type_variables(self, ep):
         """The documents say "10+" of a Resize whose T is T1 from opset 11 on."""
-        assert Kernels.of(ep).runs("", "Resize", 10, {"T": H})
-        assert Kernels.of(ep).runs("", "Resize", 18, {"T1": H})
-        assert not Kernels.of(ep).runs("", "Resize", 18, {"T1": B})
+        assert ProviderSupport.of(ep).runs("", "Resize", 10, {"T": H})
+        assert ProviderSupport.of(ep).runs("", "Resize", 18, {"T1": H})
+        assert not ProviderSupport.of(ep).runs("", "Resize", 18, {"T1": B})
 
     def test_operators_of_the_parser(self):
         text = "| Operator | Supported | Types |\n| Gelu | Y | FP32, FP16 | |\n| Hardmax | N | | |\n| If | Y | | |\n"
         table = parsed(text, "rev")
-        kernels = Kernels("tensorrt", module.decoded(table))
+        kernels = ProviderSupport("tensorrt", module.parse_table(table))
         assert [row[1] for row in table["kernels"]] == ["Gelu", "If"]
         assert kernels.runs("", "Gelu", 20, {"T": H})
         assert not kernels.runs("", "Gelu", 20, {"T": B})
@@ -274,7 +279,7 @@ class TestProbes:
             (["", "Mish", 20, 21], ["float16"]),
             (["", "Swish", 24, 0], ["float"]),
         ]
-        kernels = Kernels("cuda", module.decoded(made))
+        kernels = ProviderSupport("cuda", module.parse_table(made))
         assert kernels.runs("", "Swish", 24, {"T": F})
         assert not kernels.runs("", "Swish", 24, {"T": B})
         assert made["made_from"] == "a document"

@@ -15,8 +15,8 @@ from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model import exposed_outputs as exposing_module
 from surgeon.proof.model import layer_comparison as layers_module
 from surgeon.proof.model.exposed_outputs import exposing
-from surgeon.proof.model.inner_tensors import find_inner
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.proof.model.inner_tensors import run_inner_tensors
+from surgeon.runtime.sessions.ort_session import OrtSession
 from tests.models import check_model
 from tests.test_model_check import body, read
 
@@ -187,7 +187,7 @@ def test_the_copy_goes_whatever_happens(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="mine"), exposing(path, ["h"]) as copy:  # noqa: PT012  # the block is the test
         assert isinstance(copy, Path)
         assert copy.parent == path.parent
-        with Session(copy) as session:
+        with OrtSession(copy) as session:
             assert session.outputs == ("y", "h")
         raise OSError("mine")
     assert [file.name for file in path.parent.iterdir()] == ["m.onnx"]
@@ -221,14 +221,14 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
 def test_inner_values_are_those_of_the_model() -> None:
     """Inner tensors, outputs and inputs by name; other names are left out."""
     model = body("a = Relu(x) n = Neg(a) y = Sub(n, x)")
-    found = find_inner(model, model, ["n", "y", "x", "nothing"], seed=3, dims={"b": 5}).values
+    found = run_inner_tensors(model, model, ["n", "y", "x", "nothing"], seed=3, dims={"b": 5}).values
     assert set(found) == {"n", "y", "x"}
     assert found["x"].shape == (5, 8)
     assert np.array_equal(found["n"], -np.maximum(found["x"], 0))
     assert np.array_equal(found["y"], found["n"] - found["x"])
-    assert list(find_inner(model, model, ["x"]).values) == ["x"]
+    assert list(run_inner_tensors(model, model, ["x"]).values) == ["x"]
     with pytest.raises(UsageError, match="'c'"):
-        find_inner(model, model, ["n"], dims={"c": 5})
+        run_inner_tensors(model, model, ["n"], dims={"c": 5})
 
 
 @pytest.mark.parametrize("save", [inline, external])
@@ -243,12 +243,12 @@ def test_only_what_leads_to_the_tensors_is_run(tmp_path: Path, save: Callable[[P
         entries["location"].value = "nowhere.data"
         path.write_bytes(kept.SerializeToString())
     with Model.open(path) as opened:
-        found = find_inner(path, opened.skeleton, ["r", "h"])
+        found = run_inner_tensors(path, opened.skeleton, ["r", "h"])
         assert found.refusal == ""
         assert found.values["r"].shape[1] == 64
         assert np.array_equal(found.values["r"], np.maximum(found.values["h"], 0))
-        lost = find_inner(path, opened.skeleton, ["y"])
-        assert find_inner(path, opened.skeleton, ["y"]).values == {}
+        lost = run_inner_tensors(path, opened.skeleton, ["y"])
+        assert run_inner_tensors(path, opened.skeleton, ["y"]).values == {}
     assert lost.values == {}
     assert lost.refusal.startswith("ONNX Runtime does not load the model: FAIL : ")
     assert [file.name for file in path.parent.iterdir() if file.suffix == ".tmp"] == []
@@ -257,16 +257,16 @@ def test_only_what_leads_to_the_tensors_is_run(tmp_path: Path, save: Callable[[P
 def test_what_loads_is_read_where_not_all_does() -> None:
     """Up to an op that nobody knows; the reason is told."""
     model = body("a = Relu(x) b = Neg(a) c = Abs(b) d = mylib.Placeholder(c) e = Neg(d) y = Add(e, c)")
-    found = find_inner(model, model, ["y", "e", "d", "c", "b", "a", "x"])
+    found = run_inner_tensors(model, model, ["y", "e", "d", "c", "b", "a", "x"])
     assert set(found.values) == {"x", "a", "b", "c"}
     assert found.refusal.startswith("ONNX Runtime does not load the model: FAIL : Fatal error: mylib:Placeholder")
-    assert set(find_inner(model, model, ["d", "x"]).values) == {"x"}
+    assert set(run_inner_tensors(model, model, ["d", "x"]).values) == {"x"}
 
 
 def test_inputs_that_a_model_refuses_are_followed_by_others() -> None:
     """A fixed product of free dimensions; no reason is left."""
     model = read("g (float[b, k] x) => (float[c, 8] y) { s = Constant<value_ints = [-1, 8]>() y = Reshape(x, s) }")
-    found = find_inner(model, model, ["y"])
+    found = run_inner_tensors(model, model, ["y"])
     assert found.refusal == ""
     assert found.values["y"].shape[1] == 8
 
@@ -278,7 +278,7 @@ def test_captured_names_are_kept_in_a_trace() -> None:
         a = Neg(x) z = Add(a, u) i = If (c) <then_branch = t () => (float[4] p) { p = Add(a, w) },
         else_branch = e () => (float[4] q) { q = Sub(a, w) }> y = Relu(i) }"""
     )
-    found = find_inner(model, model, ["i"])
+    found = run_inner_tensors(model, model, ["i"])
     assert found.refusal == ""
     assert found.values["i"].shape == (4,)
 
@@ -286,17 +286,19 @@ def test_captured_names_are_kept_in_a_trace() -> None:
 def test_why_there_is_no_trace_is_told() -> None:
     """Inputs that cannot be made, and a model that refuses them all."""
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
-    assert find_inner(model, model, ["y"]).refusal == (
+    assert run_inner_tensors(model, model, ["y"]).refusal == (
         "Inputs cannot be made: input 'x' is a sequence, for which no values can be made."
     )
     model = body("s = Constant<value_ints = [3, 7]>() r = Reshape(x, s) y = Relu(r)")
-    assert find_inner(model, model, ["r"]).refusal.startswith("The model does not run on the inputs made for it: ")
+    assert run_inner_tensors(model, model, ["r"]).refusal.startswith(
+        "The model does not run on the inputs made for it: "
+    )
 
 
 def test_past_the_limit_of_memory_shapes_are_kept() -> None:
     """Shape and dtype are right, and no memory is taken."""
     model = body("a = Relu(x) n = Shape(a) y = Neg(a)")
-    found = find_inner(model, model, ["a", "n", "y"], dims={"b": 100}, limit_bytes=3300)
+    found = run_inner_tensors(model, model, ["a", "n", "y"], dims={"b": 100}, limit_bytes=3300)
     assert found.shapes_only == {"y"}
     assert found.values["y"].shape == found.values["a"].shape == (100, 8)
     assert found.values["y"].dtype == np.float32
@@ -307,4 +309,4 @@ def test_past_the_limit_of_memory_shapes_are_kept() -> None:
 def test_libraries_written_in_python_are_left_to_others() -> None:
     """ONNX Runtime cannot register them."""
     model = body("a = Relu(x) y = Neg(a)")
-    assert "a" in find_inner(model, model, ["a"], custom_ops=["ops.py"]).values
+    assert "a" in run_inner_tensors(model, model, ["a"], custom_ops=["ops.py"]).values

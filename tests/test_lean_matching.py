@@ -7,9 +7,9 @@ from surgeon.patterns.norms.layer_norm import scaled_and_shifted
 from surgeon import Graph, Tensor, rewrite, rule
 from surgeon.ir.constants import Constants
 from surgeon.pipeline.acceptance import near_misses
-from surgeon.rules.matching.anchors import Climb, anchors
+from surgeon.rules.matching.anchors import RootFinder, anchors
 from surgeon.rules.matching.compiler import compile_pattern
-from surgeon.rules.matching.match_state import Work
+from surgeon.rules.matching.match_state import MatchCost
 from surgeon.rules.matching.matcher import find
 from surgeon.rules.tracing.tracer import trace
 from tests.benchmarks.works import Stack, generate
@@ -29,14 +29,14 @@ WEIGHTS = (
 def counted(monkeypatch, body, rules):
     """How often a rewrite walks a pattern to say why it does not fit."""
     calls = 0
-    original = near_misses.deepest
+    original = near_misses.furthest_failure
 
     def deepest(*arguments):
         nonlocal calls
         calls += 1
         return original(*arguments)
 
-    monkeypatch.setattr(near_misses, "deepest", deepest)
+    monkeypatch.setattr(near_misses, "furthest_failure", deepest)
     rewrite(graph(body, constants=CONSTANTS), rules, check="none")
     return calls
 
@@ -78,7 +78,7 @@ def test_what_a_layer_costs_does_not_grow_with_the_layers_above_it():
         index = index_of(stack(layers))
         (pattern,) = trace(scaled_and_shifted)
         assert len(list(find(index, compile_pattern(pattern), index.main))) == layers
-        costs.append(Work.of(index).total)
+        costs.append(MatchCost.of(index).total)
     assert costs[2] - costs[1] <= 2 * (costs[1] - costs[0])
 
 
@@ -87,7 +87,7 @@ def test_a_root_is_looked_for_no_further_up_than_the_pattern_goes():
     (pattern,) = trace(scaled_and_shifted)
     compiled = compile_pattern(pattern)
     first = anchors(compiled, index.main)[0]
-    labels = {node.label for node in Climb(index, index.main, compiled).roots(first)}
+    labels = {node.label for node in RootFinder(index, index.main, compiled).roots(first)}
     assert "h1" in labels
     assert not labels & {f"h{place}" for place in range(3, 8)}
 
@@ -111,7 +111,7 @@ def test_an_input_of_another_op_is_seen_before_anything_is_tried():
     index = index_of(graph("a = Tanh(x) b = Abs(a) c = Relu(b) y = Relu(c)"))
     (traced,) = trace(pattern)
     assert not list(find(index, compile_pattern(traced), index.main))
-    assert Work.of(index).attempts == 0
+    assert MatchCost.of(index).attempts == 0
 
 
 def test_all_rules_read_no_weight_of_a_linear_layer(monkeypatch, tmp_path):

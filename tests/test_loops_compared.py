@@ -5,7 +5,7 @@ import pytest
 
 import surgeon
 from surgeon.proof.check_result import Outcome
-from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.inputs.input_generator import InputGenerator
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> g'
 ROUND, HALF_UP = "r = Round(x)", "q = Add(x, half) r = Floor(q)"
@@ -66,7 +66,7 @@ DECIDING = {
 
 @pytest.mark.parametrize("title", DECIDING)
 def test_what_the_length_of_a_loop_depends_on_stays_tame(title: str) -> None:
-    (want,) = InputPlan(model("", DECIDING[title])).wants
+    (want,) = InputGenerator(model("", DECIDING[title])).wants
     assert not want.free
 
 

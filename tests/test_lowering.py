@@ -17,7 +17,7 @@ from surgeon.errors import RuleError
 from surgeon.ops.schemas import only_ort_knows, operators
 from surgeon.ops.schemas.helper_names import helper_name
 from surgeon.rules.catalogue import resolve
-from surgeon.rules.rule import Plan
+from surgeon.rules.rule import RulePlan
 from surgeon.testing import Case, check_fires
 from tests.test_architecture import RULE_FILES
 
@@ -187,7 +187,7 @@ def test_every_op_that_rules_name_is_here():
 def lowered(group, target):
     """The rules of a group that are for what the target does not run; the others take long, and write nothing here."""
     rules = [(rule, rule.plan(target, 21)) for rule in resolve(group)[group]]
-    return [rule for rule, plan in rules if isinstance(plan, Plan) and (plan.lacking or plan.form.kind == target)]
+    return [rule for rule, plan in rules if isinstance(plan, RulePlan) and (plan.lacking or plan.form.kind == target)]
 
 
 @pytest.mark.parametrize("target", ["onnx", "tensorrt", "decomposed"])

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from surgeon.patterns.activations.gelu import gelu
 
 from surgeon import Constant, Graph, Tensor
-from surgeon.rules.matching.captured_tensor import Captured
+from surgeon.rules.matching.captured_tensor import CapturedTensor
 from surgeon.rules.tracing.tracer import trace
 from tests.models import graph, index_of, make, matches, ops, opset, run
 
@@ -43,7 +43,7 @@ def test_a_replacement_that_reads_no_name_is_built_once():
     once = make(lambda g, x: g.erf(x), lambda g, x: built.append(type(x)) or g.add(g.tanh(x), 1.0), name="once")
     after, _ = run(graph("a = Erf(x) b = Erf(a) y = Erf(b)"), once, check="none")
     assert ops(after.graph) == ["Tanh", "Add"] * 3
-    assert built.count(Captured) == 1
+    assert built.count(CapturedTensor) == 1
 
 
 def test_forms_that_bind_other_names_share_no_replacement():

@@ -8,7 +8,7 @@ import onnxruntime as ort
 import pytest
 
 import surgeon
-from surgeon.display.content.near_misses import remarks
+from surgeon.display.content.near_misses import warning_lines
 from surgeon.testing import parse
 
 BELIEVED = "; no shape that the file states of inner tensors is believed"
@@ -86,7 +86,7 @@ def test_no_rule_goes_by_a_shape_that_is_stated_wrong(case: str) -> None:
     model, told = model_of(case), CASES[case][2]
     made, report = surgeon.rewrite(model, "cleanup")
     assert report.misstated == told + BELIEVED
-    assert report.misstated in remarks(report)
+    assert report.misstated in warning_lines(report)
     assert report.to_dict()["misstated"] == report.misstated
     require_same_answer(model, made)
 

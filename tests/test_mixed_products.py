@@ -6,8 +6,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from surgeon.runtime.sessions import model_session, ort_session
-from surgeon.runtime.sessions.int8_saturation import PRODUCTS, evened, has_mixed_products, probe
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.int8_saturation import (
+    PRODUCTS,
+    has_uint8_int8_products,
+    saturation_probe,
+    with_uint8_factors,
+)
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.testing import parse
 
 RANDOM = np.random.default_rng(5)
@@ -107,7 +112,7 @@ def pictures():
 def answer(model, given, **options):
     """What ONNX Runtime makes of it."""
     names = {port.name for port in model.graph.input}
-    with Session(model, **options) as session:
+    with OrtSession(model, **options) as session:
         (found,) = session.run({name: array for name, array in given.items() if name in names}).values()
     return found
 
@@ -116,10 +121,10 @@ def answer(model, given, **options):
 def test_it_means_the_same_on_every_processor(name):
     text, meaning = CASES[name]
     model, given = parse(HEADER + text), pictures() if "Conv" in name else feeds()
-    assert has_mixed_products(model)
+    assert has_uint8_int8_products(model)
     expected = meaning(**given)
     before = model.SerializeToString()
-    changed = evened(model)
+    changed = with_uint8_factors(model)
     assert changed is not model
     assert model.SerializeToString() == before
     np.testing.assert_array_equal(answer(changed, given, exact=False), expected)
@@ -147,7 +152,7 @@ def quantised(op, inputs, shapes, output, **attributes):
 def test_attention_of_bytes():
     shapes = (((1, 4, 8), np.uint8), ((8, 24), np.int8), ((24,), np.float32), ((), np.float32), ((), np.float32))
     model, given = quantised("QAttention", ("x", "w", "b", "s", "t"), shapes, (1, 4, 8), num_heads=2)
-    changed = evened(model)
+    changed = with_uint8_factors(model)
     assert changed is not model
     np.testing.assert_array_equal(answer(changed, given, exact=False), answer(model, given, exact=False))
 
@@ -160,7 +165,7 @@ def test_recurrence_of_bytes():
     model, given = quantised("DynamicQuantizeLSTM", tuple(shapes), tuple(shapes.values()), (3, 1, 1, 4), hidden_size=4)
     node = model.graph.node[0]
     node.input[:] = ["x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz"]
-    changed = evened(model)
+    changed = with_uint8_factors(model)
     assert len(changed.graph.node) == 1 + 4 * 4
     np.testing.assert_array_equal(answer(changed, given, exact=False), answer(model, given, exact=False))
 
@@ -180,28 +185,28 @@ def test_every_operator_is_tried():
 )
 def test_what_does_not_saturate_stays(text):
     model = parse(HEADER + text)
-    assert evened(model) is model
+    assert with_uint8_factors(model) is model
 
 
 def test_of_a_model_that_is_wrong_onnx_runtime_says_so(monkeypatch):
     """No dtypes are told of one that imports no opset."""
     model = parse(HEADER + CASES["MatMulInteger"][0])
     del model.opset_import[:]
-    monkeypatch.setattr(ort_session, "saturates", lambda: True)
-    assert evened(model) is model
+    monkeypatch.setattr(ort_session, "int8_sums_saturate", lambda: True)
+    assert with_uint8_factors(model) is model
     with pytest.raises(ort_session.SessionError):
-        Session(model)
+        OrtSession(model)
 
 
 def test_the_probe_tells_what_the_processor_does(monkeypatch):
-    with Session(probe(), exact=False) as session:
+    with OrtSession(saturation_probe(), exact=False) as session:
         (found,) = session.run({}).values()
     assert found.item() in (64_770, 32_767)
-    assert ort_session.saturates() == (found.item() == 32_767)
+    assert ort_session.int8_sums_saturate() == (found.item() == 32_767)
     taken = []
-    monkeypatch.setattr(ort_session, "saturates", lambda: False)
-    monkeypatch.setattr(ort_session, "evened", taken.append)
-    Session(probe())
+    monkeypatch.setattr(ort_session, "int8_sums_saturate", lambda: False)
+    monkeypatch.setattr(ort_session, "with_uint8_factors", taken.append)
+    OrtSession(saturation_probe())
     assert not taken
 
 
@@ -209,8 +214,8 @@ def test_the_probe_tells_what_the_processor_does(monkeypatch):
 def test_a_file_s_model_is_evened_too_unless_it_is_large(most, tmp_path, monkeypatch):
     text, meaning = CASES["MatMulInteger"]
     onnx.save(parse(HEADER + text), tmp_path / "net.onnx")
-    monkeypatch.setattr(ort_session, "saturates", lambda: True)
-    monkeypatch.setattr(model_session, "saturates", lambda: True)
+    monkeypatch.setattr(ort_session, "int8_sums_saturate", lambda: True)
+    monkeypatch.setattr(model_session, "int8_sums_saturate", lambda: True)
     monkeypatch.setattr(model_session, "MOST_BYTES", most)
     taken = model_session._with_whole_sums(tmp_path / "net.onnx")
     assert isinstance(taken, onnx.ModelProto) == (most > 10)

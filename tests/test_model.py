@@ -14,7 +14,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.external_data.locations import tensors_of
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.protobuf.payloads import KEY
+from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from tests import sampling
 from tests.model_samples import GRAPH, everywhere, reference, same, tensor
 from tests.wire_strategies import models, record, varint
@@ -30,7 +30,7 @@ def test_payloads_in_every_place_stay_in_the_file(tmp_path: Path) -> None:
         originals = list(tensors_of(proto))
         assert model.skeleton.ByteSize() < 4000
         # three copies of `inner` and three sparse tensors, 2 each; t, ts0, ts1, w, f, fa, ti, ta
-        assert sum(e.key == KEY for t in tensors_of(model.skeleton) for e in t.external_data) == 20
+        assert sum(e.key == PAYLOAD_KEY for t in tensors_of(model.skeleton) for e in t.external_data) == 20
         assert model.payload_bytes == sum(len(t.raw_data) for t in originals if t.name != "small")
         for cut, original in zip(tensors_of(model.skeleton), originals, strict=True):
             assert same(model.value(cut), numpy_helper.to_array(original)), original.name
@@ -43,7 +43,7 @@ def test_payloads_in_every_place_stay_in_the_file(tmp_path: Path) -> None:
 def test_skeleton_and_payloads_make_the_full_parse(data: bytes, threshold: int) -> None:
     """On any wire data: the skeleton differs from the full parse in cut tensors alone, and their values are right."""
     full = onnx.ModelProto.FromString(data)
-    assume(KEY.encode() not in data)
+    assume(PAYLOAD_KEY.encode() not in data)
     model = Model.open(data, threshold=threshold)
     assert onnx.ModelProto.FromString(model.full(model.skeleton)) == full
     for cut, original in zip(tensors_of(model.skeleton), tensors_of(full), strict=True):

@@ -17,8 +17,8 @@ from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.model_check import ModelCheck
 from surgeon.runtime.numerics.array_comparison import compare, tolerance
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.model_session import ModelSession
 from tests.models import check_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "mylib" : 1]>\n'
@@ -438,13 +438,13 @@ def test_an_original_is_run_once_for_many(monkeypatch: pytest.MonkeyPatch) -> No
     """The trials and the noise of the original are kept; each model gets its own verdict, in any order."""
     opened: list[ModelProto] = []
 
-    open_one = Away.open
+    open_one = IsolatedRuntime.open
 
-    def counting(away: Away, model: ModelProto, **named: Any) -> Whole:
+    def counting(away: IsolatedRuntime, model: ModelProto, **named: Any) -> ModelSession:
         opened.append(model)
         return open_one(away, model, **named)
 
-    monkeypatch.setattr(Away, "open", counting)
+    monkeypatch.setattr(IsolatedRuntime, "open", counting)
     original, fused, tanh = gelu(ERF), gelu(FUSED), gelu(TANH)
     against = ModelCheck(original, original)
     assert not opened

@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, shaken
-from surgeon.runtime.numerics.sensitivity import PART, Movement, movement
-from surgeon.runtime.numerics.sensitivity_probe import MOST_TURNS, TURNS, Moves
-from surgeon.runtime.numerics.tensor_judge import judge
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
+from surgeon.runtime.numerics.sensitivity import STEP_FRACTION, Sensitivity, classify_sensitivity
+from surgeon.runtime.numerics.sensitivity_probe import DIRECTIONS, MAX_DIRECTIONS, SensitivityProbe
+from surgeon.runtime.numerics.tensor_judge import judge_tensor
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.ort_session import SessionError
 
 F32 = np.dtype(np.float32)
@@ -22,29 +22,29 @@ def read(body: str) -> onnx.ModelProto:
 
 
 def answers(model: onnx.ModelProto, feeds, amount: float, turn: int = 0):
-    with Reference(model, change=shaken) as reference:
-        return reference.run({**feeds, AMOUNT: np.asarray(amount), TURN: np.asarray(turn)})
+    with Float64Reference(model, change=perturb_rounding) as reference:
+        return reference.run({**feeds, AMPLITUDE_INPUT: np.asarray(amount), SEED_INPUT: np.asarray(turn)})
 
 
 def test_a_smooth_move_is_in_proportion_and_a_jump_is_not():
     right = np.array([1.0, 2.0, 3.0])
-    full, part = np.array([1 + 1e-6, 3.0, 3.0]), np.array([1 + 1e-6 * PART, 2.0, 3.0])
-    found = movement(right, F32, [], [(full, part)])
+    full, part = np.array([1 + 1e-6, 3.0, 3.0]), np.array([1 + 1e-6 * STEP_FRACTION, 2.0, 3.0])
+    found = classify_sensitivity(right, F32, [], [(full, part)])
     assert found.smooth == pytest.approx([1e-6, 0, 0], rel=1e-6)
     assert found.jumps.tolist() == [0, 1, 0]
-    by_inputs = movement(right, F32, [(full, part)], [])
+    by_inputs = classify_sensitivity(right, F32, [(full, part)], [])
     assert by_inputs.jumps.tolist() == [0, 0, 0], "inputs are what they are"
     assert by_inputs.inputs == pytest.approx([1e-6, 0, 0], rel=1e-6)
 
 
 def test_a_jump_of_the_smaller_move_alone_is_one_too():
-    found = movement(np.array([2.0]), F32, [], [(np.array([2.0]), np.array([3.0]))])
+    found = classify_sensitivity(np.array([2.0]), F32, [], [(np.array([2.0]), np.array([3.0]))])
     assert (found.smooth.tolist(), found.jumps.tolist()) == ([0], [1])
 
 
 def test_what_is_not_finite_does_not_move():
     right = np.array([np.inf, np.nan, 1e39])
-    found = movement(right, F32, [], [(np.zeros(3), np.zeros(3))])
+    found = classify_sensitivity(right, F32, [], [(np.zeros(3), np.zeros(3))])
     assert not found.smooth.any()
     assert not found.jumps.any()
 
@@ -67,9 +67,9 @@ def test_a_tie_behind_an_exact_number_does_not():
 def test_the_same_turn_goes_the_same_way():
     model = read("g (float[n] x) => (float[n] y) { e = Exp(x) y = Neg(e) }")
     feeds = {"x": np.linspace(0.1, 1, 7, dtype=np.float32)}
-    still, full, part = (answers(model, feeds, amount)["y"] for amount in (0.0, 1.0, PART))
+    still, full, part = (answers(model, feeds, amount)["y"] for amount in (0.0, 1.0, STEP_FRACTION))
     assert np.abs(full - still).min() > 0
-    assert (part - still) / (full - still) == pytest.approx(np.full(7, PART), rel=1e-6)
+    assert (part - still) / (full - still) == pytest.approx(np.full(7, STEP_FRACTION), rel=1e-6)
     other = answers(model, feeds, 1.0, 1)["y"]
     assert (np.sign(other - still) != np.sign(full - still)).any()
 
@@ -83,22 +83,22 @@ def test_half_precision_is_shaken_by_units_of_its_own():
 
 def test_what_rounds_nothing_cannot_be_shaken():
     with pytest.raises(SessionError):
-        Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), change=shaken)
+        Float64Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), change=perturb_rounding)
 
 
 def test_each_of_many_ties_is_given_time_to_fall():
     """Four directions let most of them jump, and not all: the others are no fault either."""
     feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
-    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        jumps = [moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(MOST_TURNS)]
-        few, some = (np.any(jumps[:turns], axis=0) for turns in (TURNS, MOST_TURNS))
+        jumps = [moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(MAX_DIRECTIONS)]
+        few, some = (np.any(jumps[:turns], axis=0) for turns in (DIRECTIONS, MAX_DIRECTIONS))
         assert few.sum() < some.sum() < few.size
         own = right.astype(np.float32)
         other = np.where(some, own + np.where(feeds["x"] / np.float32(0.1) > own, 1, -1), own).astype(np.float32)
-        assert moves.settle(partial(judge, "y", own, other, right), "y", right, F32, feeds).ok
+        assert moves.settle(partial(judge_tensor, "y", own, other, right), "y", right, F32, feeds).ok
         wrong = np.where(some, own, own + 1).astype(np.float32)
-        assert not moves.settle(partial(judge, "y", own, wrong, right), "y", right, F32, feeds).ok
+        assert not moves.settle(partial(judge_tensor, "y", own, wrong, right), "y", right, F32, feeds).ok
 
 
 CENTRED = read(
@@ -114,15 +114,15 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
     x[4], c[4] = 1000, 0
     x[others] -= (x + c - 1000)[others].sum() / 31
     feeds = {"x": x.astype(np.float32), "c": c.astype(np.float32)}
-    with Reference(CENTRED) as wide, Moves(CENTRED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(CENTRED) as wide, SensitivityProbe(CENTRED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        moved = [moves.of("y", right, F32, feeds, turn).smooth[4] for turn in range(MOST_TURNS)]
-        few, some = max(moved[:TURNS]), max(moved)
+        moved = [moves.of("y", right, F32, feeds, turn).smooth[4] for turn in range(MAX_DIRECTIONS)]
+        few, some = max(moved[:DIRECTIONS]), max(moved)
         assert few < 0.7 * some
 
         def passes(part):
             other = (right + part * ~others).astype(np.float32)
-            asked = partial(judge, "y", right.astype(np.float32), other, right)
+            asked = partial(judge_tensor, "y", right.astype(np.float32), other, right)
             return moves.settle(asked, "y", right, F32, feeds).ok
 
         assert passes(4.5 * some)
@@ -134,26 +134,26 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
 def test_what_passes_and_is_blurred_is_given_few_turns():
     """A search for rare jumps, which takes many runs, is for what does not pass."""
     feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
-    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
         right, asked = wide.run(feeds)["y"], []
 
         def blurred(moved):
             asked.append(moved)
-            return replace(judge("y", right, right, right, moved), blurred=True)
+            return replace(judge_tensor("y", right, right, right, moved), blurred=True)
 
         assert moves.settle(blurred, "y", right, F32, feeds).ok
         assert np.any(asked[-1].jumps)
-        assert len(asked) == 1 + TURNS
+        assert len(asked) == 1 + DIRECTIONS
 
 
 def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
     """It and the result err alike, by what rounding carries both."""
     feeds = {"x": np.array([0.15, 0.25, 0.35], np.float32)}
-    with Reference(ROUNDED) as wide, Moves(ROUNDED, {}, (), wide, wide.run, ()) as moves:
+    with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        jumps = np.any([moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(TURNS)], axis=0)
+        jumps = np.any([moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(DIRECTIONS)], axis=0)
         other = np.where(jumps, np.floor(feeds["x"] * 10) * 2 + 1 - right, right).astype(np.float32)
-        asked = partial(judge, "y", other, other, right)
-        assert asked(Movement.alike(0.0)).doubted
+        asked = partial(judge_tensor, "y", other, other, right)
+        assert asked(Sensitivity.alike(0.0)).doubted
         found = moves.settle(asked, "y", right, F32, feeds)
         assert (found.ok, found.doubted) == (True, 0)

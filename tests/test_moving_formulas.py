@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests.half_models import converted, model
 from tests.single_ops import one_node
 
@@ -44,7 +44,7 @@ def test_a_formula_is_what_the_kernel_computes(case):
     op, inputs, attributes = CASES[case]
     feeds = {f"x{place}": array for place, array in enumerate(inputs)}
     made = one_node(op, feeds, **{"opset": 20, **attributes})
-    with Session(made) as session, Evaluator(made) as evaluator:
+    with OrtSession(made) as session, EvaluatorSession(made) as evaluator:
         wanted, found = session.run(feeds)["y0"], evaluator.run(feeds)["y0"]
     assert found.dtype == wanted.dtype
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
@@ -64,7 +64,7 @@ def test_a_refusal_of_the_evaluator_names_the_node_and_the_evaluator(case):
     body, node = REFUSED[case]
     made = model(body, "(float[2, 3] x, int64[2, 3] i, bool c) => (float[N, M] y)", opset=18)
     feeds = {"x": drawn(2, 3), "i": np.full((2, 3), 7), "c": np.array(True)}
-    with Evaluator(made) as evaluator, pytest.raises(SessionError) as refused:
+    with EvaluatorSession(made) as evaluator, pytest.raises(SessionError) as refused:
         evaluator.run(feeds)
     assert refused.value.line.startswith(f"onnx's ReferenceEvaluator cannot compute {node}: ")
 

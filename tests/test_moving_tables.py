@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from surgeon.proof.model.output_noise import measure
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.proof.model.output_noise import measure_noise
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.testing import parse
 
 TABLE = (np.arange(12, dtype=np.float32).reshape(3, 4) / 7 + 3).astype(np.float32)
@@ -31,9 +31,9 @@ def model(nodes, inputs="int64[2] i"):
 
 def moved(source, given):
     """How far the output moves where the model is run on these inputs."""
-    with Away().open(source) as session:
+    with IsolatedRuntime().open(source) as session:
         outputs = session.run(given)
-    return measure(source, Away(), [(given, outputs)])[0]["y"]
+    return measure_noise(source, IsolatedRuntime(), [(given, outputs)])[0]["y"]
 
 
 @pytest.mark.parametrize("nodes", NODES.values(), ids=NODES)

@@ -6,8 +6,8 @@ from onnx import defs
 from surgeon.ir.constants import FOLDS
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.traits import trait_lookup
-from surgeon.ops.traits.op_traits import EVERY, Axes, Op
-from surgeon.ops.traits.trait_lookup import RECORDS, UNTOLD, likened, record
+from surgeon.ops.traits.op_traits import EVERY, Axes, OpTraits
+from surgeon.ops.traits.trait_lookup import RECORDS, UNTOLD, guess_traits, traits_of
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 
 # What a schema's text says of broadcasting and no record does: one input may have another shape than the result, the
@@ -104,11 +104,11 @@ def test_what_folds_is_foldable():
 
 def test_what_has_no_record_is_likened_to_what_its_name_says():
     """Guesses are for where they cost little: nobody who asks for the record itself gets one."""
-    assert record("mine::FusedConvRelu") is UNTOLD
-    assert likened("mine::FusedConvRelu").product == "windows"
-    assert likened("mine::Softmax").softmax
-    assert not record("mine::Softmax").softmax
-    assert likened("mine::Blend") == Op("mine::Blend")
+    assert traits_of("mine::FusedConvRelu") is UNTOLD
+    assert guess_traits("mine::FusedConvRelu").product == "windows"
+    assert guess_traits("mine::Softmax").softmax
+    assert not traits_of("mine::Softmax").softmax
+    assert guess_traits("mine::Blend") == OpTraits("mine::Blend")
 
 
 @pytest.mark.parametrize("name", sorted(trait_lookup.BROADCASTING))

@@ -6,7 +6,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.oracle import OWN_PATTERN, OWN_PATTERN_EVALUATED, open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 from tests.oracle_models import GELU, X, answer, gelu, model
@@ -112,7 +112,7 @@ def test_an_operator_of_onnx_runtimes_without_a_kernel(with_body):
     name, independent, answers = answer(mini, feeds, bodies={"node": GROUP_NORM_BODY} if with_body else None)
     assert (name, independent) == ("onnx's ReferenceEvaluator, with surgeon's own formula of GroupNorm", True)
     np.testing.assert_allclose(answers["y"], group_norm(*feeds.values()), rtol=1e-4, atol=1e-5)
-    with Reference(mini) as reference:
+    with Float64Reference(mini) as reference:
         np.testing.assert_allclose(reference.run(feeds)["y"], group_norm(*feeds.values()), rtol=1e-6, atol=1e-7)
 
 

@@ -21,7 +21,7 @@ from surgeon.file.external_data import locations
 from surgeon.file.model import Model
 from surgeon.file.save import save
 from surgeon.runtime.processes import worker, worker_main
-from surgeon.runtime.processes.worker import Answer, Child, Failure, Task
+from surgeon.runtime.processes.worker import Task, TaskFailure, TaskResult, Worker
 from tests.command_line import gelus, process, rule_file
 from tests.model_samples import WEIGHTS, files_in, renamed
 from tests.model_samples import external as with_data
@@ -160,7 +160,7 @@ def test_what_a_living_run_has_open_stays_on_windows(tmp_path: Path) -> None:
 
 
 ENDLESS = """
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Worker as Child, Task
 child = Child()
 print(child.run(Task("tests.child_tasks:work", 0.0, 10.0)).value["pid"] == child.popen.pid)
 print(child.run(Task("tests.child_tasks:spin", 3, 0.5)))
@@ -171,17 +171,17 @@ def test_what_hangs_is_ended_by_the_clock_where_no_timer_is() -> None:
     """On macOS its last note is known too: children inherit files that have no name."""
     for system, told in (("win32", "clock', how='', noted=None"), ("darwin", "time', how='', noted={'at': 3}")):
         done = on(system, "-c", ENDLESS)
-        assert done.stdout.split("\n")[:2] == ["True", f"Failure(why='{told})"], done.stderr
+        assert done.stdout.split("\n")[:2] == ["True", f"TaskFailure(why='{told})"], done.stderr
 
 
 def test_children_that_note_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On Windows they inherit no open files: what they do is done, and of what ended it the note is missing."""
     monkeypatch.setattr(worker, "_page", lambda: None)
-    one = Child()
+    one = Worker()
     try:
         answer = one.run(Task("tests.child_tasks:work", 0.0, 10.0))
-        assert isinstance(answer, Answer)
-        assert one.run(Task("tests.child_tasks:crash", 11, 10.0)) == Failure("crash", "SIGSEGV")
+        assert isinstance(answer, TaskResult)
+        assert one.run(Task("tests.child_tasks:crash", 11, 10.0)) == TaskFailure("crash", "SIGSEGV")
     finally:
         one.end()
 

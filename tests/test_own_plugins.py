@@ -8,9 +8,9 @@ import surgeon
 from surgeon import UsageError
 from surgeon.ops.plugins.builtin_plugins import plugins
 from surgeon.ops.plugins.plugin_declaration import own_plugins
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Task, Worker
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.runtime.tensorrt.parser_tasks import Creation
+from surgeon.runtime.tensorrt.parser_tasks import PluginRequest
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -211,10 +211,10 @@ def test_a_library_of_plugins_that_is_not_there_is_one_sentence():
 
 def handed(model, plugin):
     """What TensorRT hands to a creator of a plugin for the first node of a model."""
-    child = Child()
+    child = Worker()
     try:
         known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
-        asked = Creation(installed().module, model.SerializeToString(), *known)
+        asked = PluginRequest(installed().module, model.SerializeToString(), *known)
         return child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
     finally:
         child.end()

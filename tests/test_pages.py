@@ -13,8 +13,8 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import explanations
-from surgeon.display.html.bodies.rewrite import report_data
-from surgeon.display.html.elements import MOST_PICTURES, element, escaped, table
+from surgeon.display.html.bodies.rewrite import report_json
+from surgeon.display.html.elements import MOST_PICTURES, element, escape, table
 from surgeon.display.html.page import SCHEMA, read
 from surgeon.display.html.render import fragment
 from surgeon.display.registry import SHOWN
@@ -212,7 +212,7 @@ def test_a_miss_is_marked_beside_the_pattern(results):
 
 def test_names_of_a_model_are_data(tmp_path):
     """They neither end an element nor begin one, and marks of direction are spelled out."""
-    assert escaped(HOSTILE) == "&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;\\u202e\\x07"
+    assert escape(HOSTILE) == "&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;\\u202e\\x07"
     model = onnx.load(DISTILBERT)
     for node in model.graph.node:
         node.name = f"{node.name}</code></script>{HOSTILE}"
@@ -252,7 +252,7 @@ def test_five_hundred_sites_are_less_than_a_megabyte():
     assert len(page.html) < 1_000_000
     assert page.html.count("<svg") == 1
     assert len(report._repr_html_()) < 200_000
-    first, *others = report_data(report)["sites"]
+    first, *others = report_json(report)["sites"]
     assert first == report.to_dict()["sites"][0]
     assert [one["like"] for one in others] == [0] * (count - 1)
     assert [one["root"] for one in others] == [site.root for site in report.sites[1:]]

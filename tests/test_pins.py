@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import parser
 
-from surgeon.analysis.decisions.thresholds import edges_of, numbers_in, scopes_of
+from surgeon.analysis.decisions.thresholds import edges_of, region_literals, scopes_of
 from surgeon.analysis.input_dependence import counts
-from surgeon.proof.cases.literal_injection import sprinkle
-from surgeon.proof.cases.value_strategies import ANEW
-from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.proof.cases.literal_injection import inject_literals
+from surgeon.proof.cases.value_strategies import VARIANT_STRIDE
+from surgeon.runtime.inputs.input_generator import InputGenerator
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -27,7 +27,7 @@ def sprinkled(small=(), half=False, **settings):
     want = wanted("x", free=False, half=half)
     feeds = {"x": np.zeros((8, 8), np.float32)}
     plan = SimpleNamespace(wants=[want], edged={"x"})
-    sprinkle(feeds, plan, constants, 0, small=small, **settings)
+    inject_literals(feeds, plan, constants, 0, small=small, **settings)
     return set(feeds["x"].reshape(-1).tolist())
 
 
@@ -51,7 +51,7 @@ def test_how_large_hangs_on_whether_a_region_holds_half_precision():
     for half in (False, True):
         want = wanted("x", half=half)
         feeds = {"x": np.zeros((8, 8), np.float32)}
-        sprinkle(feeds, SimpleNamespace(wants=[want], edged={"x"}), constants, 0, small={"bound"})
+        inject_literals(feeds, SimpleNamespace(wants=[want], edged={"x"}), constants, 0, small={"bound"})
         assert (12345 in feeds["x"]) != half
 
 
@@ -60,7 +60,7 @@ def test_several_inputs_meet_what_they_are_compared_with_at_once():
     constants = {str(number): np.array([float(number)]) for number in (3.25, 5, 7)}
     wants = [wanted(name) for name in "xyz"]
     feeds = {name: np.zeros(64, np.float32) for name in "xyz"}
-    sprinkle(feeds, SimpleNamespace(wants=wants, edged=set("xyz")), constants, 0, ties=True)
+    inject_literals(feeds, SimpleNamespace(wants=wants, edged=set("xyz")), constants, 0, ties=True)
     met = set(zip(*(feeds[name][1::2].tolist() for name in "xyz"), strict=True))
     assert met == set(itertools.product((3.25, 5, 7), repeat=3))
     assert {abs(number) for number in feeds["x"][::2].tolist()} & {0.25, 0.5, 1.5}
@@ -74,11 +74,11 @@ def test_the_end_of_a_slice_is_no_number_of_floats():
       tail = Slice(x, start, all, axis)  head = Slice(x, axis, start, axis)  rest = Slice(x, axis, axis, axis)
       low = Min(tail, far)  one = Cast<to = 1>(axis)  z = Sum(y, one)
     }""")
-    plan, constants = InputPlan(model, names=False), numbers_in(model)
+    plan, constants = InputGenerator(model, names=False), region_literals(model)
     assert counts(model) == {"start", "all"}  # `axis` is a number too
     for ties in (False, True):
         feeds = plan.make(0, {})
-        sprinkle(feeds, plan, constants, 0, small=counts(model), ties=ties)
+        inject_literals(feeds, plan, constants, 0, small=counts(model), ties=ties)
         large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
         assert large == {float(np.float32(5e19 if ties else 1e20))}
 
@@ -90,7 +90,7 @@ def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_
     def put(kind):
         want = wanted("x", kind, np.int64)
         feeds = {"x": np.zeros((8, 8), np.int64)}
-        sprinkle(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
+        inject_literals(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
         return 262144 in feeds["x"]
 
     assert (put("compared"), put("plain")) == (True, False)
@@ -107,7 +107,7 @@ def test_what_something_is_compared_with_is_solved_for_the_inputs():
     }
     <opset_import: ["" : 18], domain: "own"> above (x) => (w) { k = Constant<value = float {77}>() w = Less(x, k) }""")
     assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(scopes_of(model)))
-    assert {3.0, 4.0, 0.5, 77.0} <= {number for numbers in numbers_in(model).values() for number in numbers}
+    assert {3.0, 4.0, 0.5, 77.0} <= {number for numbers in region_literals(model).values() for number in numbers}
 
 
 def test_edges_come_first_and_with_what_is_beside_them():
@@ -116,7 +116,7 @@ def test_edges_come_first_and_with_what_is_beside_them():
     for turn in range(3):
         feeds = {"x": np.zeros(1, np.float32), "u": np.zeros(1, np.float32)}
         plan = SimpleNamespace(wants=[wanted("x"), wanted("u")], edged={"x", "u"})
-        sprinkle(feeds, plan, {"k": np.array([0.5])}, turn * ANEW, edges=[0.5])
+        inject_literals(feeds, plan, {"k": np.array([0.5])}, turn * VARIANT_STRIDE, edges=[0.5])
         met.append(float(feeds["x"][0]))
         assert abs(met[-1] - feeds["u"][0]) > 1e-3
     assert met == [0.5, 0.5 + 2.0**-17, 0.5 - 2.0**-17]

@@ -9,10 +9,10 @@ import onnx.parser
 import pytest
 from onnx import TensorProto
 
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.sessions.float64_reference import Reference, widened
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.sessions.float64_reference import Float64Reference, to_float64
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests.counting import calls
 from tests.models import opset
 from tests.onnx_cases import LONG_BEFORE_ROUNDING, array_of, cases_of
@@ -30,7 +30,7 @@ def model(text, version=17, **domains):
 
 def reference(mini, **feeds):
     """What runs a mini-model in float64, and its one answer."""
-    with Reference(mini) as one:
+    with Float64Reference(mini) as one:
         (answer,) = one.run(feeds).values()
         return one.name, answer
 
@@ -113,11 +113,11 @@ def test_gelu_decomposed_with_its_own_constant():
 def test_a_small_region_is_prepared_once():
     """A run takes fewer calls than making the region wide and opening it, which no further run does again."""
     mini = model("(float[n] x) => (float[n] y) { y = com.microsoft.Gelu(x) }")
-    with Reference(mini) as one:
+    with Float64Reference(mini) as one:
         one.run({"x": X})
         again = calls(lambda: one.run({"x": X}))
-    opened: list[Reference] = []
-    opening = calls(lambda: opened.append(Reference(mini)))
+    opened: list[Float64Reference] = []
+    opening = calls(lambda: opened.append(Float64Reference(mini)))
     opened[0].__exit__(None, None, None)
     assert again < opening
 
@@ -190,7 +190,7 @@ def test_integers_stay():
     mini = model(
         "(float[n] x) => (int64 y, int64[n] z) { y = ArgMax<keepdims = 0>(x); a = Cast<to = 7>(x); z = Neg(a) }"
     )
-    with Reference(mini) as one:
+    with Float64Reference(mini) as one:
         answers = one.run({"x": np.array([1.5, 7.25, -3.0], dtype=np.float32)})
     assert [array.dtype for array in answers.values()] == [np.int64, np.int64]
     assert answers["y"] == 1
@@ -206,7 +206,7 @@ def test_every_float_is_widened():
     mini.graph.initializer.append(
         onnx.numpy_helper.from_array(np.array([0.5], dtype=ml_dtypes.float8_e4m3fn), name="f8")
     )
-    wide = widened(mini)
+    wide = to_float64(mini)
     kinds = [port.type.tensor_type.elem_type for port in (*wide.graph.input, *wide.graph.output)]
     assert kinds == [TensorProto.DOUBLE, TensorProto.INT32, TensorProto.DOUBLE]
     assert {tensor.data_type for tensor in wide.graph.initializer} == {TensorProto.DOUBLE}
@@ -227,9 +227,9 @@ def test_every_float_is_widened():
 def test_what_has_no_form_in_float64(text):
     """What rounds by design, is random, or answers in float32 alone: the answer is None, and an error that says so."""
     mini = model(text, 19, **{"ai.onnx.ml": 3})
-    assert widened(mini) is None
+    assert to_float64(mini) is None
     with pytest.raises(SessionError, match="rounds by design, is random, or has no form in float64") as refused:
-        Reference(mini)
+        Float64Reference(mini)
     assert refused.value.missing
 
 
@@ -251,7 +251,7 @@ def test_kernels_that_refuse_only_when_they_run():
     x = normal(4, 2, 2)
     name, answer = reference(mini, x=x)
     assert name == EVALUATED
-    with Session(mini) as session:
+    with OrtSession(mini) as session:
         np.testing.assert_allclose(answer, session.run({"x": x})["y"], atol=1e-6)
 
 
@@ -276,7 +276,7 @@ def test_every_engine_is_asked_until_one_answers(monkeypatch):
     monkeypatch.setattr(
         float64_reference, "_wide_models", lambda *_: iter([Engine(name) for name in ("first", "second", "third")])
     )
-    with Reference(model("(float[n] x) => (float[n] y) { y = Neg(x) }")) as one:
+    with Float64Reference(model("(float[n] x) => (float[n] y) { y = Neg(x) }")) as one:
         assert one.run({"x": X[:1]})["y"] == X64[:1] + 1
         assert one.name == "third"
         assert sorted(closed) == ["first", "second"]
@@ -301,7 +301,7 @@ def test_formulas_against_kernels(form):
         20 if form == "group" else 17,
     )
     feeds = {"x": normal(2, 4, 6), "s": normal(2, 4, 6), "g": normal(6), "b": normal(6), "c": normal(6), "d": normal(2)}
-    with Session(mini) as session, Reference(mini) as one, Evaluator(mini) as evaluated:
+    with OrtSession(mini) as session, Float64Reference(mini) as one, EvaluatorSession(mini) as evaluated:
         kernels, formulas, narrow = session.run(feeds), one.run(feeds), evaluated.run(feeds)
     for name, array in kernels.items():
         np.testing.assert_allclose(formulas[name], array, rtol=1e-5, atol=1e-5)
@@ -313,7 +313,7 @@ def test_formulas_against_kernels(form):
 def test_the_formula_of_a_group_norm_with_channels_last(silu):
     """Against the definition, one group after the other."""
     x, gamma, beta = normal(2, 5, 3, 8).astype(np.float64), normal(8), normal(8)
-    made = FORMULAS["com.microsoft", "GroupNorm"](x, gamma, beta, groups=4, activation=silu, epsilon=0.01)
+    made = REFERENCE_KERNELS["com.microsoft", "GroupNorm"](x, gamma, beta, groups=4, activation=silu, epsilon=0.01)
     wanted = np.empty_like(x)
     for image, group in np.ndindex(2, 4):
         part = x[image, :, :, 2 * group : 2 * group + 2]
@@ -336,7 +336,7 @@ def test_the_logarithm_of_a_sum_of_powers_neither_overflows_nor_loses_rows_that_
         ran, answer = reference(mini, x=x)
         assert ran == EVALUATED
         np.testing.assert_allclose(answer, wanted, rtol=1e-12)
-    formula = FORMULAS["", "ReduceLogSumExp"]
+    formula = REFERENCE_KERNELS["", "ReduceLogSumExp"]
     assert formula(x, [], noop_with_empty_axes=1) is x
     np.testing.assert_allclose(formula(x[:2]), [[1000 + np.log(2)]])
 
@@ -347,7 +347,7 @@ def test_what_is_no_group_norm_is_refused(groups, channels):
     vector = normal(channels)
     for op, settings in (("com.microsoft", {"groups": groups}), ("", {"num_groups": groups})):
         x = normal(2, 5, 3, 8) if op else normal(2, 8, 5, 3)
-        formula = FORMULAS[op, "GroupNorm" if op else "GroupNormalization"]
+        formula = REFERENCE_KERNELS[op, "GroupNorm" if op else "GroupNormalization"]
         with pytest.raises(ValueError, match="groups|wanted"):
             formula(x, vector, vector, **settings, **({"activation": 0} if op else {}))
 
@@ -381,18 +381,18 @@ def test_against_the_cases_of_onnx(op):
         given, wanted = ([array_of(item) for item in side] for side in case.data_sets[0])
         if case.model.opset_import[0].version < 9 or case.name in LONG_BEFORE_ROUNDING:
             continue  # Scan-8 is another op, which nothing here runs
-        if widened(case.model) is None or not all(isinstance(item, np.ndarray) for item in (*given, *wanted)):
+        if to_float64(case.model) is None or not all(isinstance(item, np.ndarray) for item in (*given, *wanted)):
             continue
         if any(array.dtype.kind in "OUS" for array in wanted):
             continue
         feeds = {port.name: array for port, array in zip(case.model.graph.input, given, strict=True)}
-        for engine in (Reference, Evaluator):
+        for engine in (Float64Reference, EvaluatorSession):
             with engine(case.model) as one:
                 answers = list(one.run(feeds).values())
             for answer, expected in zip(answers, wanted, strict=True):
                 loose = {"float16": 2e-2, "bfloat16": 2e-1}.get(expected.dtype.name, 1e-4)
                 numbers = (answer.astype(np.float64), expected.astype(np.float64))
                 np.testing.assert_allclose(*numbers, rtol=loose, atol=loose / 10, err_msg=case.name)
-                assert engine is Reference or answer.dtype == expected.dtype, case.name
+                assert engine is Float64Reference or answer.dtype == expected.dtype, case.name
         seen += 1
     assert seen

@@ -8,14 +8,14 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.display.viewer.server import Server
+from surgeon.display.viewer.server import ViewerServer
 from surgeon.errors import UsageError
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.tensorrt.compatibility import Objection
+from surgeon.runtime.tensorrt.compatibility import Incompatibility
 from surgeon.runtime.tensorrt.engine import GpuEngine
 from surgeon.runtime.tensorrt.error_messages import FIXED_RANK
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.runtime.tensorrt.parser_tasks import ParseRequest
 from surgeon.targets.tensorrt.parser_findings import _helps
 from tests.command_line import run
 from tests.printed_commands import Case, check, recorded, sites, spelled_commands
@@ -305,7 +305,7 @@ CASES = [
         {"N": "3"},
     ),
     Case(
-        "surgeon.display.content.near_misses.help_line",
+        "surgeon.display.content.near_misses.upgrade_hint",
         HARD_SWISH,
         "rewrite IN OUT --rules hard_swish",
         "surgeon upgrade IN OUT --opset 14",
@@ -329,7 +329,7 @@ CASES = [
         says="hard_swish",
     ),
     Case(
-        "surgeon.display.content.near_misses.remarks",
+        "surgeon.display.content.near_misses.warning_lines",
         at(17, "(float[4] x) => (float[4] y) { r = Relu(x) a = Relu(r) y = nobody.knows(a) }", nobody=1),
         "rewrite IN OUT --rules cleanup",
         "surgeon check @/in.onnx",
@@ -356,7 +356,7 @@ CASES = [
         files={"rules.py": NO_KERNEL},
     ),
     Case(
-        "surgeon.pipeline.rewriting.aliased_edit.with_tail",
+        "surgeon.pipeline.rewriting.aliased_edit.apply_aliased_edit",
         at(17, UNTOLD_DETECTOR),
         "rewrite IN OUT --rules nms",
         "surgeon append IN OUT nms",
@@ -392,14 +392,14 @@ CASES = [
         says="quick_gelu",
     ),
     Case(
-        "surgeon.rules.edit_aliases.no_rule",
+        "surgeon.rules.edit_aliases.is_edit_message",
         at(17, FIXED_DETECTOR),
         "explain IN --rules nms",
         "surgeon rewrite IN OUT --rules nms",
         says="PROVED",
     ),
     Case(
-        "surgeon.rules.edit_aliases.no_rule",
+        "surgeon.rules.edit_aliases.is_edit_message",
         at(17, FIXED_DETECTOR),
         "explain IN --rules nms",
         "surgeon append IN OUT nms",
@@ -460,7 +460,7 @@ CASES = [
         "surgeon upgrade IN OUT --opset 13",
     ),
     Case(
-        "surgeon.pipeline.editing.draft.untold",
+        "surgeon.pipeline.editing.draft.unknown_type_error",
         PLACEHOLDER,
         "extract IN OUT --from x --to p",
         "surgeon edit IN OUT --state 'p=DTYPE[SIZE,...]'",
@@ -604,7 +604,7 @@ ELSEWHERE = {
     "surgeon.targets.tensorrt.parser_findings._helps",
     "surgeon.targets.tensorrt.parser_findings._commands",
     "surgeon.runtime.tensorrt.engine.__init__",
-    "surgeon.runtime.tensorrt.isolated_engine.require_engines",
+    "surgeon.runtime.tensorrt.isolated_engine.require_runtime",
     "surgeon.display.viewer.view.view",
 }
 """Places that other tests run, below and in `test_tensorrt_sizes`: a defect, a missing package, a GPU, a build."""
@@ -614,11 +614,11 @@ ELSEWHERE = {
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands run in a folder of their own; a viewer opens no browser, and ends at once."""
 
-    def end(_: Server) -> None:
+    def end(_: ViewerServer) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Server, "serve_forever", end)
+    monkeypatch.setattr(ViewerServer, "serve_forever", end)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
 
 
@@ -643,7 +643,7 @@ def test_the_command_of_a_defect_shows_where_it_is(monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise ValueError("not even wrong")
 
-    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.indexed", broken)
+    monkeypatch.setattr("surgeon.pipeline.rewriting.rewrite.open_index", broken)
     onnx.save(onnx.parser.parse_model(RELU), "in.onnx")
     with recorded() as made:
         said = run("rewrite", "in.onnx", "out.onnx", "--rules", "gelu")
@@ -667,7 +667,7 @@ def test_the_command_instead_of_a_notebook_s_view(monkeypatch: pytest.MonkeyPatc
 def test_the_command_that_fixes_a_rank() -> None:
     """TensorRT's builder wants to know which of the sizes are 1 where a Squeeze names no axes."""
     onnx.save(onnx.parser.parse_model(at(13, "(float[n, 4] x) => (float[m] y) { y = Squeeze(x) }")), "in.onnx")
-    fault = Objection(0, f"a size decides {FIXED_RANK}", "build")
+    fault = Incompatibility(0, f"a size decides {FIXED_RANK}", "build")
     (help_,) = _helps(fault, {"n": (1, 1, 1)})
     words = shlex.split(help_.replace("IN OUT", "in.onnx out.onnx"))
     done = run(*words[words.index("surgeon") + 1 :])
@@ -687,11 +687,11 @@ def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, recorded() as made:
         patched.setattr("surgeon.runtime.tensorrt.isolated_engine._asked", none)
         said = run("compare", "in.onnx", "in.onnx", "--with", "tensorrt")
-    (printed,) = made["surgeon.runtime.tensorrt.isolated_engine.require_engines"]
+    (printed,) = made["surgeon.runtime.tensorrt.isolated_engine.require_runtime"]
     assert printed in said.output
     assert "Det" in run(*_filled(printed)).output
     monkeypatch.setattr("surgeon.runtime.tensorrt.engine.GpuDriver", lambda: None)
-    source = Source(installed().module, Path("in.onnx").read_bytes())
+    source = ParseRequest(installed().module, Path("in.onnx").read_bytes())
     with recorded() as made, pytest.raises(SessionError) as told:
         GpuEngine(source, lambda _: None, short=True)
     (printed,) = made["surgeon.runtime.tensorrt.engine.__init__"]

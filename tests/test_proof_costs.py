@@ -6,15 +6,21 @@ from onnx import helper, numpy_helper
 
 import surgeon
 from surgeon import Constant, Graph, Tensor, rule
-from surgeon.proof.cases.dim_assignment import Setting
-from surgeon.proof.cases.size_strategies import MOST_AT_ONCE, MOST_LONG, MUCH, PLENTY, Sizes
-from surgeon.proof.node_cost import Load
-from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions
-from surgeon.proof.region.literals import meant
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.size_strategies import (
+    MOST_AT_ONCE,
+    MOST_LONG,
+    REDUCE_ABOVE_ELEMENTS,
+    REDUCE_ABOVE_WORK,
+    SizeStrategies,
+)
+from surgeon.proof.node_cost import CostTerm
+from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, RegionModels
+from surgeon.proof.region.literals import dims_encoded_by
 from surgeon.proof.site import site_prover, worker_proofs
-from surgeon.proof.site.proof_run import Attempt
-from surgeon.proof.site.worker_proofs import run_here
-from surgeon.runtime.inputs.tensor_filler import Filler
+from surgeon.proof.site.proof_run import ProofRun
+from surgeon.proof.site.worker_proofs import prove_in_process
+from surgeon.runtime.inputs.tensor_filler import TensorFiller
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
 from tests.test_further_sizes import EMPTY
@@ -24,14 +30,16 @@ from tests.test_further_sizes import EMPTY
 def runs(monkeypatch):
     """The inputs of each run, by name; proofs are made in this process."""
     found = []
-    original = Attempt._run
+    original = ProofRun._run
 
     def run(self, feeds, values, *turn):
         found.append({name: array.shape for name, array in feeds.items()})
         return original(self, feeds, values)
 
-    monkeypatch.setattr(Attempt, "_run", run)
-    monkeypatch.setattr(site_prover, "proofs_of", lambda experiments, jobs: [run_here(item) for item in experiments])
+    monkeypatch.setattr(ProofRun, "_run", run)
+    monkeypatch.setattr(
+        site_prover, "prove_cases", lambda experiments, jobs: [prove_in_process(item) for item in experiments]
+    )
     monkeypatch.setattr(worker_proofs, "start", lambda: None)
     return found
 
@@ -60,7 +68,7 @@ def only_the_first(g: Graph, x: Tensor, s: Constant, t: Constant) -> Tensor:
 def test_a_dim_that_reshapes_speak_of_is_small_in_all_runs_but_one(runs):
     _, report = surgeon.rewrite(parse(SPLIT), unsplit)
     assert [site.outcome for site in report.sites] == ["proved"]
-    wide = [run for run in runs if elements(run) > PLENTY]
+    wide = [run for run in runs if elements(run) > REDUCE_ABOVE_ELEMENTS]
     assert wide == [{"x": (1, 500, 128)}] == runs[-1:]
     assert len(runs) > 10
 
@@ -69,7 +77,7 @@ def test_what_is_right_where_it_is_narrow_alone_is_found(runs):
     _, report = surgeon.rewrite(parse(SPLIT), only_the_first, keep_going=True)
     assert not report.sites
     assert len(report.rolled_back) == 1
-    assert any(elements(run) <= PLENTY for run in runs), "it was run narrow first"
+    assert any(elements(run) <= REDUCE_ABOVE_ELEMENTS for run in runs), "it was run narrow first"
 
 
 def test_dims_of_what_is_read_for_its_shape_alone_stay_and_nothing_is_put_into_it(runs):
@@ -209,10 +217,10 @@ def test_sizes_that_are_put_together_before_they_are_asked_for_bound_none_either
 
 
 def test_a_float_stands_for_a_dim_only_as_near_as_it_is_precise():
-    assert 64 in set(meant(np.float32([0.125])))
-    assert 768 in set(meant(np.float32([1 / 768])))
-    assert 768 in set(meant(np.float16([1 / 768])))
-    assert 500 not in set(meant(np.float32([0.044715]))), "a constant of GELU, whose square is 1 / 500.14"
+    assert 64 in set(dims_encoded_by(np.float32([0.125])))
+    assert 768 in set(dims_encoded_by(np.float32([1 / 768])))
+    assert 768 in set(dims_encoded_by(np.float16([1 / 768])))
+    assert 500 not in set(dims_encoded_by(np.float32([0.044715]))), "a constant of GELU, whose square is 1 / 500.14"
 
 
 WEIGHTY = "(float[n, 80] x) => (float[n, 80] y) { t = Transpose(w) y = MatMul(x, t) }"
@@ -237,13 +245,13 @@ def weighty(is_node: bool):
 @pytest.mark.parametrize("is_node", [False, True])
 def test_a_large_weight_is_made_up_once_for_a_region(runs, monkeypatch, is_node):
     made = []
-    original = Filler.fill
+    original = TensorFiller.fill
 
     def fill(self):
         made.append(self.want.name)
         return original(self)
 
-    monkeypatch.setattr(Filler, "fill", fill)
+    monkeypatch.setattr(TensorFiller, "fill", fill)
     _, report = surgeon.rewrite(weighty(is_node), gemm)
     assert [site.outcome for site in report.sites] == ["proved"]
     assert all(run["w"] == (80, 80) for run in runs)
@@ -251,17 +259,17 @@ def test_a_large_weight_is_made_up_once_for_a_region(runs, monkeypatch, is_node)
     assert made.count("x") >= len(runs)
 
 
-def sizes_of(*shape, loads=(), **known) -> Sizes:
-    inputs = (Input("x", shape),)
-    return Sizes(
-        Experiment(MiniModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), loads=loads, **known), {}
+def sizes_of(*shape, loads=(), **known) -> SizeStrategies:
+    inputs = (CaseInput("x", shape),)
+    return SizeStrategies(
+        ProofCase(RegionModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), loads=loads, **known), {}
     )
 
 
 def test_dims_that_would_be_large_together_are_tried_one_by_one():
     b, s = symbol("b"), symbol("s")
     sizes = sizes_of(b, s, 1 << 6, pinned=frozenset({48}))
-    first = Setting({"b": 3, "s": 4}, {})
+    first = DimAssignment({"b": 3, "s": 4}, {})
     found = [setting.by_symbol for setting in sizes.further(first)]
     assert {"b": 48, "s": 48} not in found
     assert {"b": 48, "s": 4} in found
@@ -271,8 +279,8 @@ def test_dims_that_would_be_large_together_are_tried_one_by_one():
 
 def test_a_length_is_bound_by_what_it_makes_to_compute():
     b = symbol("b")
-    little, much = ((Load((b, 8), (others,)),) for others in (1 << 4, 1 << 20))
-    first = Setting({"b": 3}, {})
+    little, much = ((CostTerm((b, 8), (others,)),) for others in (1 << 4, 1 << 20))
+    first = DimAssignment({"b": 3}, {})
     lengths = [
         max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).further(first)) for x in (little, much)
     ]
@@ -284,8 +292,8 @@ def test_small_dims_shrink_where_there_is_much_to_compute():
     """A picture of 14 x 14 stays what it is for a few channels, and not for many."""
     b = symbol("b")
     kept, shrunk = (
-        next(iter(sizes_of(b, 8, 14, 14, loads=(Load((b, 8, 14, 14), (others,)),)).groups()))[0].shrunk
-        for others in (1, MUCH)
+        next(iter(sizes_of(b, 8, 14, 14, loads=(CostTerm((b, 8, 14, 14), (others,)),)).groups()))[0].shrunk
+        for others in (1, REDUCE_ABOVE_WORK)
     )
     assert kept == {}
     assert shrunk == {14: 5, 8: 7} or shrunk.keys() == {8, 14}
@@ -301,7 +309,7 @@ def test_what_refuses_much_is_not_asked_again(runs):
         return g.max(g.add(y, g.reshape(x, s)), 0.0)
 
     surgeon.rewrite(parse(text), swapped, keep_going=True)
-    large = [(run["x"], run["y"]) for run in runs if elements(run) > PLENTY and run["x"][0] != 7]
+    large = [(run["x"], run["y"]) for run in runs if elements(run) > REDUCE_ABOVE_ELEMENTS and run["x"][0] != 7]
     assert large
     assert all(large.count(shapes) <= 2 for shapes in set(large))
 
@@ -378,14 +386,14 @@ def test_the_smallest_of_a_form_is_proved_in_full(runs):
 
 def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
     """A folded weight is none of the original's, and what it was folded from none of the replacement's."""
-    sent: list[Experiment] = []
+    sent: list[ProofCase] = []
 
     def proofs(experiments, jobs):
         asked = list(experiments)
         sent.extend(asked)
-        return [run_here(item) for item in asked]
+        return [prove_in_process(item) for item in asked]
 
-    monkeypatch.setattr(site_prover, "proofs_of", proofs)
+    monkeypatch.setattr(site_prover, "prove_cases", proofs)
 
     @rule(patterns=[lambda g, x, w, c: g.mul(g.matmul(x, w), c)])
     def folded(g: Graph, x: Tensor, w: Constant, c: Constant) -> Tensor:
@@ -407,13 +415,13 @@ def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
 def test_a_kind_of_inputs_that_failed_is_tried_first_at_the_next_sizes(monkeypatch, runs):
     """What fails with dims made smaller is run at others: a fault is seen there at once."""
     tried: list[tuple[int, str]] = []
-    original = Attempt._run
+    original = ProofRun._run
 
     def run(self, feeds, values, *turn):
         tried.append((feeds["x"].shape[1], values.name))
         return original(self, feeds, values)
 
-    monkeypatch.setattr(Attempt, "_run", run)
+    monkeypatch.setattr(ProofRun, "_run", run)
 
     @rule(patterns=[lambda g, x, low, high: g.clip(x, low, high)])
     def unclipped(g: Graph, x: Tensor, low: Constant, high: Constant) -> Tensor:

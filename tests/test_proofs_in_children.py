@@ -12,10 +12,10 @@ import pytest
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, UsageError, rule
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions
+from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, RegionModels
 from surgeon.proof.site import worker_proofs
 from surgeon.runtime.processes import worker, worker_pool
-from surgeon.runtime.processes.worker import Answer, Failure
+from surgeon.runtime.processes.worker import TaskFailure, TaskResult
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
 from tests.command_line import run
@@ -152,10 +152,10 @@ def test_reports_are_equal_whatever_the_number_of_jobs():
 
 def test_a_second_rewrite_finds_the_child_of_the_first():
     proved(TWICE, relu_once, jobs=1)
-    first = worker.waiting()
+    first = worker.idle_process_ids()
     proved(TWICE, relu_once, jobs=1)
     assert first
-    assert worker.waiting() == first
+    assert worker.idle_process_ids() == first
 
 
 STARTS = """
@@ -264,9 +264,9 @@ def test_the_command_line_has_the_limits(tmp_path):
 def test_no_more_children_are_at_hand_than_usual(monkeypatch, jobs, most):
     """However many proofs may be made at once, a child beyond these is started when there is work for it."""
     asked = []
-    monkeypatch.setattr(worker, "spare", asked.append)
-    worker_pool.spare(jobs)
-    assert asked == [min(most, worker_pool.usual_jobs())]
+    monkeypatch.setattr(worker, "prefork", asked.append)
+    worker_pool.prefork_workers(jobs)
+    assert asked == [min(most, worker_pool.default_jobs())]
 
 
 @pytest.mark.parametrize("options", [{"jobs": 0}, {"jobs": -1}, {"proof_time": 0.0}, {"proof_time": float("inf")}])
@@ -278,9 +278,9 @@ def test_limits_that_mean_nothing_are_refused(options):
 def experiment(*names):
     """One whose input has these free dims."""
     model = parse(TWICE)
-    inputs = (Input("x", tuple(map(symbol, names))),)
-    minis = MiniModels(model, model, {name: symbol(name) for name in names})
-    return Experiment(minis, inputs, ("y",), ProofOptions(proof_time=5.0))
+    inputs = (CaseInput("x", tuple(map(symbol, names))),)
+    minis = RegionModels(model, model, {name: symbol(name) for name in names})
+    return ProofCase(minis, inputs, ("y",), ProofOptions(proof_time=5.0))
 
 
 ORIGINAL = {"side": "the original", "agreed": 17}
@@ -292,25 +292,25 @@ REPLACEMENT = {"side": "the replacement", "agreed": 1}
     [
         (
             ("batch", "?1", "seq", "width"),
-            Failure("time", noted=ORIGINAL),
+            TaskFailure("time", noted=ORIGINAL),
             "unproved",
             "its proof took more than 5 s, in which 17 runs agreed: give smaller sizes (--dim batch=2 --dim seq=2) or "
             "more time (--proof-time 30)",
         ),
         (
             (),
-            Failure("clock", noted=REPLACEMENT),
+            TaskFailure("clock", noted=REPLACEMENT),
             "unproved",
             "its proof took more than 30 s by the clock, in which 1 run agreed: give more time (--proof-time 30)",
         ),
         (
             (),
-            Failure("crash", "SIGSEGV", REPLACEMENT),
+            TaskFailure("crash", "SIGSEGV", REPLACEMENT),
             "unproved",
             "the replacement ends the process that runs it with ",
         ),
-        ((), Failure("end", "exit code 3"), "unproved", "its proof ends the process that runs it with exit code 3"),
-        ((), Answer({"outcome": "PROVED"}, []), "unproved", "the process that ran its nodes gave no proof: "),
+        ((), TaskFailure("end", "exit code 3"), "unproved", "its proof ends the process that runs it with exit code 3"),
+        ((), TaskResult({"outcome": "PROVED"}, []), "unproved", "the process that ran its nodes gave no proof: "),
     ],
 )
 def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reason):
@@ -321,10 +321,10 @@ def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reas
 
 def test_too_little_memory_says_how_much_there_was():
     gigabytes = f"{worker.memory_limit() / 1e9:.1f} GB"
-    proof = worker_proofs._proof(experiment("n"), Failure("memory", noted=ORIGINAL))
+    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", noted=ORIGINAL))
     assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
     noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
-    proof = worker_proofs._proof(experiment("n"), Failure("memory", noted=noted))
+    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", noted=noted))
     assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
-    proof = worker_proofs._proof(experiment(), Failure("memory", noted=None))
+    proof = worker_proofs._proof(experiment(), TaskFailure("memory", noted=None))
     assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"

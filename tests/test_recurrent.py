@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests import sampling
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
@@ -138,7 +138,7 @@ def test_what_is_refused():
         ({"activations": ["Tanh", "Nothing", "Tanh"]}, "there is no activation 'Nothing'"),
     ):
         model = one_node("LSTM", feeds, **attributes)
-        with Evaluator(model) as one, pytest.raises(SessionError, match=reason):
+        with EvaluatorSession(model) as one, pytest.raises(SessionError, match=reason):
             one.run(feeds)
     feeds["n"][:] = 9
     with pytest.raises(SessionError, match="are not those of 3 sequences of at most 5"):
@@ -153,7 +153,7 @@ def test_onnxs_cases(op):
     for case in cases:
         given_, wanted = ([array_of(item) for item in side] for side in case.data_sets[0])
         feeds = {port.name: array for port, array in zip(case.model.graph.input, given_, strict=True)}
-        with Evaluator(case.model) as one:
+        with EvaluatorSession(case.model) as one:
             require_same(list(one.run(feeds).values()), wanted, 1e-4, 1e-5)
 
 

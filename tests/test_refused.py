@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.display.content.near_misses import remarks
+from surgeon.display.content.near_misses import warning_lines
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -37,7 +37,7 @@ def test_why_a_model_is_not_loaded_is_told(case: str) -> None:
     assert report.refused.startswith("ONNX Runtime loads neither the original nor the result: ")
     assert why in report.refused
     assert report.to_dict()["refused"] == report.refused
-    (told,) = remarks(report)
+    (told,) = warning_lines(report)
     assert told == f"{report.refused}; what to do: surgeon check IN"
 
 

@@ -16,7 +16,7 @@ from surgeon.display.terminal.rewrite import diff_lines, print_report
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.text import and_more, first_of
+from surgeon.text import and_more, join_first
 from tests.command_line import CONSTANTS, EXACT, ROOT, gelus, rule_file, save
 
 
@@ -392,7 +392,7 @@ def test_there_is_one_way_to_say_how_many_more() -> None:
 )
 def test_a_list_tells_the_first_and_how_many_more(names: str, most: int, count: int | None, text: str) -> None:
     """Whatever it is a list of."""
-    assert first_of(list(names), most, count) == text
+    assert join_first(list(names), most, count) == text
     assert and_more(2, "rules") == " and 2 more rules"
     assert and_more(0, "rules") == ""
 

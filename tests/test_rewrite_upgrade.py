@@ -11,8 +11,8 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.array_text import side_by_side
-from surgeon.display.content.rewrite import allowed_texts
+from surgeon.array_text import format_beside_limit
+from surgeon.display.content.rewrite import error_and_tolerance
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_what_helps import hard_swishes, text_of
 
@@ -323,7 +323,7 @@ def test_a_tolerance_is_a_part_of_the_numbers_that_it_is_for(
     gap: float, allowed: float, scale: float, found: str, text: str
 ) -> None:
     """9.28 tells nothing."""
-    assert allowed_texts(gap, allowed, scale) == (found, text)
+    assert error_and_tolerance(gap, allowed, scale) == (found, text)
 
 
 @pytest.mark.parametrize(
@@ -343,6 +343,6 @@ def test_a_tolerance_is_a_part_of_the_numbers_that_it_is_for(
 )
 def test_what_is_shown_tells_truly_whether_it_is_allowed(found, allowed, digits, texts) -> None:
     """Never 0.000643 where 0.00064 is allowed, of what is proved."""
-    shown = side_by_side(found, allowed, digits)
+    shown = format_beside_limit(found, allowed, digits)
     assert shown == texts
     assert (float(shown[0]) <= float(shown[1])) == (found <= allowed)

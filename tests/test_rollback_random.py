@@ -10,10 +10,10 @@ from onnx import NodeProto, TensorProto, helper
 
 from surgeon import Graph, Tensor, rule
 from surgeon.file.model import Model
-from surgeon.ir.index_patch import patch_of
+from surgeon.ir.index_patch import index_patch
 from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
-from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
+from surgeon.runtime.sessions.ort_session import OrtSession
 from tests import sampling
 
 INPUTS = {"x": np.array([[-1.5, 2, 0, 3], [4, -0.25, -7, 1e-3]], np.float32)}
@@ -110,13 +110,13 @@ def model_of(chance: random.Random) -> onnx.ModelProto:
 
 def answers(model: onnx.ModelProto) -> dict[str, np.ndarray]:
     """What the model makes of the inputs."""
-    with Session(model) as session:
+    with OrtSession(model) as session:
         return session.run(INPUTS)
 
 
 def written(run: RuleRun) -> onnx.ModelProto:
     """The model that a run leaves."""
-    return patch_of(run.index).to_proto()
+    return index_patch(run.index).to_proto()
 
 
 @pytest.mark.parametrize("seed", sampling.chosen(lambda: range(8), lambda: range(200)))
@@ -125,7 +125,7 @@ def test_any_part_of_a_rewrite_can_be_had_without_the_rest(seed: int) -> None:
     chance = random.Random(seed)
     source = model_of(chance)
     model = Model.open(source)
-    run = RuleRun(model, RULES, "ort", NodeFilter(), None, indexed(model))
+    run = RuleRun(model, RULES, "ort", NodeFilter(), None, open_index(model))
     none, _ = run.again([])
     assert written(none).SerializeToString() == source.SerializeToString()
     everything, lost = run.again(run.sites)

@@ -12,9 +12,9 @@ from surgeon.patterns.activations.gelu import exact, gelu
 from surgeon import Graph, Tensor, require, rule
 from surgeon.authoring.rule_proof import prover
 from surgeon.authoring.rule_proof.opset_range import newest_opset
-from surgeon.authoring.rule_proof.pattern_arguments import Layout
+from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
 from surgeon.authoring.rule_proof.prover import prove_rule
-from surgeon.authoring.rule_proof.result import Proof, RuleProof, Standing
+from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof, RuleProof
 from surgeon.display.terminal.rule_proof import print_rule_proof
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.catalogue import all_rules
@@ -440,7 +440,7 @@ def test_the_exit_code_says_what_is_printed_last(name, code, tmp_path):
 
 def test_one_instance_that_is_unproved_leaves_the_rule_so():
     def entry(standing):
-        return Proof("pattern", "", "ort", 17, "float32", Layout(0, {}), standing)
+        return InstanceProof("pattern", "", "ort", 17, "float32", PatternArguments(0, {}), standing)
 
     for standings, wanted in (
         ("proved", "proved"),
@@ -450,9 +450,9 @@ def test_one_instance_that_is_unproved_leaves_the_rule_so():
         ("", "unproved"),
         ("proved failed unproved", "failed"),
     ):
-        proof = RuleProof("name", "where", [entry(Standing(one)) for one in standings.split()])
+        proof = RuleProof("name", "where", [entry(InstanceOutcome(one)) for one in standings.split()])
         assert proof.outcome.value == wanted
-    assert RuleProof("name", "where", [entry(Standing.NOT_MATCHED)]).outcome is Outcome.FAILED
+    assert RuleProof("name", "where", [entry(InstanceOutcome.NOT_MATCHED)]).outcome is Outcome.FAILED
 
 
 def test_a_replacement_that_raises_is_found():
@@ -500,7 +500,7 @@ def test_the_proof_as_data():
     found = json.loads(json.dumps(proof.to_dict(), allow_nan=False))
     assert found["rule"] == "planted"
     assert found["outcome"] == "failed"
-    assert list(found["counts"]) == list(Standing)
+    assert list(found["counts"]) == list(InstanceOutcome)
     entry = next(entry for entry in found["entries"] if entry["outcome"] == "failed")
     assert entry["errors"]["ok"] is False
     assert entry["shapes"]["x"] == ["a", "b", "c"]

@@ -7,7 +7,16 @@ import onnx
 import pytest
 from onnx import AttributeProto, defs
 
-from surgeon.ops.schemas import VARIADIC, Schema, history, knows_domain, moved, op_schema, operators, schema
+from surgeon.ops.schemas import (
+    VARIADIC,
+    Schema,
+    attributes_become_inputs,
+    history,
+    knows_domain,
+    op_schema,
+    operators,
+    schema,
+)
 
 
 def found(domain: str, name: str, opset: int | None = None) -> Schema:
@@ -137,7 +146,7 @@ def test_a_variadic_formal_stands_for_all_that_follow() -> None:
     ],
 )
 def test_parameters_that_moved_from_attribute_to_input(name: str, expected: dict[str, int]) -> None:
-    assert dict(moved("", name)) == expected
+    assert dict(attributes_become_inputs("", name)) == expected
 
 
 def test_a_look_up_asks_for_one_operator_only(monkeypatch: pytest.MonkeyPatch) -> None:

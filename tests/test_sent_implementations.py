@@ -13,8 +13,15 @@ import pytest
 
 from surgeon.errors import UsageError
 from surgeon.runtime.implementations import implementation
-from surgeon.runtime.implementations.function_pickling import packed, unpacked
-from surgeon.runtime.implementations.implementation import bound, implements, load, provide, receive, shipped
+from surgeon.runtime.implementations.function_pickling import pickle_function, unpickle_function
+from surgeon.runtime.implementations.implementation import (
+    export_registry,
+    implements,
+    import_registry,
+    load,
+    local_only_ops,
+    register_trusted,
+)
 from surgeon.runtime.sessions.oracle import open_oracle
 from tests import sampling
 from tests.oracle_models import CUSTOM, NAME, X, answer, model, write
@@ -252,10 +259,10 @@ def test_a_function_in_c():
 
 
 def test_packed_and_unpacked_again():
-    data = packed(cached)
-    assert unpacked(data)(4) == 10
-    assert unpacked(data) is not cached, "by value, for its module is the user's"
-    assert unpacked(packed(np.linalg.norm)) is np.linalg.norm, "of an installed library by name"
+    data = pickle_function(cached)
+    assert unpickle_function(data)(4) == 10
+    assert unpickle_function(data) is not cached, "by value, for its module is the user's"
+    assert unpickle_function(pickle_function(np.linalg.norm)) is np.linalg.norm, "of an installed library by name"
 
 
 # Processes that work for this one
@@ -264,7 +271,8 @@ def test_packed_and_unpacked_again():
 def child(data, code, folder):
     """What a process prints that received what was shipped."""
     (folder / "shipped").write_bytes(data)
-    lines = "import numpy as np\nfrom surgeon.runtime.implementations.implementation import available, receive\n"
+    home = "surgeon.runtime.implementations.implementation"
+    lines = f"import numpy as np\nfrom {home} import available, import_registry as receive\n"
     lines += "receive(open('shipped', 'rb').read())\n" + textwrap.dedent(code)
     told = ran(["-c", lines], folder)
     assert told.returncode == 0, told.stderr
@@ -283,13 +291,13 @@ with open_oracle(model(CUSTOM), sys.argv[1:] or FILES) as oracle:
 
 def test_another_process_knows_what_this_one_has_registered(tmp_path):
     own("return factor * x", factor=np.float32(3))
-    assert child(shipped(), ANSWER.replace("FILES", "[]"), tmp_path) == f"{NAME}; 3.0"
+    assert child(export_registry(), ANSWER.replace("FILES", "[]"), tmp_path) == f"{NAME}; 3.0"
 
 
 def test_another_process_knows_the_files_given_without_running_them(tmp_path):
     path = write(tmp_path, "return 4 * x")
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write('x')\n" + path.read_text())
-    data = shipped([path])
+    data = export_registry([path])
     assert child(data, ANSWER.replace("FILES", f"[{str(path)!r}]"), tmp_path) == f"{NAME}; 4.0"
     assert (tmp_path / "ran").read_text() == "x"
 
@@ -298,18 +306,18 @@ def test_another_process_says_what_could_not_be_sent(tmp_path):
     """It stops there as it would here, and only where that operator is asked for."""
     implements("test.customop::CustomOpOne")(held("lock"))
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
-    told = child(shipped(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
+    told = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
     assert told.startswith("The implementation of test.customop::CustomOpOne in ")
     assert told.endswith("let the function make inside what it cannot take along.")
 
 
 def test_what_stays_in_this_process_is_told(tmp_path):
     """As torch's own operators do, some of which only this process knows."""
-    provide("test.customop::CustomOpOne", lambda x, y, alpha: x)
+    register_trusted("test.customop::CustomOpOne", lambda x, y, alpha: x)
     own_key = ("test.customop", "CustomOpOne")
-    assert bound() == {own_key}
+    assert local_only_ops() == {own_key}
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
-    told = child(shipped(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
+    told = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
     assert told == (
         "What computes test.customop::CustomOpOne runs in the process that named it alone: ask for it there."
     )
@@ -317,8 +325,8 @@ def test_what_stays_in_this_process_is_told(tmp_path):
 
 def test_receiving_forgets_what_was_registered_before(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
-    data = shipped()
+    data = export_registry()
     own()
     assert implementation.available()
-    receive(data)
+    import_registry(data)
     assert not implementation.available()

@@ -9,11 +9,11 @@ from onnx import TensorProto, helper
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Scope
 from surgeon.shapes.algebra.size_expressions import symbol
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Facts
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import TensorType
 from tests.counting import growth
 from tests.models import graph, index_of, opset
 from tests.shaping_run import compare, shapes_of
@@ -149,7 +149,7 @@ def test_every_tensor_is_what_runs(title: str, inputs: str, constants: str, body
     assert not told.open
 
 
-def facts_of(model: onnx.ModelProto, name: str) -> Facts:
+def facts_of(model: onnx.ModelProto, name: str) -> TensorType:
     """The facts of one tensor of the main graph."""
     shapes, scope = shapes_of(model)
     return shapes.facts(scope, name)
@@ -191,10 +191,10 @@ def test_what_is_unknown_stays_so(body: str, text: str) -> None:
     assert ("none" if shape is None else ", ".join(map(str, shape))) == text
 
 
-def unchecked(model: onnx.ModelProto) -> tuple[Shapes, Scope]:
+def unchecked(model: onnx.ModelProto) -> tuple[ShapeInference, Scope]:
     """As `shapes_of`, for a graph that the index would refuse."""
     index = Index(Model.open(model))
-    return Shapes(Origin(index)), index.main
+    return ShapeInference(OriginalModel(index)), index.main
 
 
 def test_the_dtype_is_known_where_the_rank_is_not() -> None:
@@ -224,8 +224,8 @@ def test_what_the_file_states_is_believed_where_it_is_in_terms_of_the_inputs() -
     model = graph("a = my.Unheard (x)  b = Relu (x)  c = my.Unheard (x)", "(float[n, s] x) => ()", "", opset(17))
     info = [("a", ["n", 7]), ("b", ["unk__1", 8]), ("c", ["unk__3", None])]
     model.graph.value_info.extend([helper.make_tensor_value_info(name, TensorProto.INT64, dims) for name, dims in info])
-    assert facts_of(model, "a") == Facts(TensorProto.INT64, (symbol("n"), 7))
-    assert facts_of(model, "b") == Facts(TensorProto.FLOAT, (symbol("n"), symbol("s")))
+    assert facts_of(model, "a") == TensorType(TensorProto.INT64, (symbol("n"), 7))
+    assert facts_of(model, "b") == TensorType(TensorProto.FLOAT, (symbol("n"), symbol("s")))
     assert text_of(model, "c") == "unk__3, ?c[1]"
 
 
@@ -233,10 +233,10 @@ def test_what_is_learned_goes_before_rules_and_what_is_stated() -> None:
     """And what follows from it is evaluated anew."""
     model = graph("a = my.Unheard (x)  b = Relu (a)  s = Shape (b)", "(float[n, s] x) => ()", "", opset(17))
     shapes, scope = shapes_of(model)
-    assert shapes.facts(scope, "b") == Facts(None, None)
+    assert shapes.facts(scope, "b") == TensorType(None, None)
     assert shapes.value(scope, "s") is None
     shapes.learn(scope, "a", TensorProto.FLOAT, (3, 4))
-    assert shapes.facts(scope, "b") == Facts(TensorProto.FLOAT, (3, 4))
+    assert shapes.facts(scope, "b") == TensorType(TensorProto.FLOAT, (3, 4))
     assert shapes.value(scope, "s").tolist() == [3, 4]
     shapes.learn(scope, "x", TensorProto.FLOAT, (9, 9))
     assert shapes.facts(scope, "x").shape == (symbol("n"), symbol("s"))
@@ -282,21 +282,21 @@ def test_functions_are_evaluated_for_each_call() -> None:
     """Inputs, values and attributes are those of the call, through calls in calls."""
     model = onnx.parser.parse_model(FUNCTION)
     index = index_of(model)
-    shapes = Shapes(Origin(index))
+    shapes = ShapeInference(OriginalModel(index))
     n, s = symbol("n"), symbol("s")
-    assert shapes.facts(index.main, "y") == Facts(TensorProto.FLOAT16, (n, 8 * s))
-    assert shapes.facts(index.main, "w") == Facts(TensorProto.FLOAT, (1, 4 * n))
+    assert shapes.facts(index.main, "y") == TensorType(TensorProto.FLOAT16, (n, 8 * s))
+    assert shapes.facts(index.main, "w") == TensorType(TensorProto.FLOAT, (1, 4 * n))
     heads, inner = index.functions
     calls = [node for node in index.main.nodes if node.op == "my::Heads"]
     first, second = (shapes.inside(call) for call in calls)
-    assert first.facts(heads, "r") == Facts(TensorProto.FLOAT, (n, s, 2, 4))
-    assert second.facts(heads, "r") == Facts(TensorProto.FLOAT, (4 * n,))
+    assert first.facts(heads, "r") == TensorType(TensorProto.FLOAT, (n, s, 2, 4))
+    assert second.facts(heads, "r") == TensorType(TensorProto.FLOAT, (4 * n,))
     deep = first.inside(heads.nodes[1])
     assert deep.value(inner, "s").tolist() == [n, s, 2, 4]
     assert deep.attribute(inner.nodes[2], "axis").i == 1
     assert second.attribute(heads.nodes[2], "to").i == 1
     assert shapes.inside(heads.nodes[0]) is None
-    assert shapes.facts(heads, "r") == Facts(None, None)
+    assert shapes.facts(heads, "r") == TensorType(None, None)
     assert str(deep.facts(inner, "n").shape[1]).startswith("?")
     assert deep.facts(inner, "n") != second.inside(heads.nodes[1]).facts(inner, "n")
 
@@ -305,11 +305,11 @@ def test_what_is_learned_inside_of_a_call_reaches_its_results() -> None:
     """Also after the evaluator of the call has been made anew."""
     model = onnx.parser.parse_model(FUNCTION)
     index = index_of(model)
-    shapes = Shapes(Origin(index))
+    shapes = ShapeInference(OriginalModel(index))
     call = next(node for node in index.main.nodes if node.op == "my::Heads")
     shapes.facts(index.main, "y")
     shapes.inside(call).learn(index.functions[0], "a", TensorProto.FLOAT, (5, 6))
-    assert shapes.facts(index.main, "y") == Facts(TensorProto.FLOAT16, (5, 6))
+    assert shapes.facts(index.main, "y") == TensorType(TensorProto.FLOAT16, (5, 6))
 
 
 def test_functions_that_call_each_other_in_a_circle_are_unknown() -> None:
@@ -318,7 +318,7 @@ def test_functions_that_call_each_other_in_a_circle_are_unknown() -> None:
     model = onnx.parser.parse_model(text)
     model.graph.output[1].type.tensor_type.ClearField("shape")
     shapes, scope = unchecked(model)
-    assert shapes.facts(scope, "w") == Facts(TensorProto.FLOAT, None)
+    assert shapes.facts(scope, "w") == TensorType(TensorProto.FLOAT, None)
 
 
 def body_scope(index: Index, label: str) -> Scope:
@@ -342,7 +342,10 @@ def test_branches() -> None:
     assert text_of(model, "y") == "n, ?y[1]"
     assert text_of(model, "z") == "1, n*s"
     index = index_of(model)
-    assert Shapes(Origin(index)).facts(body_scope(index, "else_branch"), "b").shape == (symbol("n"), 2 * symbol("s"))
+    assert ShapeInference(OriginalModel(index)).facts(body_scope(index, "else_branch"), "b").shape == (
+        symbol("n"),
+        2 * symbol("s"),
+    )
 
 
 def test_loops() -> None:
@@ -356,9 +359,9 @@ def test_loops() -> None:
     for value in (inner.input[2], inner.output[1], inner.output[2]):
         value.type.tensor_type.ClearField("shape")
     index = index_of(model)
-    shapes, body = Shapes(Origin(index)), body_scope(index, "body")
-    assert shapes.facts(body, "i") == Facts(TensorProto.INT64, ())
-    assert shapes.facts(body, "go2") == Facts(TensorProto.BOOL, ())
+    shapes, body = ShapeInference(OriginalModel(index)), body_scope(index, "body")
+    assert shapes.facts(body, "i") == TensorType(TensorProto.INT64, ())
+    assert shapes.facts(body, "go2") == TensorType(TensorProto.BOOL, ())
     assert len(shapes.facts(body, "v").shape) == 2
     assert [str(size) for size in shapes.facts(body, "w").shape] == [
         "max(?body of y/v[0], n)",
@@ -418,7 +421,7 @@ def test_a_loop_keeps_the_name_of_an_input_and_the_rank_that_its_body_states() -
     model.graph.node.insert(0, helper.make_node("NonZero", ["x"], ["places"]))
     model.graph.node.insert(1, helper.make_node("Cast", ["places"], ["first"], to=TensorProto.FLOAT))
     index = index_of(model)
-    shapes = Shapes(Origin(index))
+    shapes = ShapeInference(OriginalModel(index))
     assert shapes.facts(body_scope(index, "body"), "v").shape == (symbol("n"), symbol("k2"))
     assert shapes.facts(body_scope(index, "body"), "u").shape == (symbol("k3"),)
 

@@ -12,11 +12,11 @@ from onnx import TensorProto, helper
 import surgeon
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.shapes.algebra.size_expressions import Expr
 from surgeon.shapes.op_rules.rule_table import RULES
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import STRICT, Facts, NodeView
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import STRICT, NodeView, TensorType
 from surgeon.shapes.values import integer_values
 from surgeon.testing import parse
 
@@ -81,7 +81,7 @@ def test_nonsense_is_unknown(start: int) -> None:
     """Facts are made of sizes of at least 0, values of sizes and truths, at every tensor of every scope."""
     for seed in range(start, start + 50):
         index = Index(Model.open(nonsense(seed)))
-        shapes = Shapes(Origin(index))
+        shapes = ShapeInference(OriginalModel(index))
         for scope in index.scopes:
             for name in {name for node in scope.nodes for name in (*node.inputs, *node.outputs)}:
                 dtype, shape = shapes.facts(scope, name)
@@ -94,7 +94,7 @@ def test_nonsense_is_unknown(start: int) -> None:
 def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that raises has said nothing, but for tests."""
 
-    def broken(site: NodeView) -> Sequence[Facts]:
+    def broken(site: NodeView) -> Sequence[TensorType]:
         raise RecursionError
 
     monkeypatch.setitem(RULES, "Relu", broken)
@@ -102,9 +102,9 @@ def test_users_do_not_meet_a_bug_of_a_rule(monkeypatch: pytest.MonkeyPatch) -> N
     model = onnx.parser.parse_model(text)
     index = Index(Model.open(model))
     with pytest.raises(RecursionError):
-        Shapes(Origin(index)).facts(index.main, "y")
+        ShapeInference(OriginalModel(index)).facts(index.main, "y")
     monkeypatch.delenv(STRICT)
-    assert Shapes(Origin(index)).facts(index.main, "y").dtype == TensorProto.FLOAT
+    assert ShapeInference(OriginalModel(index)).facts(index.main, "y").dtype == TensorProto.FLOAT
 
 
 def test_a_ratio_among_integers_is_unknown() -> None:
@@ -128,4 +128,4 @@ def test_data_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
     tensor.external_data.add(key="location", value="gone.bin")
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
     index = Index(Model.open(tmp_path / "m.onnx"))
-    assert len(Shapes(Origin(index)).facts(index.main, "y").shape or ()) == 1
+    assert len(ShapeInference(OriginalModel(index)).facts(index.main, "y").shape or ()) == 1

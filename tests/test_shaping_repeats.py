@@ -7,9 +7,9 @@ import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.ir.scope import Scope
 from surgeon.pipeline.rewriting import site_regions
-from surgeon.proof.site.site_prover import SiteCheck
+from surgeon.proof.site.site_prover import SiteProver
 from surgeon.shapes.algebra.size_expressions import symbol
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.testing import parse
 from tests.shaping_run import shapes_of
 
@@ -23,8 +23,10 @@ def facts_of(text, *names):
 
 def test_equal_layers_are_evaluated_by_rule_once(monkeypatch):
     calls = []
-    by_rule = Shapes._by_rule
-    monkeypatch.setattr(Shapes, "_by_rule", lambda self, site: calls.append(site.node.op) or by_rule(self, site))
+    by_rule = ShapeInference._by_rule
+    monkeypatch.setattr(
+        ShapeInference, "_by_rule", lambda self, site: calls.append(site.node.op) or by_rule(self, site)
+    )
     nodes = "".join(f"m{i} = MatMul(s{i}, w) a{i} = Add(m{i}, b) s{i + 1} = Sigmoid(a{i}) " for i in range(50))
     header = "(float[n, 4] s0, float[4, 4] w, float[4] b) => (float[n, 4] s50)"
     shapes, main = shapes_of(parse(header + "{" + nodes + "}"))
@@ -134,7 +136,7 @@ def test_proving_walks_over_the_bodies_of_a_scope_once(sites, monkeypatch):
         scope.__dict__["counted"] = _Counted(bodies)
 
     monkeypatch.setattr(Scope, "bodies", property(lambda scope: scope.__dict__["counted"], hold), raising=False)
-    walked, prove = [], SiteCheck.prove
+    walked, prove = [], SiteProver.prove
 
     def counting(self, regions):
         _Counted.walked = 0
@@ -142,8 +144,10 @@ def test_proving_walks_over_the_bodies_of_a_scope_once(sites, monkeypatch):
         walked.append(_Counted.walked)
         return proofs
 
-    monkeypatch.setattr(SiteCheck, "prove", counting)
-    monkeypatch.setattr(site_regions, "kin_of", lambda site, tell: site)  # each site counts, also one like another
+    monkeypatch.setattr(SiteProver, "prove", counting)
+    monkeypatch.setattr(
+        site_regions, "proof_class_key", lambda site, tell: site
+    )  # each site counts, also one like another
     _, report = surgeon.rewrite(with_branches(30, sites), relu_once)
     assert report.outcome == "proved"
     assert len(report.sites) == sites

@@ -15,8 +15,8 @@ import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.site import proof_run, prove_region, site_prover
-from surgeon.runtime.inputs.input_generator import InputPlan
-from surgeon.runtime.numerics.tensor_judge import judge
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
 from tests.test_cuts import relu_once
 
@@ -49,14 +49,14 @@ def test_several_sizes_one_among_them(monkeypatch):
     """Free dimensions take several small sizes, and those of --dim."""
     model = parse("(float[batch, seq] x) => (float[batch, seq] y) { a = Relu(x) y = Relu(a) }")
     seen = set()
-    run = proof_run.Attempt._run
+    run = proof_run.ProofRun._run
 
     def watched(self, feeds, *rest):
         seen.add(feeds["x"].shape)
         return run(self, feeds, *rest)
 
-    monkeypatch.setattr(proof_run.Attempt, "_run", watched)
-    monkeypatch.setattr(site_prover, "stays", lambda _: True)  # here, where it can be watched
+    monkeypatch.setattr(proof_run.ProofRun, "_run", watched)
+    monkeypatch.setattr(site_prover, "needs_this_process", lambda _: True)  # here, where it can be watched
     surgeon.rewrite(model, relu_once)
     assert len(seen) >= 3
     assert (1, 1) in seen
@@ -248,7 +248,7 @@ def test_masks_are_padded_from_either_side():
     """With a causal mask, rows that are padded from the left see nothing at first: a Softmax of those is NaN."""
     text = """(float[n, t] x, int64[n, t] attention_mask) => (float[n, t] y) <float one = {1.0}, float low = {-10000.0}>
         { c = Cast<to = 1>(attention_mask) d = Sub(one, c) e = Mul(d, low) y = Add(x, e) }"""
-    plan = InputPlan(parse(text))
+    plan = InputGenerator(parse(text))
     for seed, first in ((0, 1), (1, 0)):
         mask = plan.make(seed, {"n": 16, "t": 6})["attention_mask"]
         assert set(mask.ravel()) == {0, 1}
@@ -258,17 +258,17 @@ def test_masks_are_padded_from_either_side():
 
 def test_nan_of_a_type_without_tolerance_is_equal_to_itself():
     array = np.array([1.0, np.nan, 4.0]).astype(ml_dtypes.float8_e8m0fnu)
-    assert judge("y", array, array.copy(), None, 0.0).ok
-    assert not judge("y", array, array[::-1].copy(), None, 0.0).ok
+    assert judge_tensor("y", array, array.copy(), None, 0.0).ok
+    assert not judge_tensor("y", array, array[::-1].copy(), None, 0.0).ok
 
 
 def test_where_the_original_overflows_infinities_may_meet():
     """Finite inputs, and a result that its dtype does not hold: -inf and NaN are both over the top."""
     original, rewritten = np.array([-np.inf, 1.0], np.float32), np.array([np.nan, 1.0], np.float32)
     reference = np.array([-1e60, 1.0])
-    assert judge("y", original, rewritten, reference, 0.0, overflowing=True).ok
-    assert not judge("y", original, rewritten, reference, 0.0).ok
-    assert not judge("y", rewritten[::-1], rewritten, reference, 0.0, overflowing=True).ok
+    assert judge_tensor("y", original, rewritten, reference, 0.0, overflowing=True).ok
+    assert not judge_tensor("y", original, rewritten, reference, 0.0).ok
+    assert not judge_tensor("y", rewritten[::-1], rewritten, reference, 0.0, overflowing=True).ok
 
 
 def test_lists_of_tensors_are_no_inputs():
@@ -345,8 +345,8 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
         return g.mul(g.relu(g.softmax(g.matmul(x, s))), 2.0)
 
     experiments = []
-    stays = site_prover.stays
-    monkeypatch.setattr(site_prover, "stays", lambda item: experiments.append(item) or stays(item))
+    stays = site_prover.needs_this_process
+    monkeypatch.setattr(site_prover, "needs_this_process", lambda item: experiments.append(item) or stays(item))
     text = """(float[batch, seq, 5] x, float[batch, 5, more] s) => (float[batch, seq, more] y)
         <float two = {2.0}> { p = MatMul(x, s) w = Softmax(p) m = Mul(w, two) y = Relu(m) }"""
     _, report = surgeon.rewrite(parse(text), doubled)
@@ -354,7 +354,7 @@ def test_an_experiment_is_a_plain_value(monkeypatch):
     assert proof.outcome is Outcome.PROVED
     assert experiment.wishes
     assert experiment.picks_by_products
-    here = prove_region.run_experiment(experiment)
+    here = prove_region.prove_case(experiment)
     assert replace(here, seconds=proof.seconds) == proof
 
 

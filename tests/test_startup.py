@@ -7,7 +7,7 @@ import onnx
 
 import surgeon
 from surgeon.entry_points import points_of
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.catalogue import resolve, unique_rules
 from tests.benchmarks.startup import BARS, commands, small_model
 from tests.command_line import process
 
@@ -58,7 +58,7 @@ def test_packs_are_looked_for_once_for_a_whole_rewrite(monkeypatch, tmp_path: Pa
 
 def test_patterns_without_their_ops_in_the_model_are_not_compiled() -> None:
     """Of all rules' patterns, matchers are made for those alone that could start."""
-    rules = flat(resolve("ort"))
+    rules = unique_rules(resolve("ort"))
     for rule in rules:
         rule._compiled.clear()
     model = small_model()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
-from surgeon.ir.verify_rewrite import check_structure
+from surgeon.ir.verify_rewrite import new_violations
 from tests.counting import calls, growth
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
@@ -37,7 +37,7 @@ SOUND = sketch("t = Relu(x) y = Neg(t)")
 )
 def test_each_fault_gets_one_sentence(body: str, complaint: str) -> None:
     """One fault, one complaint that names it."""
-    complaints = check_structure(SOUND, sketch(body))
+    complaints = new_violations(SOUND, sketch(body))
     assert len(complaints) == 1, complaints
     assert complaint in complaints[0]
     assert complaints[0].endswith((".", ")."))
@@ -56,24 +56,24 @@ def test_faults_that_were_there_are_accepted(body: str) -> None:
     """A rewrite is not blamed for what its input brought, also where it touched other nodes."""
     before = sketch(body)
     after = sketch(body.replace("y = Neg(t)", "y = Abs(t)"))
-    assert check_structure(before, before) == []
-    assert check_structure(before, after) == []
+    assert new_violations(before, before) == []
+    assert new_violations(before, after) == []
 
 
 def test_an_ort_only_op_may_be_moved_but_no_new_kind_may_appear() -> None:
     """The same unknown op again is accepted; another unknown op is not."""
     before = sketch("t = SimplifiedThing(x) y = Neg(t)")
-    assert check_structure(before, sketch("u = Abs(x) t = SimplifiedThing(u) y = Neg(t)")) == []
-    assert len(check_structure(before, sketch("t = SimplifiedThing(x) y = OtherThing(t)"))) == 1
+    assert new_violations(before, sketch("u = Abs(x) t = SimplifiedThing(u) y = Neg(t)")) == []
+    assert len(new_violations(before, sketch("t = SimplifiedThing(x) y = OtherThing(t)"))) == 1
 
 
 def test_default_domain_spelled_out_is_the_default_domain() -> None:
     """`ai.onnx::Abs` is checked as `Abs`."""
     after = sketch("t = Relu(x) y = Neg(t)")
     after.graph.node[0].domain = "ai.onnx"
-    assert check_structure(SOUND, after) == []
+    assert new_violations(SOUND, after) == []
     after.graph.node[0].op_type = "Reluu"
-    assert len(check_structure(SOUND, after)) == 1
+    assert len(new_violations(SOUND, after)) == 1
 
 
 BRANCHES = (
@@ -95,8 +95,8 @@ BRANCHES = (
 def test_bodies_are_checked_too(then: str, complaint: str) -> None:
     """A fault inside a branch is found and placed."""
     before = sketch(BRANCHES.format(then="a = Relu(x)"))
-    assert check_structure(before, before) == []
-    complaints = check_structure(before, sketch(BRANCHES.format(then=then)))
+    assert new_violations(before, before) == []
+    complaints = new_violations(before, sketch(BRANCHES.format(then=then)))
     assert len(complaints) == 1, complaints
     assert complaint in complaints[0]
 
@@ -104,12 +104,12 @@ def test_bodies_are_checked_too(then: str, complaint: str) -> None:
 def test_a_body_may_capture_and_shadow_but_not_use_what_comes_later() -> None:
     """A capture makes the If depend on the node that makes the captured tensor."""
     captured = sketch("k = Abs(x) " + BRANCHES.format(then="a = Relu(k)"))
-    assert check_structure(SOUND, captured) == []
-    assert check_structure(SOUND, sketch("k = Abs(x) " + BRANCHES.format(then="k = Neg(x) a = Relu(k)"))) == []
-    late = check_structure(SOUND, sketch(BRANCHES.format(then="a = Relu(k)") + " k = Abs(x)"))
+    assert new_violations(SOUND, captured) == []
+    assert new_violations(SOUND, sketch("k = Abs(x) " + BRANCHES.format(then="k = Neg(x) a = Relu(k)"))) == []
+    late = new_violations(SOUND, sketch(BRANCHES.format(then="a = Relu(k)") + " k = Abs(x)"))
     assert len(late) == 1
     assert "out of order" in late[0]
-    cycle = check_structure(SOUND, sketch(BRANCHES.format(then="a = Relu(k)") + " k = Abs(y)"))
+    cycle = new_violations(SOUND, sketch(BRANCHES.format(then="a = Relu(k)") + " k = Abs(y)"))
     assert len(cycle) == 1
     assert "cycle" in cycle[0]
 
@@ -129,8 +129,8 @@ FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "l" : 1]> g (float[2] x) =
 def test_local_functions_are_checked_with_their_own_imports(body: str, complaint: str) -> None:
     """A function body stands by itself: its inputs, its imports."""
     before = parser.parse_model(FUNCTION.format(body="b = Relu(a)"))
-    assert check_structure(before, before) == []
-    complaints = check_structure(before, parser.parse_model(FUNCTION.format(body=body)))
+    assert new_violations(before, before) == []
+    complaints = new_violations(before, parser.parse_model(FUNCTION.format(body=body)))
     assert any(complaint in text for text in complaints), complaints
 
 
@@ -146,19 +146,19 @@ def test_cut_out_payloads_are_no_fault() -> None:
     after = sketch("t = Add(x, k) u = MatMul(t, w) y = Neg(u)")
     after.graph.initializer.extend([stripped("w")])
     after.graph.node.insert(0, helper.make_node("Constant", [], ["k"], value=stripped("k")))
-    assert check_structure(SOUND, after) == []
+    assert new_violations(SOUND, after) == []
     short = numpy_helper.from_array(np.zeros(4, np.float32), "short")
     short.dims[0] = 5
     after.graph.initializer.append(short)
-    assert len(check_structure(SOUND, after)) == 1
+    assert len(new_violations(SOUND, after)) == 1
 
 
 def test_an_input_without_a_type_is_a_fault_only_when_new() -> None:
     """The model's frame is checked as well."""
     after = sketch("t = Relu(x) y = Neg(t)")
     after.graph.output[0].type.Clear()
-    assert len(check_structure(SOUND, after)) == 1
-    assert check_structure(after, after) == []
+    assert len(new_violations(SOUND, after)) == 1
+    assert new_violations(after, after) == []
 
 
 def checked_chain(length: int) -> Callable[[], None]:
@@ -174,7 +174,7 @@ def checked_chain(length: int) -> Callable[[], None]:
         node.op_type = "Abs"
 
     def check() -> None:
-        assert check_structure(before, after) == []
+        assert new_violations(before, after) == []
 
     return check
 
@@ -206,7 +206,7 @@ def test_ops_that_only_ort_knows_are_held_against_its_schemas(opset, node, compl
     """onnx.checker knows no such op in the default domain; ONNX Runtime does, and so do its schemas."""
     after = parser.parse_model(ORT_ONLY.format(opset=opset, node=node))
     before = parser.parse_model(ORT_ONLY.format(opset=opset, node="Add(x, s)"))
-    found = check_structure(before, after)
+    found = new_violations(before, after)
     assert bool(found) == bool(complaint)
     assert complaint in " ".join(found)
 
@@ -220,4 +220,4 @@ def test_ops_that_only_ort_knows_are_checked_inside_functions(attribute, is_good
     )
     before = parser.parse_model(text.format(body="y = Mul(x, s)"))
     after = parser.parse_model(text.format(body=f"y = SimplifiedLayerNormalization<{attribute} = 1.0>(x, s)"))
-    assert (not check_structure(before, after)) == is_good
+    assert (not new_violations(before, after)) == is_good

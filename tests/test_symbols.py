@@ -17,11 +17,11 @@ from surgeon.shapes.algebra.size_expressions import (
     evaluate,
     exact_quotient,
     floor_div,
-    largest,
     lower_bound,
-    parse,
+    parse_size,
     product,
-    smallest,
+    size_max,
+    size_min,
     substitute,
     symbol,
     symbols,
@@ -42,8 +42,8 @@ def _combined(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
         pairs.map(lambda p: (p[0][0] + p[1][0], lambda n: p[0][1](n) + p[1][1](n))),
         pairs.map(lambda p: (p[0][0] - p[1][0], lambda n: p[0][1](n) - p[1][1](n))),
         pairs.map(lambda p: (p[0][0] * p[1][0], lambda n: p[0][1](n) * p[1][1](n))),
-        pairs.map(lambda p: (largest(p[0][0], p[1][0]), lambda n: max(p[0][1](n), p[1][1](n)))),
-        pairs.map(lambda p: (smallest(p[0][0], p[1][0]), lambda n: min(p[0][1](n), p[1][1](n)))),
+        pairs.map(lambda p: (size_max(p[0][0], p[1][0]), lambda n: max(p[0][1](n), p[1][1](n)))),
+        pairs.map(lambda p: (size_min(p[0][0], p[1][0]), lambda n: min(p[0][1](n), p[1][1](n)))),
         st.tuples(parts, positive).map(lambda p: (floor_div(p[0][0], p[1]), lambda n: p[0][1](n) // p[1])),
         st.tuples(parts, positive).map(lambda p: (p[0][0] % p[1], lambda n: p[0][1](n) % p[1])),
         parts.map(lambda p: (floor_div(p[0], B), lambda n: p[1](n) // n["b"])),
@@ -69,7 +69,7 @@ def test_a_size_evaluates_as_integers_do(term: Term, numbers: dict[str, int]) ->
 def test_what_is_printed_reads_back(term: Term, numbers: dict[str, int]) -> None:
     """The text of a size parses to a size that evaluates alike."""
     size, wanted = term
-    assert evaluate(parse(str(size)), numbers) == wanted(numbers)
+    assert evaluate(parse_size(str(size)), numbers) == wanted(numbers)
 
 
 @given(terms, terms, sizes)
@@ -84,7 +84,7 @@ def test_bounds_hold(one: Term, other: Term, numbers: dict[str, int]) -> None:
 def test_substitution_is_evaluation_in_two_steps(term: Term, other: Term, numbers: dict[str, int]) -> None:
     """A symbol replaced by a size stands for what that size is."""
     inner = {**numbers, "s": max(other[1](numbers), 1)}
-    assert evaluate(substitute(term[0], {"s": largest(other[0], 1)}), numbers) == term[1](inner)
+    assert evaluate(substitute(term[0], {"s": size_max(other[0], 1)}), numbers) == term[1](inner)
 
 
 @given(terms, terms, terms)
@@ -95,7 +95,7 @@ def test_equal_polynomials_are_the_same(one: Term, two: Term, three: Term) -> No
         assert left == right
         assert hash(left) == hash(right)
     assert a - a == 0
-    assert largest(a, b) == largest(b, a)
+    assert size_max(a, b) == size_max(b, a)
 
 
 @given(terms, terms)
@@ -123,13 +123,13 @@ def test_a_product_divides_by_its_factor(one: Term, two: Term) -> None:
         (S // P, "floor(s/p)"),
         (S % 2, "s - 2*floor(s/2)"),
         ((4 * S) % 2, "0"),
-        (largest(S, 0), "s"),
-        (largest(S, S + 1, S - 4), "s + 1"),
-        (largest(0, S - 1), "max(0, s - 1)"),
-        (smallest(largest(0, S - 1), S), "max(0, s - 1)"),
-        (smallest(S, 1024), "min(1024, s)"),
-        (largest(S, smallest(S, 1024)), "s"),
-        (smallest(smallest(S, P), P, S), "min(p, s)"),
+        (size_max(S, 0), "s"),
+        (size_max(S, S + 1, S - 4), "s + 1"),
+        (size_max(0, S - 1), "max(0, s - 1)"),
+        (size_min(size_max(0, S - 1), S), "max(0, s - 1)"),
+        (size_min(S, 1024), "min(1024, s)"),
+        (size_max(S, size_min(S, 1024)), "s"),
+        (size_min(size_min(S, P), P, S), "min(p, s)"),
         (product([]), "1"),
     ],
 )
@@ -149,13 +149,13 @@ def test_normal_forms(size: Size, text: str) -> None:
         ("floor(s/2)", S // 2),
         ("((s - 1)//2) + 1", (S - 1) // 2 + 1),
         ("s % 2", S % 2),
-        ("Max(1, s)", largest(1, S)),
-        ("min(s, 2*p, 8)", smallest(S, 2 * P, 8)),
+        ("Max(1, s)", size_max(1, S)),
+        ("min(s, 2*p, 8)", size_min(S, 2 * P, 8)),
         ("s**2", S * S),
-        ("-Max(0, 64 - s) + 64", smallest(64, S)),
-        ("1 - Max(0, 1 - s)", smallest(1, S)),
-        ("s - Max(p, 2*p - s)", smallest(S - P, 2 * S - 2 * P)),
-        ("s - 2*Max(2, p)", S - 2 * largest(2, P)),
+        ("-Max(0, 64 - s) + 64", size_min(64, S)),
+        ("1 - Max(0, 1 - s)", size_min(1, S)),
+        ("s - Max(p, 2*p - s)", size_min(S - P, 2 * S - 2 * P)),
+        ("s - 2*Max(2, p)", S - 2 * size_max(2, P)),
         ("seq-len", symbol("seq-len")),
         ("seq-len + 1", symbol("seq-len") + 1),
         ("past.key + s", symbol("past.key") + S),
@@ -170,18 +170,18 @@ def test_normal_forms(size: Size, text: str) -> None:
 )
 def test_parse(text: str, size: Size) -> None:
     """A dim_param that is arithmetic is read as such; any other is one symbol."""
-    assert parse(text) == size
+    assert parse_size(text) == size
 
 
 def test_constants_are_plain_ints() -> None:
     """Nothing that has a number for its value is an Expr."""
-    for size in (S - S, S * 0, S // S, largest(3, 5), floor_div(7, 2), (2 * S) % 2, exact_quotient(4 * S, 2 * S)):
+    for size in (S - S, S * 0, S // S, size_max(3, 5), floor_div(7, 2), (2 * S) % 2, exact_quotient(4 * S, 2 * S)):
         assert type(size) is int
 
 
 def test_symbols_are_found_inside_of_calls() -> None:
     """Every name that a value is needed for."""
-    assert symbols(largest(S // P, 2 * B)) == {"s", "p", "b"}
+    assert symbols(size_max(S // P, 2 * B)) == {"s", "p", "b"}
     assert symbols(7) == frozenset()
 
 
@@ -201,7 +201,7 @@ def test_sizes_are_values() -> None:
         (lambda: evaluate(S // P, {"s": 1, "p": 0}), "divided by 0"),
         (lambda: product([S + 1] * 40), "past what can be computed"),
         (lambda: product([S * 2**40] * 2), "past what can be computed"),
-        (lambda: product([largest(symbol(f"a{i}"), P) + 1 for i in range(9)]), "past what can be computed"),
+        (lambda: product([size_max(symbol(f"a{i}"), P) + 1 for i in range(9)]), "past what can be computed"),
     ],
 )  # fmt: skip
 def test_errors(compute: Callable[[], Any], message: str) -> None:
@@ -213,6 +213,6 @@ def test_errors(compute: Callable[[], Any], message: str) -> None:
 
 def test_exprs_can_be_sent_to_another_process() -> None:
     """Pickled and back they are equal."""
-    size = largest(S // 2, P) + 3
+    size = size_max(S // 2, P) + 3
     assert isinstance(size, Expr)
     assert pickle.loads(pickle.dumps(size)) == size

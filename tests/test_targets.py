@@ -12,7 +12,7 @@ import surgeon
 from surgeon import Graph, Tensor, UsageError, rule
 from surgeon.authoring.rule_proof import prover
 from surgeon.display.content.rule_manual import manual_lines, targets_text
-from surgeon.errors import Refusal
+from surgeon.errors import Unavailable
 from surgeon.rules.catalogue import all_rules
 from surgeon.runtime.processes import worker
 from surgeon.target_registry import OWN, names, owner, target_of, targets
@@ -259,7 +259,7 @@ class TestNotInstalled:
 
     def test_a_rule_without_another_form_names_it(self):
         made = make(lambda g, x: g.tanh(x), lambda g, x: g.sin(x), name="one", target="tensort")
-        assert made.plan("onnx", 17) == Refusal(
+        assert made.plan("onnx", 17) == Unavailable(
             "rule one has no form for target onnx, and one for 'tensort', which no installed target takes: "
             "did you mean 'tensorrt'?"
         )

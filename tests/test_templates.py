@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from surgeon import find, rewrite, rule
 from surgeon.pipeline.acceptance import replacement_cache
-from surgeon.pipeline.acceptance.replacement_cache import Workshop
+from surgeon.pipeline.acceptance.replacement_cache import ReplacementCache
 from surgeon.rules.matching import matcher
 from surgeon.testing import parse
 from tests import sampling
@@ -51,8 +51,8 @@ def outcome(model, rules="gelu:gelu"):
 def searched(model, rules="gelu:gelu"):
     """The same without the quick roads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matcher, "Memory", lambda *_: None)
-        patch.setattr(Workshop, "_once", lambda self, function, compiled, found, call: call())
+        patch.setattr(matcher, "MatchCache", lambda *_: None)
+        patch.setattr(ReplacementCache, "_once", lambda self, function, compiled, found, call: call())
         return outcome(model, rules)
 
 
@@ -136,8 +136,8 @@ def test_equal_layers_need_one_search(monkeypatch, rules, model):
 def test_a_replacement_is_built_once_for_equal_answers(monkeypatch):
     """Of equal numbers, dtypes and shapes; another epsilon is another fragment."""
     built = []
-    build = replacement_cache.build
-    monkeypatch.setattr(replacement_cache, "build", lambda *given: built.append(given) or build(*given))
+    build = replacement_cache.build_replacement
+    monkeypatch.setattr(replacement_cache, "build_replacement", lambda *given: built.append(given) or build(*given))
     kinds = [("torchscript", -1, epsilon) for epsilon in ("small", "large", "small", "small", "large")]
     after, report = rewrite(norms(kinds), "layer_norm", check="none")
     assert len(report.sites) == 5

@@ -4,9 +4,9 @@
 import pytest
 
 from surgeon.rules.catalogue import resolve
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Task, Worker
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.runtime.tensorrt.parser_tasks import ParseRequest
 from surgeon.testing import parse
 
 LIBRARY = installed()
@@ -27,9 +27,9 @@ KINDS |= {"gelu": "ACTIVATION", "gelu_tanh": "ACTIVATION", "softmax": "SOFTMAX"}
 
 def layers(ends, call, opset):
     model = parse(f'<ir_version: 10, opset_import: ["" : {opset}]> g ({ends} {{ y = {call} }}')
-    child = Child()
+    child = Worker()
     try:
-        asked = Task("tests.tensorrt_layers:layers", Source(LIBRARY.module, model.SerializeToString()), 60.0)
+        asked = Task("tests.tensorrt_layers:layers", ParseRequest(LIBRARY.module, model.SerializeToString()), 60.0)
         return child.run(asked).value["kinds"]
     finally:
         child.end()

@@ -12,10 +12,10 @@ import pytest
 import surgeon
 from surgeon import ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Task, Worker
 from surgeon.runtime.tensorrt import library, parser_tasks
-from surgeon.runtime.tensorrt.compatibility import Asking, profiles_of
-from surgeon.runtime.tensorrt.error_messages import plain
+from surgeon.runtime.tensorrt.compatibility import CompatibilityCheck, profiles_of
+from surgeon.runtime.tensorrt.error_messages import readable_reason
 from surgeon.runtime.tensorrt.library import installed
 from surgeon.targets.tensorrt.support_matrix import rtx_version
 from surgeon.testing import parse
@@ -80,7 +80,7 @@ def test_the_tables_agree_with_the_parser():
     untold, undocumented = [], Counter()
     for case in cases():
         with Model.open(case.model) as opened:
-            refused = bool(Asking(LIBRARY, 60.0).of(opened).faults)
+            refused = bool(CompatibilityCheck(LIBRARY, 60.0).of(opened).faults)
         told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
         plugin = any("TensorRT-RTX" in one.reason for one in surgeon.check(case.model, "tensorrt", load=False))
         if refused and not told and not plugin and case.name not in UNTOLD:
@@ -272,7 +272,7 @@ def test_attention_is_refused_where_the_builder_has_no_kernel_for_it(dtype, widt
     shape = f"{dtype}[b, 4, s, {width}]"
     attention = model("y = Attention(q, k, v)", f"({shape} q, {shape} k, {shape} v) => ({shape} y)", 23)
     with Model.open(attention) as opened:
-        assert bool(Asking(LIBRARY, 120.0, "86").of(opened).engine) is builds
+        assert bool(CompatibilityCheck(LIBRARY, 120.0, "86").of(opened).engine) is builds
     for load in (False, True):
         assert any(one.stops for one in surgeon.check(attention, "tensorrt", load=load)) is not builds
     made, _ = surgeon.rewrite(attention, "tensorrt", target="tensorrt", check="none")
@@ -348,7 +348,7 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
 
     monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
-        said = Asking(LIBRARY, 60.0).of(opened)
+        said = CompatibilityCheck(LIBRARY, 60.0).of(opened)
     assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
 
 
@@ -435,7 +435,7 @@ def test_weights_that_are_not_what_the_file_says_are_a_finding():
     ],
 )  # fmt: skip
 def test_its_messages_become_clauses(message, words):
-    assert plain(message) == words
+    assert readable_reason(message) == words
 
 
 def test_nodes_of_one_name_are_told_apart():
@@ -443,8 +443,8 @@ def test_nodes_of_one_name_are_told_apart():
     made = model("a = Relu(x) y = Det(a)")
     for node in made.graph.node:
         node.name = "same"
-    source = parser_tasks.Source(LIBRARY.module, made.SerializeToString())
-    child = Child()
+    source = parser_tasks.ParseRequest(LIBRARY.module, made.SerializeToString())
+    child = Worker()
     try:
         told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:parse", source, 60.0)).value
     finally:

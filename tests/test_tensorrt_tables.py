@@ -6,7 +6,7 @@ import pytest
 import surgeon
 from surgeon import Graph, RuleError, Tensor, rule
 from surgeon.ops.plugins.builtin_plugins import names_plugin, plugin_of, plugins
-from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.ops.schemas.node_check import check_node, infer_output_dtypes
 from surgeon.targets.tensorrt.support_matrix import tensorrt_ops
 from surgeon.testing import parse
 from tests.command_line import run
@@ -95,7 +95,7 @@ def test_dtypes_of_a_plugin_s_inputs_must_go_together():
 
 def test_what_a_plugin_makes_is_known_from_its_inputs():
     known = {"x": 10, "s": 10}
-    learn_dtypes(node_of(f"a, b, c, e = d.EfficientNMS_TRT<{NMS}>(x, s)"), 1, known)
+    infer_output_dtypes(node_of(f"a, b, c, e = d.EfficientNMS_TRT<{NMS}>(x, s)"), 1, known)
     assert [known[name] for name in "abce"] == [6, 10, 10, 6]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surgeon.runtime.sessions import reference_evaluator
-from surgeon.runtime.sessions.reference_evaluator import one_thread
+from surgeon.runtime.sessions.reference_evaluator import single_threaded_blas
 from tests.single_ops import by_formula
 
 
@@ -21,10 +21,10 @@ def switches():
 
 
 def test_one_thread_inside_and_as_many_as_before_after(switches):
-    with one_thread():
+    with single_threaded_blas():
         assert switches() == 1
     assert switches() == 3
-    with pytest.raises(ValueError, match="broken"), one_thread():
+    with pytest.raises(ValueError, match="broken"), single_threaded_blas():
         raise ValueError("broken")
     assert switches() == 3
 
@@ -41,5 +41,5 @@ def test_the_evaluator_computes_on_one_thread(switches, monkeypatch):
 
 def test_without_an_openblas_nothing_happens(monkeypatch, switches):
     monkeypatch.setattr(reference_evaluator, "_switches", lambda: None)
-    with one_thread():
+    with single_threaded_blas():
         assert switches() == 3

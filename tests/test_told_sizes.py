@@ -5,8 +5,8 @@ import onnx
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.file.model import Model
-from surgeon.pipeline.rewriting.rule_run import indexed
-from surgeon.proof.region.inferred_sizes import told_size
+from surgeon.pipeline.rewriting.rule_run import open_index
+from surgeon.proof.region.inferred_sizes import inferred_size
 from surgeon.shapes.index_shapes import shapes_of
 
 PART = """<ir_version: 9, opset_import: ["" : 17]>
@@ -26,8 +26,8 @@ def part(stated=True):
 
 def told(model, name, tmp_path):
     onnx.save(model, tmp_path / "part.onnx")
-    index = indexed(Model.open(tmp_path / "part.onnx"))
-    found = told_size(shapes_of(index), index.main, name)
+    index = open_index(Model.open(tmp_path / "part.onnx"))
+    found = inferred_size(shapes_of(index), index.main, name)
     return None if found is None else [str(size) for size in found]
 
 

@@ -6,7 +6,7 @@ from surgeon import Graph, Tensor
 from surgeon.authoring.rule_proof.pattern_arguments import RANKS, SIZES, layouts
 from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.authoring.rule_proof.shape_solver import fit
-from surgeon.authoring.rule_proof.variants import Variant
+from surgeon.authoring.rule_proof.variants import PatternVariant
 from surgeon.rules.tracing.tracer import trace
 from tests.models import make
 
@@ -31,7 +31,7 @@ def found(function, *ranks):
     """What fits a pattern whose tensors have these ranks."""
     (pattern,) = trace(function)
     names = [name for name in function.__code__.co_varnames if function.__annotations__.get(name) is Tensor]
-    return fit(pattern, Variant(), dict(zip(names, ranks, strict=True)), SIZES)
+    return fit(pattern, PatternVariant(), dict(zip(names, ranks, strict=True)), SIZES)
 
 
 def test_sizes_are_equal_where_an_op_wants_it_and_differ_elsewhere():
@@ -63,12 +63,12 @@ def test_parts_of_a_split_are_as_long_as_each_other():
 def test_nothing_is_told_of_what_wants_nothing(function):
     (pattern,) = trace(function)
     names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
-    assert fit(pattern, Variant(), dict.fromkeys(names, 2), SIZES) is None
+    assert fit(pattern, PatternVariant(), dict.fromkeys(names, 2), SIZES) is None
 
 
 def test_a_pattern_of_products_is_made_up_at_every_rank():
     (pattern,) = trace(attended)
-    ranks = {layout.rank for layout in layouts(pattern, Variant(), 20, RANKS)}
+    ranks = {layout.rank for layout in layouts(pattern, PatternVariant(), 20, RANKS)}
     assert {2, 3, 4} <= ranks
 
 

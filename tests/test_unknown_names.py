@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.text import like, nearest
+from surgeon.text import close_matches, did_you_mean
 from tests.command_line import CONSTANTS, EXACT, one_sentence, run
 
 PLUGIN = """
@@ -162,13 +162,13 @@ def test_a_cache_may_be_empty():
     ],
 )
 def test_the_nearest_names(name, known, found):
-    assert like(name, known) == found
+    assert close_matches(name, known) == found
 
 
 def test_what_a_refusal_ends_in():
-    assert nearest("Batch", ["batch"]) == "did you mean 'batch'?"
-    assert nearest("zzz", ["a", "b"]) == "there are a, b."
-    assert nearest("zzz", []) == "there is none."
+    assert did_you_mean("Batch", ["batch"]) == "did you mean 'batch'?"
+    assert did_you_mean("zzz", ["a", "b"]) == "there are a, b."
+    assert did_you_mean("zzz", []) == "there is none."
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
-from surgeon.file.tensors.decoding import _TYPES, decode, raw_size
+from surgeon.file.tensors.decoding import _TYPES, decode_tensor, raw_size
 from tests import sampling
 from tests.model_samples import reference, same
 from tests.wire_strategies import record, tensors
@@ -38,7 +38,7 @@ def test_raw_data(code: int, dims: list[int], tmp_path: Path) -> None:
     """Inline, cut out of a file, and in an external file at an odd offset."""
     tensor = random_raw(code, dims)
     expected = numpy_helper.to_array(tensor)
-    assert same(decode(tensor), expected)
+    assert same(decode_tensor(tensor), expected)
     outside = TensorProto(name="e", data_type=code, dims=dims, data_location=TensorProto.EXTERNAL)
     for key, value in {"location": "data.bin", "offset": "13", "length": str(len(tensor.raw_data))}.items():
         outside.external_data.add(key=key, value=value)
@@ -68,14 +68,14 @@ def test_tensors_that_onnx_makes(code: int) -> None:
         values = [0j, 1 + 1j, 1j, 1, -1]
     tensor = helper.make_tensor("t", code, [5], values)
     expected = numpy_helper.to_array(tensor)
-    assert same(decode(tensor), expected)
-    np.testing.assert_array_equal(decode(tensor).astype(np.complex64), np.array(values, np.complex64))
+    assert same(decode_tensor(tensor), expected)
+    np.testing.assert_array_equal(decode_tensor(tensor).astype(np.complex64), np.array(values, np.complex64))
 
 
 def test_strings() -> None:
     """UTF-8, and bytes that are not: kept, and told apart."""
     tensor = TensorProto(name="s", data_type=8, dims=[2, 2], string_data=[b"a", "ü".encode(), b"\xff", b""])
-    value = decode(tensor)
+    value = decode_tensor(tensor)
     assert value.tolist() == [["a", "ü"], ["\udcff", ""]]
     assert value[1, 0].encode("utf-8", "surrogateescape") == b"\xff"
     assert value.dtype == object
@@ -99,7 +99,7 @@ def test_strings() -> None:
 def test_data_that_do_not_fit_are_refused(tensor: TensorProto, why: str) -> None:
     """One sentence that names the tensor."""
     with pytest.raises(ModelFileError, match=why) as caught:
-        decode(tensor)
+        decode_tensor(tensor)
     assert "'t'" in str(caught.value)
 
 

@@ -7,8 +7,8 @@ from threading import Thread
 import pytest
 
 import surgeon
-from surgeon.display.viewer.server import Server
-from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.viewer.server import ViewerServer
+from surgeon.display.viewer.session import ViewerSession
 from surgeon.display.viewer.static_view import first_sight
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
@@ -25,7 +25,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def server():
-    with Server(ViewedModel(DISTILBERT)) as found:
+    with ViewerServer(ViewerSession(DISTILBERT)) as found:
         Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield found
         found.shutdown()

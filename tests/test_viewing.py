@@ -14,11 +14,11 @@ import pytest
 
 import surgeon
 from surgeon.display.viewer.highlights import marked, marks_of
-from surgeon.display.viewer.server import Server
-from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.viewer.server import ViewerServer
+from surgeon.display.viewer.session import ViewerSession
 from surgeon.errors import UsageError
-from surgeon.targets.inspection.module_scopes import path_of
-from surgeon.targets.inspection.outline import WIDE, FoldedGroup, fold
+from surgeon.targets.inspection.module_scopes import module_path
+from surgeon.targets.inspection.outline import WIDE, OutlineGroup, build_outline
 from surgeon.testing import parse
 from tests.command_line import ROOT, one_sentence, run
 
@@ -31,20 +31,20 @@ BODIES = """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x, bool c) => (
 
 @pytest.fixture
 def content():
-    found = ViewedModel(DISTILBERT)
+    found = ViewerSession(DISTILBERT)
     yield found
     found.close()
 
 
 def outline(group):
     """Labels and kinds of the groups in a group, and numbers of nodes."""
-    return [(item.label, item.kind, outline(item)) if isinstance(item, FoldedGroup) else item for item in group.items]
+    return [(item.label, item.kind, outline(item)) if isinstance(item, OutlineGroup) else item for item in group.items]
 
 
 def test_scopes_are_groups_and_chains_are_one():
     """A scope of one node is that node."""
     paths = [(), ("a", "b"), ("a", "b"), ("c",), ("d", "e"), ("d", "e")]
-    assert outline(fold(paths, "uvwxyz")) == [
+    assert outline(build_outline(paths, "uvwxyz")) == [
         0, ("a/b", "scope", [1, 2]), 3, ("d/e", "scope", [4, 5])
     ]
 
@@ -53,14 +53,14 @@ def test_three_alike_groups_are_a_stack():
     """Two are not, and one that differs stands apart."""
     paths = [(f"layer.{place // 2}",) for place in range(10)]
     layers = [("layer.0 … layer.3", "stack", [(f"layer.{n}", "scope", [2 * n, 2 * n + 1]) for n in range(4)])]
-    assert outline(fold(paths, "uvuvuvuvuw")) == [*layers, ("layer.4", "scope", [8, 9])]
-    assert [label for label, _, _ in outline(fold(paths[:4], "uvuv"))] == ["layer.0", "layer.1"]
+    assert outline(build_outline(paths, "uvuvuvuvuw")) == [*layers, ("layer.4", "scope", [8, 9])]
+    assert [label for label, _, _ in outline(build_outline(paths[:4], "uvuv"))] == ["layer.0", "layer.1"]
 
 
 def test_blocks_without_names_are_found():
     """A head, five times the same seven nodes, and a tail."""
     keys = ["in", "in2", *"abcdefg" * 5, "out"]
-    (first, second, stack, last) = outline(fold([()] * len(keys), keys))
+    (first, second, stack, last) = outline(build_outline([()] * len(keys), keys))
     assert (first, second, last) == (0, 1, 37)
     assert stack[:2] == ("5 blocks", "stack")
     assert [block[2] for block in stack[2]] == [list(range(2 + 7 * n, 9 + 7 * n)) for n in range(5)]
@@ -70,22 +70,22 @@ def test_blocks_without_names_are_found():
 def test_every_node_is_in_one_group_and_no_level_is_too_wide(count):
     """Whatever repeats, or nothing does."""
     keys = [str(place * place % 997) for place in range(count)]
-    root = fold([()] * count, keys)
+    root = build_outline([()] * count, keys)
     assert sorted(root.nodes()) == list(range(count))
     waiting = [root]
     while waiting:
         group = waiting.pop()
         assert 0 < len(group.items) <= WIDE
-        waiting += [item for item in group.items if isinstance(item, FoldedGroup)]
+        waiting += [item for item in group.items if isinstance(item, OutlineGroup)]
 
 
 def test_scopes_come_from_torch_or_from_names():
     node = onnx.helper.make_node("Relu", ["x"], ["y"], "/encoder/layer.0/Relu")
-    assert path_of(node) == ("encoder", "layer.0")
+    assert module_path(node) == ("encoder", "layer.0")
     node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'encoder', 'encoder.layer.0', 'relu']")
-    assert path_of(node) == ("encoder", "layer.0")
+    assert module_path(node) == ("encoder", "layer.0")
     node.metadata_props[0].value = "no list"
-    assert path_of(node) == ()
+    assert module_path(node) == ()
 
 
 def test_the_graph_by_columns(content):
@@ -145,7 +145,7 @@ def test_rules_that_fit_and_rules_that_come_near(content):
 
 def test_what_a_target_would_not_write_does_not_fit():
     """The same node under a target that has the op only in a later opset."""
-    content = ViewedModel(DISTILBERT, "tensorrt")
+    content = ViewerSession(DISTILBERT, "tensorrt")
     fits, near = rules_at(content, "node_gelu")
     content.close()
     assert fits == {}
@@ -161,7 +161,7 @@ def test_what_is_no_question_is_refused(content, kind, given):
 
 
 def test_bodies_are_graphs_of_their_own():
-    content = ViewedModel(parse(BODIES))
+    content = ViewerSession(parse(BODIES))
     graph = content.answer("graph", {})
     assert graph["scopes"] == ["", "then_branch of y", "else_branch of y"]
     inside = content.answer("graph", {"scope": "then_branch of y"})
@@ -244,7 +244,7 @@ def test_without_anywidget_it_is_said_what_to_install(monkeypatch):
 
 @pytest.fixture
 def server(content):
-    with Server(content) as found:
+    with ViewerServer(content) as found:
         Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield found
         found.shutdown()
@@ -326,7 +326,7 @@ def test_a_question_that_finds_a_defect_is_told_as_one(server, content, monkeypa
 
 def test_a_port_that_is_taken_is_refused(server, content):
     with pytest.raises(UsageError, match=f"Port {server.server_port} cannot be had"):
-        Server(content, server.server_port)
+        ViewerServer(content, server.server_port)
     assert "cannot be had" in one_sentence(run("view", DISTILBERT, "--no-browser", "--port", server.server_port), 2)
 
 

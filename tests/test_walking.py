@@ -4,7 +4,7 @@ import onnx
 from onnx import parser
 
 from surgeon.ops.traits.trait_lookup import is_random
-from surgeon.ops.traversal import all_nodes, free_names, graphs_of, nodes_of
+from surgeon.ops.traversal import all_nodes, names_read, nodes_of, subgraphs
 
 NESTED = """
 <ir_version: 8, opset_import: ["": 17, "local": 1]>
@@ -34,13 +34,13 @@ def test_nodes_at_any_depth_each_before_those_inside_it():
     assert sorted(node.op_type for node in nodes_of(model)) == sorted([*inside, "Exp"])
     walked = [node.op_type for node in all_nodes(model.graph.node)]
     assert walked.index("Mul") < walked.index("Add")
-    assert len(list(graphs_of(model.graph.node[1]))) == 2
+    assert len(list(subgraphs(model.graph.node[1]))) == 2
 
 
 def test_free_names_are_what_bodies_take_from_outside():
     """Neither what a body makes nor its initializers, however deep the use; each name once."""
     outer = parser.parse_model(NESTED).graph.node[1]
-    assert sorted(free_names(outer)) == ["a", "c", "x"]
+    assert sorted(names_read(outer)) == ["a", "c", "x"]
 
 
 def test_a_body_that_gives_an_outer_tensor_takes_it():
@@ -49,7 +49,7 @@ def test_a_body_that_gives_an_outer_tensor_takes_it():
     body.output.add().name = "outer"
     body.sparse_initializer.add().values.name = "s"
     node = onnx.helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    assert free_names(node) == ["c", "outer"]
+    assert names_read(node) == ["c", "outer"]
 
 
 def test_a_dropout_is_random_only_in_training():

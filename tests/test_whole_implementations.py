@@ -13,7 +13,7 @@ from surgeon import CheckOptions, Graph, Tensor, rule
 from surgeon.runtime.implementations.implementation import implements, load
 from surgeon.runtime.sessions import node_by_node
 from surgeon.runtime.sessions.model_session import open_model
-from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from surgeon.testing import parse
 from tests.command_line import run
 from tests.oracle_models import CUSTOM, X, model, write
@@ -145,12 +145,12 @@ def opened(monkeypatch):
     """The operators of every session that is opened for a stretch."""
     found = []
 
-    class Watched(Session):
+    class Watched(OrtSession):
         def __init__(self, made, *args, **settings):
             super().__init__(made, *args, **settings)
             found.append([node.op_type for node in made.graph.node])
 
-    monkeypatch.setattr(node_by_node, "Session", Watched)
+    monkeypatch.setattr(node_by_node, "OrtSession", Watched)
     return found
 
 
@@ -180,7 +180,7 @@ def test_a_stretch_with_a_node_that_has_no_kernel_runs_node_by_node(tmp_path, mo
     text = """(bfloat16[n] x) => (float[n] y) { a = test.customop.CustomOpOne(x, x); b = Neg(a); c = Cast<to = 1>(b);
         y = Exp(c) }"""
     with pytest.raises(SessionError):
-        Session(model("(bfloat16[n] x) => (bfloat16[n] y) { y = Neg(x) }"))
+        OrtSession(model("(bfloat16[n] x) => (bfloat16[n] y) { y = Neg(x) }"))
     with open_model(model(text), [write(tmp_path, "return x")]) as engine:
         x = X.astype(ml_dtypes.bfloat16)
         for _ in range(2):

@@ -5,8 +5,8 @@ import pytest
 from onnx import ModelProto, parser
 
 from surgeon.proof.check_result import Outcome
-from surgeon.runtime.inputs.input_generator import InputPlan, Values
-from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from tests import sampling
 from tests.test_inputs import TABLE
 from tests.test_model_check import body, check, read
@@ -67,7 +67,7 @@ def test_a_model_that_refuses_negatives_gets_none() -> None:
         g (int64[3] x) => (float[1, 3] y) <float[1, 10] t = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}> {
         y = ai.onnx.ml.ArrayFeatureExtractor(t, x) }"""
     model = parser.parse_model(text)
-    with Session(model) as session, pytest.raises(SessionError):
+    with OrtSession(model) as session, pytest.raises(SessionError):
         session.run({"x": np.array([0, -1, 2])})
     result = check(model, model)
     assert result.outcome is Outcome.PROVED
@@ -112,10 +112,10 @@ def test_wide_values_that_the_original_does_not_stand_are_left_out() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_wide_values_hold_both_tails_and_zero(kind: str, seed: int) -> None:
     """Sixteen elements are enough for all of it; large ones are larger still, and positive ones positive."""
-    plan = InputPlan(read(f"g ({kind}[4, 4] x) => ({kind}[4, 4] y) {{ y = Relu(x) }}"))
+    plan = InputGenerator(read(f"g ({kind}[4, 4] x) => ({kind}[4, 4] y) {{ y = Relu(x) }}"))
     wide, large, positive = (
         plan.make(seed, {}, values)["x"].astype(np.float64)
-        for values in (Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE)
+        for values in (ValueKind.WIDE, ValueKind.LARGE, ValueKind.WIDE_POSITIVE)
     )
     assert wide.min() < -6
     assert wide.max() > 6
@@ -155,8 +155,8 @@ def test_what_an_index_or_a_size_hangs_on_stays_usual(use: str, free: bool) -> N
     text = f"""<ir_version: 8, opset_import: ["" : 17, "l" : 1]>
         g (float[1] x) => (float[k] y) <float[1] t = {{1}}, int64[1] one = {{1}}> {{ {use} }}
         <domain: "l", opset_import: ["" : 17]> look (w, i) => (o) {{ k = Cast<to = 7>(i) o = Gather(w, k) }}"""
-    plan = InputPlan(parser.parse_model(text))
-    usual, wide = plan.make(0, {})["x"], plan.make(0, {}, Values.WIDE)["x"]
+    plan = InputGenerator(parser.parse_model(text))
+    usual, wide = plan.make(0, {})["x"], plan.make(0, {}, ValueKind.WIDE)["x"]
     assert plan.widens == free
     assert np.array_equal(usual, wide) != free
 
@@ -168,9 +168,9 @@ def test_inputs_of_a_proof_leave_their_roles() -> None:
         {TABLE} {{ near = Abs(ids) y = Gather(table, near) c = Constant<value = float[8] {{1, 2, 3, 4, 5, 6, 7, 8}}>()
         o = Constant<value_ints = [0]>() z = Slice(c, o, until) w = ConstantOfShape(far) v = Neg(c) }}"""
     )
-    plan = InputPlan(model, names=False)
+    plan = InputGenerator(model, names=False)
     sizes = dict.fromkeys(plan.free, 5)
-    made = [plan.make(seed, sizes, Values.OUT_OF_ROLE) for seed in range(12)]
+    made = [plan.make(seed, sizes, ValueKind.OUT_OF_ROLE) for seed in range(12)]
     assert min(feeds["ids"].min() for feeds in made) < 0
     assert max(feeds["ids"].max() for feeds in made) > 100
     assert {int(np.sign(feeds["until"][0])) for feeds in made} == {-1, 1}
@@ -185,24 +185,24 @@ def test_integers_of_a_role_are_never_negative() -> None:
         y = Gather(table, ids) z = Mul(sums, attention_mask) n = Identity(lengths)
         two = Constant<value_ints = [2]>() f = Mul(far, two) w = ConstantOfShape(f) }}"""
     )
-    plan = InputPlan(model)
+    plan = InputGenerator(model)
     sizes = plan.size_sets({})[0]
     for seed in SEEDS:
-        for values in Values:
+        for values in ValueKind:
             feeds = plan.make(seed, sizes, values)
-            backwards = {"ids"} if values is Values.BACKWARDS else set()
+            backwards = {"ids"} if values is ValueKind.BACKWARDS else set()
             assert min(feeds[name].min() for name in feeds.keys() - {"sums"} - backwards) >= 0
             assert feeds["ids"].min() >= -7
             assert feeds["ids"].max() < 7
             signs = {int(sign) for sign in np.sign(feeds["sums"]).ravel()}
-            assert (-1 in signs) == (values not in (Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
+            assert (-1 in signs) == (values not in (ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.TAME))
 
 
 def test_a_divisor_is_never_zero() -> None:
     """ONNX Runtime refuses to divide integers by zero: what divides must not bring every set to fall."""
     model = read("g (int32[64] x, int32[64] z) => (int32[64] y) { y = Div(x, z) }")
-    for values in Values:
-        feeds = InputPlan(model).make(0, {}, values)
+    for values in ValueKind:
+        feeds = InputGenerator(model).make(0, {}, values)
         assert (feeds["z"] != 0).all()
-        with Session(model) as session:
+        with OrtSession(model) as session:
             session.run(feeds)

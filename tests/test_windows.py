@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from surgeon.runtime.kernels import convolution
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests import sampling
 from tests.onnx_cases import array_of, cases_of
 from tests.single_ops import by_formula, by_onnx, by_reference, by_runtime, one_node, require_same
@@ -261,7 +261,7 @@ def test_what_is_refused(reason):
 def test_weights_of_another_shape_are_refused():
     for op in ("Conv", "ConvTranspose"):
         model = one_node(op, {"x": normal(1, 1, 4), "w": normal(1, 1, 2)})
-        with Evaluator(model) as one, pytest.raises(SessionError, match="do not fit an input"):
+        with EvaluatorSession(model) as one, pytest.raises(SessionError, match="do not fit an input"):
             one.run({"x": normal(1, 3, 4), "w": normal(2, 2, 2)})
 
 
@@ -291,7 +291,7 @@ def test_onnxs_cases(op):
     for case in cases:
         given_, wanted = ([array_of(item) for item in side] for side in case.data_sets[0])
         feeds = {port.name: array for port, array in zip(case.model.graph.input, given_, strict=True)}
-        with Evaluator(case.model) as one:
+        with EvaluatorSession(case.model) as one:
             answers = list(one.run(feeds).values())
         require_same(answers, wanted, 1e-3, 1e-5)  # some are written with four digits
 

@@ -66,7 +66,7 @@ def agree(message: wire_format.Message, proto: ProtoMessage) -> None:
 @given(models())
 def test_scan_agrees_with_protobuf_on_models(data: bytes) -> None:
     """Every record that protobuf reads is found, at every depth, and no other."""
-    agree(wire_format.root(data), onnx.ModelProto.FromString(data))
+    agree(wire_format.parse_root(data), onnx.ModelProto.FromString(data))
 
 
 @few
@@ -74,7 +74,7 @@ def test_scan_agrees_with_protobuf_on_models(data: bytes) -> None:
 def test_scan_agrees_with_protobuf_on_any_message(kind: type[ProtoMessage], data: st.DataObject) -> None:
     """As above for other messages at the root."""
     raw = b"".join(data.draw(records_of(kind.DESCRIPTOR, 4)))
-    agree(wire_format.root(raw, kind), kind.FromString(raw))
+    agree(wire_format.parse_root(raw, kind), kind.FromString(raw))
 
 
 def entirely(message: wire_format.Message) -> None:
@@ -98,7 +98,7 @@ def test_scan_refuses_only_what_protobuf_refuses(data: bytes, draw: st.DataObjec
     except DecodeError:
         return
     try:
-        agree(wire_format.root(broken), proto)
+        agree(wire_format.parse_root(broken), proto)
     except wire_format.WireError as error:
         if "field number" not in str(error):  # protobuf lets field number 0 pass inside of unknown groups
             raise
@@ -110,7 +110,7 @@ def test_cut_off_bytes_are_refused_as_protobuf_does(data: bytes) -> None:
     """At every length, the scan of all levels fails exactly where a naive parse of the known records does."""
     for size in range(0, len(data), max(1, len(data) // 12)):
         try:
-            entirely(wire_format.root(data[:size]))
+            entirely(wire_format.parse_root(data[:size]))
         except wire_format.WireError:
             with pytest.raises(DecodeError):
                 onnx.ModelProto.FromString(data[:size])
@@ -127,7 +127,7 @@ def test_cut_off_bytes_are_refused_as_protobuf_does(data: bytes) -> None:
 def test_broken_wire_data_are_refused(data: bytes) -> None:
     """Field number 0, stray group ends, wire types 6 and 7, cut records, varints too long: as protobuf has it."""
     with pytest.raises(wire_format.WireError):
-        wire_format.root(data).records(1)
+        wire_format.parse_root(data).records(1)
     with pytest.raises(DecodeError):
         onnx.ModelProto.FromString(data)
 
@@ -141,7 +141,7 @@ def test_broken_wire_data_are_refused(data: bytes) -> None:
 )  # fmt: skip
 def test_odd_but_legal_wire_data_are_taken(data: bytes) -> None:
     """Padded tags and lengths, the largest field number, groups inside groups."""
-    agree(wire_format.root(data), onnx.ModelProto.FromString(data))
+    agree(wire_format.parse_root(data), onnx.ModelProto.FromString(data))
 
 
 def test_split_message_counts_across_its_frames() -> None:
@@ -149,11 +149,11 @@ def test_split_message_counts_across_its_frames() -> None:
     one = onnx.GraphProto(node=[onnx.NodeProto(name="a"), onnx.NodeProto(name="b")]).SerializeToString()
     two = onnx.GraphProto(node=[onnx.NodeProto(name="c")]).SerializeToString()
     data = b"\x3a" + varint(len(one)) + one + b"\x08\x08" + b"\x3a" + varint(len(two), 2) + two
-    graph = wire_format.root(data).child(7, 0)
+    graph = wire_format.parse_root(data).child(7, 0)
     assert len(graph.frames) == 2
     assert [graph.child(1, i).bytes() for i in range(3)] == [onnx.NodeProto(name=n).SerializeToString() for n in "abc"]
     with pytest.raises(IndexError):
-        wire_format.root(data).child(7, 1)
+        wire_format.parse_root(data).child(7, 1)
 
 
 @few

@@ -7,7 +7,7 @@ import pytest
 import surgeon
 from surgeon import Graph, require, rule
 from surgeon.errors import RuleError
-from surgeon.ops.builder.composites import find_word, words
+from surgeon.ops.builder.composites import find_composite, words
 from surgeon.ops.schemas.helper_names import RESERVED, operator_of
 from surgeon.rules.matching.pattern import AnyOf
 from surgeon.rules.tracing.tracer import PatternGraph, trace
@@ -20,7 +20,7 @@ X = "(float[2, 3, 4] x) => (float[2, 3, 4] y)"
 @pytest.mark.parametrize("name", words())
 def test_a_word_is_documented_and_hides_no_helper(name):
     """A word would stand before an operator's helper of the same name."""
-    assert find_word(name).__doc__
+    assert find_composite(name).__doc__
     assert operator_of(name) is None
     assert name not in RESERVED
     assert not hasattr(Graph(opset=18), "nodes") or name not in vars(Graph)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from surgeon.proof.model import original_runs
-from surgeon.proof.model.model_cost import Workload
-from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.model.model_cost import ModelCost
+from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.node_cost import ELEMENT, INTERPRETED
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.testing import parse
 
 SQUARE = "(float[b, 8] x, float[8, 16] w) => (float[b, 16] y) { y = MatMul(x, w) }"
@@ -31,7 +31,7 @@ COUNTS = {
 @pytest.mark.parametrize(("text", "shapes", "expected"), COUNTS.values(), ids=COUNTS)
 def test_the_count_follows_the_shapes(text, shapes, expected):
     feeds = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-    assert Workload(parse(text)).of(feeds) == expected
+    assert ModelCost(parse(text)).of(feeds) == expected
 
 
 def test_calls_of_functions_count_as_what_their_nodes_do():
@@ -40,7 +40,7 @@ def test_calls_of_functions_count_as_what_their_nodes_do():
         g (float[b, 4] x) => (float[b, 4] y) { y = f.twice(x) }
         <domain: "f", opset_import: ["" : 18]> twice (a) => (c) { d = Relu(a) c = Neg(d) }"""
     )
-    assert Workload(called).of({"x": np.zeros((3, 4), np.float32)}) == 2 * 12 * ELEMENT < INTERPRETED * 12
+    assert ModelCost(called).of({"x": np.zeros((3, 4), np.float32)}) == 2 * 12 * ELEMENT < INTERPRETED * 12
 
 
 def runs(monkeypatch, **limits) -> int:
@@ -48,18 +48,18 @@ def runs(monkeypatch, **limits) -> int:
     for name, limit in limits.items():
         monkeypatch.setattr(original_runs, name, limit)
     count = 0
-    original = Session.run
+    original = OrtSession.run
 
     def run(self, feeds):
         nonlocal count
         count += 1
         return original(self, feeds)
 
-    monkeypatch.setattr(Session, "run", run)
+    monkeypatch.setattr(OrtSession, "run", run)
     # In this process, where runs are counted.
     monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     model = parse(SQUARE)
-    Trials(model, model, seed=0, dims={}, away=Away()).run()
+    OriginalRuns(model, model, seed=0, dims={}, away=IsolatedRuntime()).run()
     return count
 
 

@@ -10,19 +10,19 @@ from surgeon import Constant, Tensor, require
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def over_named_axes(axes: Sequence[int] | None = (-1,)) -> None:
+def has_explicit_axes(axes: Sequence[int] | None = (-1,)) -> None:
     """A reduction that names no axes is over all of them (ONNX spec, ReduceMean); some patterns have none to name."""
     require(bool(axes), "a reduction is over all axes, as it names none")
 
 
-def first_axis(x: Tensor, axes: Sequence[int]) -> int:
+def require_trailing_axes(x: Tensor, axes: Sequence[int]) -> int:
     """The first of the axes, counted from the end.  Refuses axes that are not the last ones of x."""
-    counted = from_end(x, axes)
+    counted = negative_axes(x, axes)
     require(sorted(counted) == list(range(-len(axes), 0)), "the axes must be the last ones")
     return -len(axes)
 
 
-def from_end(x: Tensor, axes: Sequence[int]) -> list[int]:
+def negative_axes(x: Tensor, axes: Sequence[int]) -> list[int]:
     """Axes counted from the end.  Refuses where that needs the rank of x and it is unknown."""
     if all(axis < 0 for axis in axes):
         return list(axes)
@@ -30,9 +30,9 @@ def from_end(x: Tensor, axes: Sequence[int]) -> list[int]:
     return [axis if axis < 0 else axis - x.rank for axis in axes]
 
 
-def from_axis(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
+def trailing_axes(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
     """The axes from one on to the last, counted from the end.  Refuses factors that must be broadcast to them."""
-    (first,) = from_end(x, [axis])
+    (first,) = negative_axes(x, [axis])
     for factor in factors:
         if factor is not None and factor.shape is not None and x.shape is not None:
             pairs = list(zip(factor.shape[::-1], x.shape[::-1], strict=False))
@@ -41,7 +41,7 @@ def from_axis(x: Tensor, axis: int, *factors: Tensor | None) -> list[int]:
     return list(range(first, 0))
 
 
-def require_spans(x: Tensor, first: int, *tensors: Tensor | Array | None) -> None:
+def require_normalized_shape(x: Tensor, first: int, *tensors: Tensor | Array | None) -> None:
     """Refuse a scale or bias that has not the dtype of x, and the shape of its axes from `first` on."""
     for tensor in tensors:
         if tensor is not None:
@@ -50,23 +50,24 @@ def require_spans(x: Tensor, first: int, *tensors: Tensor | Array | None) -> Non
             require(tensor.shape == x.shape[first:], "scale and bias must have the shape of the normalised axes")
 
 
-def spanning(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | None:
+def as_norm_scale(x: Tensor, first: int, scale: Tensor | None) -> Tensor | Array | None:
     """A scale of the axes from `first` on, counted from the end, in the dtype of x: a constant may be made so.
 
-    It may have axes of one before, and be a half precision that was widened.  Refuses what `require_spans` does.
+    It may have axes of one before, and be a half precision that was widened.  Refuses what `require_normalized_shape`
+    does.
     """
-    found = in_half_of(x, scale)
+    found = as_half_constant(x, scale)
     ahead = () if found is None or found.shape is None else found.shape[:first]
     fits = found is None or None in (found.shape, x.shape) or len(found.shape) <= len(x.shape)
     require(fits, "the scale or bias has more axes than the input, and so has the result")
     if ahead and set(ahead) == {1} and isinstance(found, (np.ndarray, Constant)):
         values: Array = found if isinstance(found, np.ndarray) else found.values
         found = values.reshape(values.shape[first:])
-    require_spans(x, first, found)
+    require_normalized_shape(x, first, found)
     return found
 
 
-def in_half_of(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
+def as_half_constant(x: Tensor, scale: Tensor | None) -> Tensor | Array | None:
     """A constant scale in the half precision of x, where it loses no digit: exporters fold its Cast to float32."""
     if scale is None or x.dtype not in ("float16", "bfloat16") or scale.dtype == x.dtype or not scale.is_constant:
         return scale
@@ -85,13 +86,13 @@ def scale_or_ones(x: Tensor, scale: Tensor | Array | None, first: int) -> Tensor
     return np.ones(found, x.dtype)
 
 
-def is_spread_to(own: Sequence[Any], whole: Sequence[Any]) -> bool:
+def broadcasts_to(own: Sequence[Any], whole: Sequence[Any]) -> bool:
     """Whether a tensor of one shape changes nothing of another's where the two meet: it is spread, and not it."""
     pairs = zip(own[::-1], whole[::-1], strict=False)
     return len(own) <= len(whole) and all(size in (1, wanted) for size, wanted in pairs)
 
 
-def is_as_large(size: Any, whole: Any) -> bool:
+def is_same_size(size: Any, whole: Any) -> bool:
     """Whether a size is another wherever the model runs, where both stand for one axis."""
     pairs = ((size, whole), (whole, size))
     return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))
@@ -99,6 +100,6 @@ def is_as_large(size: Any, whole: Any) -> bool:
 
 def is_within(size: Any, whole: Any) -> bool:
     """Whether a size never broadcasts another beside it: it is 1 or the other wherever the model runs."""
-    if size == 1 or (isinstance(whole, int) and whole > 1) or is_as_large(size, whole):
+    if size == 1 or (isinstance(whole, int) and whole > 1) or is_same_size(size, whole):
         return True
     return not isinstance(size, int) and bool(size.is_one_beside(whole))

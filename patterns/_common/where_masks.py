@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor
-from .axes import is_as_large
+from .axes import is_same_size
 
 
-class Conditioned(Captures):
+class WhereMask(Captures):
     """A condition: kept, for numbers to stay, or hidden, for them not to."""
 
     kept: Tensor | Any = None
@@ -25,12 +25,12 @@ class Conditioned(Captures):
         return self.but(hidden=condition) if self.kept is None else self.but(kept=condition)
 
 
-def chosen(g: Graph, m: Conditioned, x: Any, low: Any) -> Tensor:
+def where_masked(g: Graph, m: WhereMask, x: Any, low: Any) -> Tensor:
     """x, and another number in the place of some."""
     return g.any_of(g.where(m.kept, x, low), g.where(m.hidden, low, x))
 
 
-class Weights(Captures):
+class SoftmaxWeights(Captures):
     """Scores whose softmax is taken.  guarded: the weights, if NaN becomes 0.  narrow: the dtype they are cast to."""
 
     scores: Tensor
@@ -38,20 +38,20 @@ class Weights(Captures):
     narrow: int | Any = None
 
 
-def weights(g: Graph, m: Weights) -> Tensor:
+def softmax_weights(g: Graph, m: SoftmaxWeights) -> Tensor:
     """softmax(scores), perhaps without NaN, perhaps in another dtype."""
     soft = m.guarded = g.softmax(m.scores, axis=-1)
-    return g.optional(g.cast(g.any_of(guarded(g, m.guarded), soft), to=m.narrow))
+    return g.optional(g.cast(g.any_of(nan_guarded(g, m.guarded), soft), to=m.narrow))
 
 
-def guarded(g: Graph, weights: Tensor) -> Tensor:
+def nan_guarded(g: Graph, weights: Tensor) -> Tensor:
     """Weights with 0 in the place of NaN, perhaps as torch's nan_to_num has it: they are never infinite."""
     plain, found = g.nan_to_zero(weights), g.isinf(weights)
     below = g.where(g.and_(g.less(weights, 0.0), found), g.any_number(), plain)
     return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
-def joined_ahead(g: Graph, mask: Tensor, rank: int, wholes: Sequence[Any], counts: Sequence[Any]) -> Tensor:
+def with_merged_batch_axes(g: Graph, mask: Tensor, rank: int, wholes: Sequence[Any], counts: Sequence[Any]) -> Tensor:
     """A mask for scores of so many axes, of which the first two are one now.
 
     wholes, counts: the sizes of these two, and numbers or tensors that hold them, to which a mask is broadcast where it
@@ -61,7 +61,7 @@ def joined_ahead(g: Graph, mask: Tensor, rank: int, wholes: Sequence[Any], count
     if sizes[:2] == (1, 1):
         return g.squeeze(mask, [0]) if mask.rank == rank else mask
     wide = mask if mask.rank == rank else g.unsqueeze(mask, [0])
-    are_whole = [is_as_large(size, whole) for size, whole in zip(sizes, wholes, strict=False)]
+    are_whole = [is_same_size(size, whole) for size, whole in zip(sizes, wholes, strict=False)]
     if not all(are_whole):
         ahead = [1 if is_whole else count for is_whole, count in zip(are_whole, counts, strict=True)]
         wide = g.spread(wide, [*ahead, *[1] * (rank - 2)])

@@ -1,8 +1,8 @@
 """GELU by its tanh approximation of a sum with a bias."""
 
 from surgeon import Constant, Graph, Tensor, rule
-from .._common.floats import no_double
-from .bias_gelu import bias_is_a_vector
+from .._common.floats import is_not_float64
+from .bias_gelu import is_bias_vector
 from .gelu import tanh_approximation
 
 
@@ -17,7 +17,7 @@ def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
     return g.ms_fast_gelu(x, bias)
 
 
-@rule(patterns=[biased], conditions=[bias_is_a_vector, no_double], form_patterns=[node])
+@rule(patterns=[biased], conditions=[is_bias_vector, is_not_float64], form_patterns=[node])
 def bias_fast_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
     """Let FastGelu add the bias of the linear layer before it.
 

@@ -10,7 +10,7 @@ def biased(g: Graph, x: Tensor, bias: Constant) -> Tensor:
     return g.any_of(exact(g, total), g.ms_gelu(total), g.gelu(total))
 
 
-def bias_is_a_vector(x: Tensor, bias: Constant) -> None:
+def is_bias_vector(x: Tensor, bias: Constant) -> None:
     """BiasGelu adds a vector along the last axis (ORT contrib ops, BiasGelu-1)."""
     require(bias.rank == 1, "the bias must be a vector")
     if x.shape is not None:
@@ -23,7 +23,7 @@ def node(g: Graph, x: Tensor, bias: Tensor) -> Tensor:
     return g.ms_bias_gelu(x, bias)
 
 
-@rule(patterns=[biased], conditions=[bias_is_a_vector], form_patterns=[node])
+@rule(patterns=[biased], conditions=[is_bias_vector], form_patterns=[node])
 def bias_gelu(g: Graph, x: Tensor, bias: Constant) -> Tensor:
     """Fuse the bias of a linear layer and the exact GELU behind it into com.microsoft::BiasGelu.
 

@@ -3,7 +3,7 @@
 from math import inf
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import in_float
+from .._common.floats import in_float32
 
 
 def bend(g: Graph, x: Tensor, alpha: float) -> Tensor:
@@ -43,4 +43,4 @@ def celu(g: Graph, x: Tensor, alpha: float) -> Tensor:
     What: max(x, 0) + min(α · (exp(x/α) − 1), 0), also with Where, or as α · elu(x/α).  For an α of 1 that is an ELU.
     Numerics: rounding only.  Celu takes float32 alone: a float16 is cast to it and back.
     """
-    return in_float(g, x, lambda wide: g.celu(wide, alpha=alpha))
+    return in_float32(g, x, lambda wide: g.celu(wide, alpha=alpha))

@@ -3,17 +3,17 @@
 from math import inf
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import in_float, no_double, open_clips
+from .._common.floats import in_float32, is_not_float64, is_relu_exact_clip
 
 
-def bend(g: Graph, x: Tensor, alpha: float) -> Tensor:
+def negative_branch(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """α · (exp(x) − 1)."""
     return g.mul(alpha, g.sub(g.exp(x), 1.0))
 
 
 def bend_of_any(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """The same, or exp(x) − 1, where α is 1."""
-    return g.any_of(bend(g, x, alpha), g.sub(g.exp(x), 1.0))
+    return g.any_of(negative_branch(g, x, alpha), g.sub(g.exp(x), 1.0))
 
 
 def by_where(g: Graph, x: Tensor, alpha: float) -> Tensor:
@@ -37,7 +37,7 @@ def is_elu(alpha: float = 1.0) -> None:
     require(0 < alpha < inf, "alpha must be positive")
 
 
-@rule(patterns=[by_where, by_parts, by_relus], conditions=[is_elu, no_double, open_clips], target="onnx")
+@rule(patterns=[by_where, by_parts, by_relus], conditions=[is_elu, is_not_float64, is_relu_exact_clip], target="onnx")
 def elu(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
     """Fuse the exponential linear unit into one Elu node.
 
@@ -49,4 +49,4 @@ def elu(g: Graph, x: Tensor, alpha: float = 1.0) -> Tensor:
 
 @elu.on("decomposed")
 def _(g: Graph, x: Tensor, alpha: float) -> Tensor:
-    return in_float(g, x, lambda wide: g.where(g.greater(wide, 0.0), wide, bend(g, wide, alpha)))
+    return in_float32(g, x, lambda wide: g.where(g.greater(wide, 0.0), wide, negative_branch(g, wide, alpha)))

@@ -4,7 +4,7 @@ from math import pi, sqrt
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import no_double
+from .._common.floats import is_not_float64
 
 
 def exact(g: Graph, x: Tensor) -> Tensor:
@@ -63,7 +63,9 @@ def one_node(g: Graph, x: Tensor) -> Tensor:
 
 
 @rule(
-    patterns=[tanh_approximation, tanh_factored, tanh_placeholder], conditions=[no_double], form_patterns=[one_node]
+    patterns=[tanh_approximation, tanh_factored, tanh_placeholder],
+    conditions=[is_not_float64],
+    form_patterns=[one_node],
 )
 def gelu_tanh(g: Graph, x: Tensor) -> Tensor:
     """Fuse the tanh approximation of GELU into one node: FastGelu, or Gelu with approximate="tanh".
@@ -86,7 +88,7 @@ def sigmoid_approximation(g: Graph, x: Tensor) -> Tensor:
     return g.mul(x, g.sigmoid(g.mul(x, 1.702)))
 
 
-@rule(patterns=[sigmoid_approximation], conditions=[no_double])
+@rule(patterns=[sigmoid_approximation], conditions=[is_not_float64])
 def quick_gelu(g: Graph, x: Tensor) -> Tensor:
     """Fuse x · σ(1.702 · x), the GELU of CLIP, into one node: QuickGelu, or Swish with alpha=1.702.
 

@@ -1,7 +1,7 @@
 """Hard sigmoid: a line that is cut off at 0 and 1, by default x/6 + ½ (Howard et al., arXiv:1905.02244)."""
 
 from surgeon import Graph, Tensor, rule
-from .._common.floats import finite_numbers, no_double
+from .._common.floats import has_finite_slopes, is_not_float64
 
 
 def linear(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
@@ -24,7 +24,12 @@ def node(g: Graph, x: Tensor, alpha: float, beta: float) -> Tensor:
     return g.hard_sigmoid(x, alpha=alpha, beta=beta)
 
 
-@rule(patterns=[linear, scaled, shifted], conditions=[no_double, finite_numbers], target="onnx", form_patterns=[node])
+@rule(
+    patterns=[linear, scaled, shifted],
+    conditions=[is_not_float64, has_finite_slopes],
+    target="onnx",
+    form_patterns=[node],
+)
 def hard_sigmoid(g: Graph, x: Tensor, alpha: float = 1 / 6, beta: float = 0.5, shift: float | None = None) -> Tensor:
     """Fuse a hard sigmoid into one HardSigmoid node.
 

@@ -1,7 +1,7 @@
 """HardSwish, the SiLU of MobileNet v3 (Howard et al., arXiv:1905.02244)."""
 
 from surgeon import Graph, Tensor, rule
-from .._common.floats import no_double
+from .._common.floats import is_not_float64
 from .hard_sigmoid import linear
 
 
@@ -20,7 +20,7 @@ def by_relu6(g: Graph, x: Tensor) -> Tensor:
     return g.div(g.mul(x, g.clamp(g.add(x, 3.0), 0.0, 6.0)), 6.0)
 
 
-@rule(patterns=[by_hard_sigmoid, by_line, by_relu6], conditions=[no_double], target="onnx", opset=14)
+@rule(patterns=[by_hard_sigmoid, by_line, by_relu6], conditions=[is_not_float64], target="onnx", opset=14)
 def hard_swish(g: Graph, x: Tensor) -> Tensor:
     """Fuse x · clip(x/6 + ½, 0, 1) into one HardSwish node.
 

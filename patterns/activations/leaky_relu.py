@@ -1,7 +1,7 @@
 """Leaky ReLU (Maas et al., ICML 2013)."""
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import finite_numbers, no_double, open_clips
+from .._common.floats import has_finite_slopes, is_not_float64, is_relu_exact_clip
 
 
 def by_where(g: Graph, x: Tensor, alpha: float) -> Tensor:
@@ -31,7 +31,7 @@ def is_leaky(alpha: float, flatter: Tensor | None = None) -> None:
 
 @rule(
     patterns=[by_where, by_maximum, by_parts, by_relus],
-    conditions=[is_leaky, finite_numbers, no_double, open_clips],
+    conditions=[is_leaky, has_finite_slopes, is_not_float64, is_relu_exact_clip],
     target="onnx",
 )
 def leaky_relu(g: Graph, x: Tensor, alpha: float) -> Tensor:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from .._common.floats import open_clips
+from .._common.floats import is_relu_exact_clip
 
 
 def by_where(g: Graph, x: Tensor, slope: Constant) -> Tensor:
@@ -36,7 +36,7 @@ def broadcasts_one_way(x: Tensor, slope: Constant) -> None:
 
 @rule(
     patterns=[by_where, by_parts, by_relus],
-    conditions=[broadcasts_one_way, finite_slopes, open_clips],
+    conditions=[broadcasts_one_way, finite_slopes, is_relu_exact_clip],
     target="onnx",
     opset=7,
     dtypes=("float16", "bfloat16", "float32"),  # no kernel takes PRelu of doubles

@@ -6,20 +6,20 @@ from math import isclose, isfinite
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import in_float, no_double, open_clips
-from .elu import bend
+from .._common.floats import in_float32, is_not_float64, is_relu_exact_clip
+from .elu import negative_branch
 
 ALPHA, GAMMA = 1.6732632423543772, 1.0507009873554805
 
 
 def scaled_where(g: Graph, x: Tensor) -> Tensor:
     """γ · (x above zero, α · (exp(x) − 1) below)."""
-    return g.mul(GAMMA, g.by_sign(x, x, bend(g, x, ALPHA)))
+    return g.mul(GAMMA, g.by_sign(x, x, negative_branch(g, x, ALPHA)))
 
 
 def scaled_parts(g: Graph, x: Tensor) -> Tensor:
     """γ · (max(x, 0) + min(α · (exp(x) − 1), 0))."""
-    return g.mul(GAMMA, g.add(g.relu_of(x), g.negative_part(bend(g, x, ALPHA))))
+    return g.mul(GAMMA, g.add(g.relu_of(x), g.negative_part(negative_branch(g, x, ALPHA))))
 
 
 def scaled_elu(g: Graph, x: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def are_numbers(alpha: float = ALPHA, gamma: float = GAMMA) -> None:
     require(isfinite(alpha) and isfinite(gamma), "alpha and gamma must be finite")
 
 
-CONDITIONS: list[Callable[..., None]] = [no_double, rounded_in_half, open_clips, are_numbers]
+CONDITIONS: list[Callable[..., None]] = [is_not_float64, rounded_in_half, is_relu_exact_clip, are_numbers]
 PATTERNS: list[Callable[..., Tensor]] = [scaled_where, scaled_parts, scaled_elu, scaled_elu_of_half, by_definition]
 
 
@@ -72,4 +72,6 @@ def selu(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Ten
 def _(g: Graph, x: Tensor, alpha: float = ALPHA, gamma: float = GAMMA) -> Tensor:
     is_usual = isclose(alpha, ALPHA, rel_tol=1e-3) and isclose(gamma, GAMMA, rel_tol=1e-3)
     require(is_usual or x.dtype != "bfloat16", "exp(x) − 1 of a bfloat16 has too few digits for larger factors")
-    return in_float(g, x, lambda wide: g.mul(gamma, g.where(g.greater(wide, 0.0), wide, bend(g, wide, alpha))))
+    return in_float32(
+        g, x, lambda wide: g.mul(gamma, g.where(g.greater(wide, 0.0), wide, negative_branch(g, wide, alpha)))
+    )

@@ -1,7 +1,7 @@
 """SiLU, also called Swish (Elfwing et al., arXiv:1702.03118; Ramachandran et al., arXiv:1710.05941)."""
 
 from surgeon import Graph, Tensor, rule
-from .._common.floats import finite_numbers, no_double
+from .._common.floats import has_finite_slopes, is_not_float64
 
 
 def by_sigmoid(g: Graph, x: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def by_scaled_sigmoid(g: Graph, x: Tensor, alpha: float) -> Tensor:
     return g.mul(x, g.sigmoid(g.mul(x, alpha)))
 
 
-@rule(patterns=[by_scaled_sigmoid], conditions=[no_double, finite_numbers])
+@rule(patterns=[by_scaled_sigmoid], conditions=[is_not_float64, has_finite_slopes])
 def swish(g: Graph, x: Tensor, alpha: float) -> Tensor:
     """Fuse x · σ(α · x) into one node: QuickGelu, or Swish.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from surgeon import Graph, Match, Tensor, require, rule
-from .._common.axes import from_end, over_named_axes
+from .._common.axes import has_explicit_axes, negative_axes
 
 
 def quotient(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
@@ -17,16 +17,16 @@ def node(g: Graph, x: Tensor, axis: int) -> Tensor:
     return g.softmax(x, axis=axis)
 
 
-def one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = (), axis: int = 0) -> None:
+def has_one_axis(x: Tensor, match: Match, axes: Sequence[int] | None = (), axis: int = 0) -> None:
     """Below opset 13, Softmax flattens x to a matrix at its axis, which is a softmax along it only where it is last."""
     axes = [axis] if axes == () else axes or []
-    over_named_axes(axes)
+    has_explicit_axes(axes)
     require(len(axes) == 1, "the sum must be over one axis")
     if match.opset < 13:
-        require(from_end(x, axes) == [-1], "below opset 13 Softmax flattens all axes from its own on into one")
+        require(negative_axes(x, axes) == [-1], "below opset 13 Softmax flattens all axes from its own on into one")
 
 
-def place(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
+def axis_for_opset(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
     """The axis as the opset takes it: below 11 none that counts from the end."""
     if g.opset > 10 or axes[0] >= 0:
         return axes[0]
@@ -34,7 +34,7 @@ def place(g: Graph, x: Tensor, axes: Sequence[int]) -> int:
     return axes[0] + len(x.shape)
 
 
-@rule(patterns=[quotient], conditions=[one_axis], target="onnx", form_patterns=[node])
+@rule(patterns=[quotient], conditions=[has_one_axis], target="onnx", form_patterns=[node])
 def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x − max x) / Σ exp(x − max x) into one Softmax node.
 
@@ -43,7 +43,7 @@ def softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     others, while Softmax is NaN.
     TensorRT: Softmax is one layer.
     """
-    return g.softmax(x, axis=place(g, x, axes))
+    return g.softmax(x, axis=axis_for_opset(g, x, axes))
 
 
 @softmax.on("decomposed")
@@ -56,14 +56,14 @@ def shifted(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
     return g.softmax(g.sub(x, g.maximum_over(x, axes)), axis=axis)
 
 
-@rule(patterns=[shifted], conditions=[one_axis], target="any")
+@rule(patterns=[shifted], conditions=[has_one_axis], target="any")
 def shifted_softmax(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
     """Leave the maximum to the Softmax, which takes it off itself.
 
     What: softmax(x − max x), as attentions have it that are written to be stable (lucidrains); they are found then.
     Numerics: rounding only.
     """
-    require(from_end(x, axes) == from_end(x, [axis]), "the maximum is over other axes than the softmax")
+    require(negative_axes(x, axes) == negative_axes(x, [axis]), "the maximum is over other axes than the softmax")
     return g.softmax(x, axis=axis)
 
 
@@ -88,7 +88,7 @@ def no_double(x: Tensor) -> None:
     require(x.dtype != "float64", "beside an infinity LogSoftmax of doubles is -inf, where its parts are NaN")
 
 
-@rule(patterns=[difference, logarithm], conditions=[one_axis, no_double], target="onnx", form_patterns=[log_node])
+@rule(patterns=[difference, logarithm], conditions=[has_one_axis, no_double], target="onnx", form_patterns=[log_node])
 def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = -1) -> Tensor:
     """Fuse the logarithm of a softmax into one LogSoftmax node.
 
@@ -96,7 +96,7 @@ def log_softmax(g: Graph, x: Tensor, axes: list[int] | None = None, axis: int = 
     Numerics: rounding only; where log(softmax(x)) is −∞ because the softmax underflows, the one node is right.
     x − log Σ exp(x) is left as it is: where one x is infinite, it is −∞ for the others, while LogSoftmax is NaN.
     """
-    return g.log_softmax(x, axis=place(g, x, [axis] if axes is None else axes))
+    return g.log_softmax(x, axis=axis_for_opset(g, x, [axis] if axes is None else axes))
 
 
 @log_softmax.on("decomposed")

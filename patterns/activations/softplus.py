@@ -3,7 +3,7 @@
 from math import inf
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import open_clips
+from .._common.floats import is_relu_exact_clip
 
 
 def stable(g: Graph, x: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def is_steep(beta: float) -> None:
     require(0 < beta < inf, "beta must be positive")
 
 
-@rule(patterns=[stable, logarithm, thresholded], conditions=[needs_no_guard, open_clips], target="onnx")
+@rule(patterns=[stable, logarithm, thresholded], conditions=[needs_no_guard, is_relu_exact_clip], target="onnx")
 def softplus(g: Graph, x: Tensor) -> Tensor:
     """Fuse log(1 + exp(x)) into one Softplus node.
 

@@ -1,7 +1,7 @@
 """Softmax and its logarithm written without the maximum taken off first, so that they overflow early."""
 
 from surgeon import Graph, Tensor, rule
-from .softmax import no_double, one_axis, place
+from .softmax import axis_for_opset, has_one_axis, no_double
 
 DIFFERS = {
     "extreme": "exp(x) overflows from x = 88.7 on in float32, where the one node takes the maximum off first",
@@ -29,21 +29,21 @@ def difference(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     return g.sub(x, total)
 
 
-@rule(patterns=[quotient, by_difference], conditions=[one_axis], target="onnx", differs=DIFFERS)
+@rule(patterns=[quotient, by_difference], conditions=[has_one_axis], target="onnx", differs=DIFFERS)
 def unshifted_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse exp(x) / Σ exp(x) into one Softmax node.
 
     What: the sum over one axis, and no maximum taken off.
     Numerics: rounding only as long as exp(x) does not overflow; where it does, the one node is right.
     """
-    return g.softmax(x, axis=place(g, x, axes))
+    return g.softmax(x, axis=axis_for_opset(g, x, axes))
 
 
-@rule(patterns=[difference], conditions=[one_axis, no_double], target="onnx", differs=DIFFERS)
+@rule(patterns=[difference], conditions=[has_one_axis, no_double], target="onnx", differs=DIFFERS)
 def unshifted_log_softmax(g: Graph, x: Tensor, axes: list[int]) -> Tensor:
     """Fuse x − log Σ exp(x) into one LogSoftmax node.
 
     What: the sum over one axis, and no maximum taken off; ReduceLogSumExp too.
     Numerics: rounding only as long as exp(x) does not overflow; where it does, the one node is right.
     """
-    return g.log_softmax(x, axis=place(g, x, axes))
+    return g.log_softmax(x, axis=axis_for_opset(g, x, axes))

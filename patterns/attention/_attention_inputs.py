@@ -6,22 +6,35 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._fused_attention import Whole
-from ._fused_attention_masks import padding_of, require_told
+from ._fused_attention import FusedAttention
+from ._fused_attention_masks import padding_bias, require_known_lengths
 
-SAID = {"num_heads", "kv_num_heads", "q_num_heads", "scale", "softcap", "unidirectional", "is_causal", "causal"}
-IDLE = {"mask_filter_value", "qk_matmul_output_mode", "softmax_precision"}  # of what is not there, or a hint
-OFF = {
+HANDLED_ATTRIBUTES = {
+    "num_heads",
+    "kv_num_heads",
+    "q_num_heads",
+    "scale",
+    "softcap",
+    "unidirectional",
+    "is_causal",
+    "causal",
+}
+IGNORED_ATTRIBUTES = {
+    "mask_filter_value",
+    "qk_matmul_output_mode",
+    "softmax_precision",
+}  # of what is not there, or a hint
+REQUIRED_VALUES = {
     "do_rotary": 0,
     "rotary_interleaved": 0,
     "local_window_size": -1,
     "smooth_softmax": -1,
     "sliding_window_cache": 0,
 }
-SHORT = "its mask is not known to have a column for each key, and a shorter one hides the rest"
+SHORT_MASK = "its mask is not known to have a column for each key, and a shorter one hides the rest"
 
 
-class Said(NamedTuple):
+class AttentionSpec(NamedTuple):
     """An attention of queries, keys and values of [batch, heads, rows, columns].
 
     heads, groups: those of queries, and of keys and values.  size, columns: of a key, and of a value.  bias: what is
@@ -45,10 +58,14 @@ class Said(NamedTuple):
     dtype: Any
 
 
-def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
+def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> AttentionSpec:
     """What a node says.  is_wide: half precision is to be computed in float32, as ONNX Runtime's kernels do."""
     numbers, given, is_standard = m.attributes, m.q, m.standard is not None
-    more = {name for name in set(numbers) - SAID - IDLE if name not in OFF or numbers[name] != OFF[name]}
+    more = {
+        name
+        for name in set(numbers) - HANDLED_ATTRIBUTES - IGNORED_ATTRIBUTES
+        if name not in REQUIRED_VALUES or numbers[name] != REQUIRED_VALUES[name]
+    }
     require(not more, f"nothing else has {', '.join(sorted(more))}")
     require(given.dtype is not None and given.shape is not None, "the dtype or the shape of what it reads is unknown")
     dtype = np.dtype(np.float32) if is_wide and given.dtype == np.float16 else given.dtype
@@ -56,7 +73,7 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
     heads: Any = given.shape[1] if is_four else numbers.get("num_heads", numbers.get("q_num_heads"))
     groups: Any = m.k.shape[1] if is_four else numbers.get("kv_num_heads", heads)
     require(isinstance(heads, int) and isinstance(groups, int), "the number of heads is unknown")
-    parts = read(g, m, heads, groups, dtype) if m.weights is None else projected(g, m, heads, dtype)
+    parts = split_heads_of(g, m, heads, groups, dtype) if m.weights is None else projected_heads(g, m, heads, dtype)
     (q, size), (k, _), (v, columns) = parts
     if m.past_key is not None:
         k, v = (g.concat(g.in_dtype(past, dtype), x, axis=2) for past, x in ((m.past_key, k), (m.past_value, v)))
@@ -65,21 +82,23 @@ def said(g: Graph, m: Whole, is_wide: bool = False) -> Said:
         scale = size**-0.5
     bias, is_condition = m.bias, m.bias is not None and m.bias.dtype == np.bool_
     if bias is not None:
-        require(not is_standard or is_whole(bias, m.k), SHORT)
+        require(not is_standard or covers_all_keys(bias, m.k), SHORT_MASK)
         bias = bias if is_condition else g.in_dtype(bias, dtype)
-    padding = padding_of(g, m, dtype)
+    padding = padding_bias(g, m, dtype)
     if padding is not None:
         bias = padding if bias is None else g.add(bias, padding)
     cap = numbers.get("softcap", 0.0)
-    return Said(q, k, v, heads, groups, size, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype)
+    return AttentionSpec(
+        q, k, v, heads, groups, size, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype
+    )
 
 
-def is_whole(mask: Tensor, k: Tensor) -> bool:
+def covers_all_keys(mask: Tensor, k: Tensor) -> bool:
     """Whether a mask of ONNX's Attention has a column for each key; of one that has fewer the rest are hidden."""
     return mask.shape is not None and k.shape is not None and bool(mask.shape) and mask.shape[-1] == k.shape[-2]
 
 
-def projected(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
+def projected_heads(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Queries, keys and values that Attention of ONNX Runtime's computes, as heads, with their numbers of columns."""
     width = m.weights.shape and m.weights.shape[1]
     require(isinstance(width, int), "the shape of the weights is unknown")
@@ -89,7 +108,7 @@ def projected(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, 
     return [(g.split_heads(x, heads, size // heads), size // heads) for x in parts]
 
 
-def packed(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
+def packed(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Those that MultiHeadAttention reads beside each other: [batch, rows, heads, 3, columns], or keys and values."""
     whole = m.q if m.k is None else m.k
     count = 3 if m.k is None else 2
@@ -102,11 +121,11 @@ def packed(g: Graph, m: Whole, heads: int, dtype: Any) -> list[tuple[Tensor, int
     return [(x, size) for x in (*own, *parts)]
 
 
-def read(g: Graph, m: Whole, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
+def split_heads_of(g: Graph, m: FusedAttention, heads: int, groups: int, dtype: Any) -> list[tuple[Tensor, int]]:
     """Queries, keys and values of any other op, as heads, with their numbers of columns."""
     if m.k is None or m.k.rank == 5:
         return packed(g, m, heads, dtype)
-    require_told(m)
+    require_known_lengths(m)
     sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]
     require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
     widths = [prod(side) for side in sides]

@@ -6,37 +6,39 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._attention_inputs import Said, said
-from ._emit_onnx import seen
-from ._fused_attention import Whole
-from ._masks import LOWEST, shows_rows
+from ._attention_inputs import AttentionSpec, attention_spec
+from ._emit_onnx import keep_fully_masked_rows
+from ._fused_attention import FusedAttention
+from ._masks import MASKING_THRESHOLD, leaves_a_key_in_each_row
 
 
-def as_given(g: Graph, made: Tensor, found: Said) -> Tensor:
+def in_original_layout(g: Graph, made: Tensor, found: AttentionSpec) -> Tensor:
     """The result as the node gave it."""
     return g.joined_heads(made, found.heads * found.columns) if found.is_joined else made
 
 
-def with_present(g: Graph, m: Whole, made: Tensor, found: Said) -> list[Tensor]:
+def with_present(g: Graph, m: FusedAttention, made: Tensor, found: AttentionSpec) -> list[Tensor]:
     """The result as the node gave it, and the keys and values with the past, where it gave those too."""
-    whole = [as_given(g, made, found), found.k, found.v][: m.output_count]
+    whole = [in_original_layout(g, made, found), found.k, found.v][: m.output_count]
     return [g.in_dtype(x, m.q.dtype) for x in whole]
 
 
-def as_onnx(g: Graph, m: Whole) -> list[Tensor]:
+def to_onnx_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
     """The same as Attention."""
     require(m.past_key is None or not m.is_causal, "with a past, is_causal would count rows from its end")
-    found = said(g, m)
+    found = attention_spec(g, m)
     mask = found.bias
     if mask is not None and not found.is_condition:
-        mask = seen(g, mask, found.dtype, has_nan=m.bias is not None and not shows_rows(m.bias, LOWEST))
+        mask = keep_fully_masked_rows(
+            g, mask, found.dtype, has_nan=m.bias is not None and not leaves_a_key_in_each_row(m.bias, MASKING_THRESHOLD)
+        )
     numbers: dict[str, Any] = {"softcap": found.cap or None, "is_causal": int(found.is_causal) or None}
     return with_present(g, m, g.attention(found.q, found.k, found.v, mask, scale=found.scale, **numbers), found)
 
 
-def in_parts(g: Graph, m: Whole) -> list[Tensor]:
+def decompose_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
     """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
-    found = said(g, m, is_wide=True)
+    found = attention_spec(g, m, is_wide=True)
     copies = found.heads // found.groups
     keys, values = (
         x if copies == 1 else g.repeated_heads(x, found.groups, copies, columns)

@@ -4,10 +4,10 @@ from math import inf
 from typing import Any
 
 from surgeon import Graph, Tensor, dims
-from .._common.where_masks import Conditioned, chosen, guarded
+from .._common.where_masks import WhereMask, nan_guarded, where_masked
 
 
-class Scores(Conditioned):
+class AttentionScores(WhereMask):
     """scale · q·kᵀ, and what is added to it or put in its place before the softmax.
 
     mask, second: what is added, before and behind a condition.  kept, hidden: the condition for scores to count, or not
@@ -56,7 +56,7 @@ class Scores(Conditioned):
         return self.guarded is not None or self.zero is not None
 
 
-class Core(Scores):
+class AttentionCore(AttentionScores):
     """softmax(scale · q·kᵀ + mask)·v in parts, for several heads, for one that has no axis, or for heads of windows."""
 
     q: Tensor = dims("batch heads rows columns", "batch rows _", "batch windows parts rows _")
@@ -69,33 +69,33 @@ class Core(Scores):
     width: int = 0
 
 
-def scores(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+def scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
     """q·kᵀ, with numbers on q, on k, and on the product, which may be capped: cap · tanh(scores / cap)."""
     product = g.maybe_wider(g.matmul(g.optional(g.mul(m.q, m.left)), g.optional(g.mul(kt, m.right))))
     scaled = g.any_of(g.mul(product, m.scale), product, g.mul(product, m.factor))
     return g.maybe_wider(g.any_of(g.mul(g.tanh(g.div(scaled, m.cap)), m.cap), scaled))
 
 
-def masked(g: Graph, m: Scores, kt: Tensor) -> Tensor:
+def masked_scores(g: Graph, m: AttentionScores, kt: Tensor) -> Tensor:
     """Scores to which a mask or two may be added; the least number of the dtype may stand for what is below it."""
     cold = scores(g, m, kt)
     hidden = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask))
     return g.any_of(hidden, g.max(hidden, m.floor), cold)
 
 
-def weighted(g: Graph, m: Scores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
+def weighted_values(g: Graph, m: AttentionScores, cold: Tensor, v: Tensor, has_zeros: bool = False) -> Tensor:
     """softmax(masked scores)·v, the softmax in a wider dtype if need be, and 0 for a row that is all masked.
 
     has_zeros: the weights of hidden scores may become 0.
     """
     soft = g.softmax(g.maybe_wider(cold), axis=-1)
     m.read, m.guarded = v, soft
-    weights = [guarded(g, m.guarded), soft, *beside_sink(g, m, cold)]
-    weights += [chosen(g, m, soft, m.zero)] if has_zeros else []
+    weights = [nan_guarded(g, m.guarded), soft, *softmax_with_sink(g, m, cold)]
+    weights += [where_masked(g, m, soft, m.zero)] if has_zeros else []
     return g.matmul(g.maybe_narrower(g.any_of(*weights)), g.any_of(g.cast(m.read, to=m.wide), m.read))
 
 
-def beside_sink(g: Graph, m: Scores, cold: Tensor) -> list[Tensor]:
+def softmax_with_sink(g: Graph, m: AttentionScores, cold: Tensor) -> list[Tensor]:
     """Weights of scores beside a sink, perhaps less the largest of them, without the weight of the sink."""
     whole = g.named(g.concat(cold, g.any_of(g.expand(m.sink, g.any_tensor()), m.sink), axis=-1))
     shifted = g.any_of(whole, g.sub(whole, g.reduce_max(whole, [-1], keepdims=1)))

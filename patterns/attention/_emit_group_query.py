@@ -6,33 +6,33 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._decomposed_attention import Scores
+from ._decomposed_attention import AttentionScores
 
 
-def require_eights(size: Any) -> None:
+def require_head_size_multiple_of_8(size: Any) -> None:
     """What GroupQueryAttention takes: heads of 8, 16, ..."""
     fits = isinstance(size, int) and size % 8 == 0
     require(fits, f"GroupQueryAttention wants heads of 8, 16, ... numbers, not {size}")
 
 
-def require_grouped(queries: Any, keys: Any, size: Any) -> None:
+def require_equal_lengths(queries: Any, keys: Any, size: Any) -> None:
     """What it takes without a cache: as many rows of keys as of queries."""
     fits = queries is not None and queries == keys
     require(fits, "GroupQueryAttention without a cache wants keys for the queries' rows")
-    require_eights(size)
+    require_head_size_multiple_of_8(size)
 
 
-def require_steps(batch: Any, rows: Any, size: Any) -> None:
+def require_decode_shape(batch: Any, rows: Any, size: Any) -> None:
     """What it takes with a past: one row, or a batch of one."""
     require(
         batch == 1 or rows == 1,
         "ONNX Runtime runs GroupQueryAttention with a past for one row of queries or a batch of one alone: fix "
         "the batch (--dim batch=1), or raise the opset to 23, whose Attention takes a past for any",
     )
-    require_eights(size)
+    require_head_size_multiple_of_8(size)
 
 
-def grouped(
+def emit_group_query_attention(
     g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **told: Any
 ) -> Any:
     """Attention of [batch, rows, heads · columns] over keys and values of fewer heads, all rows of which count.
@@ -51,7 +51,7 @@ def grouped(
     return g.ms_group_query_attention(q, keys, values, outputs=3, **told)
 
 
-def cap_of(g: Graph, m: Scores, heads: int) -> dict[str, Any]:
+def softcap_and_sink(g: Graph, m: AttentionScores, heads: int) -> dict[str, Any]:
     """What the op is told of a cap and of sinks."""
     told: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
     if m.sink is not None:

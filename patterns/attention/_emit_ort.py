@@ -7,21 +7,21 @@ import numpy as np
 from onnx import helper
 
 from surgeon import Captures, Graph, Tensor, require
-from ._decomposed_attention import Core, Scores
-from ._emit_group_query import cap_of, grouped, require_grouped
-from ._inputs import apart, in_windows, queries
-from ._masks import bias_of, fitted
+from ._decomposed_attention import AttentionCore, AttentionScores
+from ._emit_group_query import emit_group_query_attention, require_equal_lengths, softcap_and_sink
+from ._inputs import batched_qkv, scaled_queries, with_window_axes
+from ._masks import additive_bias, broadcast_bias
 
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 DIFFERS = {"non_finite": "an infinity or NaN may spread to other numbers of its row, or not reach them"}
 
 
-def has_heads(m: Captures) -> None:
+def is_core_supported(m: Captures) -> None:
     """An attention in parts has a batch, heads, rows and columns; or a batch, rows and columns, of one head each.
 
     One head of keys and values may serve all of queries (multi-query attention, Shazeer, arXiv:1911.02150).
     """
-    if not isinstance(m, Core):
+    if not isinstance(m, AttentionCore):
         return
     require(m.q.rank == m.kt.rank == m.v.rank, "queries, keys and values have different numbers of axes")
     require(m.q.dtype is None or m.q.dtype in FLOATS, "queries are no floats")
@@ -32,7 +32,7 @@ def has_heads(m: Captures) -> None:
         require(is_fixed and not m.given, "heads of windows are masked, or of free sizes")
 
 
-def scale_of(m: Scores) -> float:
+def total_scale(m: AttentionScores) -> float:
     """The number that the scores are multiplied with in all."""
     scale = float(prod((m.left, m.right, m.scale)))
     least, most = (float(number) for number in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
@@ -40,12 +40,12 @@ def scale_of(m: Scores) -> float:
     return scale
 
 
-def result_dtype(m: Scores) -> Any:
+def result_dtype(m: AttentionScores) -> Any:
     """The dtype in which the weights meet the values."""
     return m.read.dtype if m.wide is None else np.dtype(helper.tensor_dtype_to_np_dtype(m.wide))
 
 
-def dtype_of(m: Scores) -> Any:
+def compute_dtype(m: AttentionScores) -> Any:
     """The dtype to compute in: the result's, or that of a mask of more digits, to which the scores were cast.
 
     Zeros, which exporters make of a baddbmm that adds nothing, have no digits.
@@ -66,9 +66,9 @@ def require_no_double(dtype: Any) -> None:
     require(dtype != "float64", "no op for attention computes in double precision")
 
 
-def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
+def packed_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
     """Queries, keys and values of [batch, rows, heads · columns], in a dtype; of one head of all, copies."""
-    heads, (q, k, v) = m.heads, (narrowed(g, x, dtype) for x in (queries(g, m, dtype), m.kt, m.v))
+    heads, (q, k, v) = m.heads, (cast_narrower(g, x, dtype) for x in (scaled_queries(g, m, dtype), m.kt, m.v))
     perm = [0, 3, 1, 2]  # of turned keys, in one Transpose, as one before cancels it
     if m.groups != heads:
         turned, perm = g.transpose(k, perm=[0, 1, 3, 2]), [0, 2, 1, 3]
@@ -78,32 +78,34 @@ def in_rows(g: Graph, m: Core, dtype: Any) -> list[Tensor]:
     return [g.in_dtype(x, dtype) for x in rows]
 
 
-def narrowed(g: Graph, x: Tensor, dtype: Any) -> Tensor:
+def cast_narrower(g: Graph, x: Tensor, dtype: Any) -> Tensor:
     """x in a dtype that has fewer digits, before it is moved, so that a Cast which widened it cancels; or as it is."""
     is_finer = x.dtype is not None and np.promote_types(x.dtype, dtype) != dtype
     return g.cast(x, to=dtype) if is_finer else x
 
 
-def finished(g: Graph, m: Scores, made: Tensor) -> Tensor:
+def with_nan_guard(g: Graph, m: AttentionScores, made: Tensor) -> Tensor:
     """What an op made, with the guard of the softmax behind it, in the result's dtype."""
     return g.in_dtype(g.nan_to_zero(made) if m.is_guarded else made, result_dtype(m))
 
 
-def fused(g: Graph, m: Core) -> Tensor:
+def emit_ort_attention(g: Graph, m: AttentionCore) -> Tensor:
     """ONNX Runtime's op, between the transposes and reshapes that its layout wants.
 
     GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
     """
-    dtype, heads, scale = dtype_of(m), m.heads, scale_of(m)
-    bias = fitted(g, m, bias_of(g, m, dtype), m.kt.shape[-1], lambda: g.size_of(m.kt, m.kt.rank - 1))
+    dtype, heads, scale = compute_dtype(m), m.heads, total_scale(m)
+    bias = broadcast_bias(g, m, additive_bias(g, m, dtype), m.kt.shape[-1], lambda: g.size_of(m.kt, m.kt.rank - 1))
     is_grouped = m.cap is not None or m.sink is not None
     require(m.q.rank == 4 or not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
-    q, k, v = in_rows(g, m, dtype) if m.q.rank == 4 else apart(g, m, dtype)
+    q, k, v = packed_qkv(g, m, dtype) if m.q.rank == 4 else batched_qkv(g, m, dtype)
     if is_grouped:
         require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
-        require_grouped(m.q.shape[2], m.kt.shape[3], m.columns)
-        made = grouped(g, (q, k, v), bias, heads, heads, scale=scale, **cap_of(g, m, heads))[0]
+        require_equal_lengths(m.q.shape[2], m.kt.shape[3], m.columns)
+        made = emit_group_query_attention(
+            g, (q, k, v), bias, heads, heads, scale=scale, **softcap_and_sink(g, m, heads)
+        )[0]
     else:
         made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, num_heads=heads, scale=scale)
-    made = finished(g, m, made)
-    return g.split_heads(made, heads, m.width) if m.q.rank == 4 else in_windows(g, m, made)
+    made = with_nan_guard(g, m, made)
+    return g.split_heads(made, heads, m.width) if m.q.rank == 4 else with_window_axes(g, m, made)

@@ -5,7 +5,7 @@ from typing import Any
 from surgeon import Captures, Graph, Tensor
 
 
-class Whole(Captures):
+class FusedAttention(Captures):
     """An attention, whichever op it is.
 
     q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and `added`.
@@ -43,57 +43,57 @@ class Whole(Captures):
         return {} if self.past_key is None else {**past, "outputs": 3}
 
 
-def multi_head(g: Graph, m: Whole, bias: Any = None, **more: Any) -> Any:
+def multi_head(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
     """What MultiHeadAttention makes; behind a past keys and values for the next step too."""
     made = g.ms_multi_head_attention(m.q, m.k, m.v, attention_bias=bias, **m.past, **{**m.attributes, **more})
     return made if m.past else [made]
 
 
-def group_query(g: Graph, m: Whole, bias: Any = None, **more: Any) -> Any:
+def group_query(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
     """What GroupQueryAttention makes, with keys and values for the next step."""
     told: dict[str, Any] = {"seqlens_k": m.last, "total_sequence_length": m.total, "attention_bias": bias, "outputs": 3}
     return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})
 
 
-def projecting(g: Graph, m: Whole, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
+def ort_attention(g: Graph, m: FusedAttention, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
     """What com.microsoft::Attention makes."""
     return g.ms_attention(m.q, m.weights, m.added, index, None, bias, **m.attributes)
 
 
-def of_onnx(g: Graph, m: Whole) -> Any:
+def onnx_attention(g: Graph, m: FusedAttention) -> Any:
     """Attention without a past."""
     m.standard = g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
     return m.standard
 
 
-def without_mask(g: Graph, m: Whole, is_causal: bool = False) -> Any:
+def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
     """The op that was found without its mask, perhaps told to hide the future; as many outputs as it had."""
     if m.standard is not None:
         return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
     if m.weights is not None:
-        return projecting(g, m)
+        return ort_attention(g, m)
     if m.total is not None:  # GroupQueryAttention is causal unless told otherwise
         return group_query(g, m, **({"causal": None} if is_causal else {}))[: m.output_count]
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
 
-def behind_past(g: Graph, m: Whole) -> Any:
+def behind_past(g: Graph, m: FusedAttention) -> Any:
     """MultiHeadAttention with a past, and the keys and values that the next step starts with."""
     return g.ms_multi_head_attention(
         *(m.q, m.k, m.v, m.shifts, m.index, m.bias, m.past_key, m.past_value), **m.attributes, outputs=3
     )
 
 
-def behind_past_alone(g: Graph, m: Whole) -> Tensor:
+def behind_past_alone(g: Graph, m: FusedAttention) -> Tensor:
     """The same of which nothing else is read."""
     made: Tensor = behind_past(g, m)[0]
     return made
 
 
-def of_runtime(g: Graph, m: Whole) -> Any:
+def any_ort_attention(g: Graph, m: FusedAttention) -> Any:
     """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
     told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": m.total, "attention_bias": m.bias, "outputs": 3}
     grouped = g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
     whole = g.ms_multi_head_attention(m.q, m.k, m.v, m.shifts, m.index, m.bias, **m.attributes)
-    return g.any_of(whole, grouped, projecting(g, m, m.bias, m.index))
+    return g.any_of(whole, grouped, ort_attention(g, m, m.bias, m.index))

@@ -5,24 +5,26 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._fused_attention import Whole
+from ._fused_attention import FusedAttention
 
-FILTER = -10000.0  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
+DEFAULT_MASK_FILTER_VALUE = (
+    -10000.0
+)  # what is added to the scores of padding where the node does not say (ORT contrib ops, Attention-1)
 
 
-def require_told(m: Whole) -> None:
+def require_known_lengths(m: FusedAttention) -> None:
     """What of the sizes a node's meaning hangs on."""
     ranks = {m.q.rank, m.k.rank, m.v.rank}
     require(ranks <= {3, 4}, "queries, keys or values have other axes than batch, head, row, column")
     if m.total is not None:
-        require(counts_all(m), "not all rows of the keys count")
+        require(attends_to_all_keys(m), "not all rows of the keys count")
         require(not m.is_causal, "what it hides it does not compute, so that nothing there overflows")
     elif m.is_causal and m.standard is None:
         alike = m.q.shape[1] == m.k.shape[-2]
         require(alike, "a causal attention of ONNX Runtime's wants as many keys as queries")
 
 
-def counts_all(m: Whole) -> bool:
+def attends_to_all_keys(m: FusedAttention) -> bool:
     """Whether a GroupQueryAttention without a past looks at all rows of its keys, in each of the batch."""
     if m.k.rank != 3 or m.total.elements != [m.k.shape[1]]:
         return False
@@ -30,7 +32,7 @@ def counts_all(m: Whole) -> bool:
     return elements is not None and all(element == m.k.shape[1] - 1 for element in elements)
 
 
-def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
+def padding_bias(g: Graph, m: FusedAttention, dtype: Any) -> Tensor | None:
     """Zero for what counts and a low number for padding, of [batch, 1, rows, keys]; None where the node has none.
 
     It may be given as how many keys count in each of the batch, from the first on, or as which of them do.
@@ -53,6 +55,6 @@ def padding_of(g: Graph, m: Whole, dtype: Any) -> Tensor | None:
         is_whole = own == count or (m.past_key is not None and own != keys.shape[-2] and not isinstance(own, int))
         require(batch == queries.shape[0] and is_whole, "the padding mask has other axes than batch and keys")
         counts = g.cast(index, to="bool")
-    low = np.array(m.attributes.get("mask_filter_value", FILTER), dtype)
+    low = np.array(m.attributes.get("mask_filter_value", DEFAULT_MASK_FILTER_VALUE), dtype)
     bias = g.unsqueeze(g.where(counts, np.zeros((), dtype), low), [1, 2])
     return g.spread(bias, [1, 1, rows, 1])

@@ -4,10 +4,14 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require
 
-MEANT = {"num_heads", "scale", "mask_filter_value"}  # attributes that mean the same whatever the rows stand for
+LAYOUT_INDEPENDENT_ATTRIBUTES = {
+    "num_heads",
+    "scale",
+    "mask_filter_value",
+}  # attributes that mean the same whatever the rows stand for
 
 
-class Heads(Captures):
+class KVHeads(Captures):
     """Keys or values, of which each head may be copied for several of queries.
 
     x: the heads themselves.  joined: they beside each other in one axis.  spread: they, each several times.
@@ -25,7 +29,7 @@ class Heads(Captures):
         return self.copies // self.heads or 1
 
 
-class Cache(Heads):
+class CachedKV(KVHeads):
     """Keys or values that come behind those of a past; x: both."""
 
     past: Tensor = dims("_ heads before columns")
@@ -33,62 +37,62 @@ class Cache(Heads):
     columns: int
 
 
-class Caches(Captures):
+class CachedKeysValues(Captures):
     """Keys and values behind those of a past."""
 
-    k: Cache
-    v: Cache
+    k: CachedKV
+    v: CachedKV
 
 
-class OverHeads(Captures):
+class AttentionOverHeads(Captures):
     """An attention that is one node over heads of keys and values; standard: what it makes, where it is ONNX's own."""
 
     q: Tensor
-    k: Heads
-    v: Heads
+    k: KVHeads
+    v: KVHeads
     bias: Tensor | Any = None
     standard: Tensor | Any = None
     attributes: dict[str, Any]
 
 
-class BehindPast(OverHeads, Caches):
+class AttentionWithPast(AttentionOverHeads, CachedKeysValues):
     """The same over keys and values behind those of a past, or copies of them."""
 
-    k: Cache
-    v: Cache
+    k: CachedKV
+    v: CachedKV
 
 
-def behind(g: Graph, m: Cache) -> Tensor:
+def concat_past(g: Graph, m: CachedKV) -> Tensor:
     """Heads behind those of a past."""
     m.x = g.concat(m.past, m.new, axis=2)
     return m.x
 
 
-def copied(g: Graph, m: Heads) -> Tensor:
+def repeated_heads(g: Graph, m: KVHeads) -> Tensor:
     """Each head several times, one copy after the other."""
     m.spread = g.repeated_heads(m.x)
     return m.spread
 
 
-def maybe_joined(g: Graph, x: Tensor) -> Tensor:
+def maybe_packed(g: Graph, x: Tensor) -> Tensor:
     """Heads as they are, or beside each other in the last axis."""
     return g.any_of(x, g.joined_heads(x))
 
 
-def of_copies(g: Graph, m: OverHeads) -> Any:
+def attention_over_repeated_kv(g: Graph, m: AttentionOverHeads) -> Any:
     """MultiHeadAttention over copies of keys and values, joined or not, and perhaps cast."""
-    keys, values = (g.maybe_narrower(maybe_joined(g, copied(g, x))) for x in (m.k, m.v))
+    keys, values = (g.maybe_narrower(maybe_packed(g, repeated_heads(g, x))) for x in (m.k, m.v))
     return g.ms_multi_head_attention(m.q, keys, values, attention_bias=m.bias, **m.attributes)
 
 
-def are_caches(m: Caches) -> None:
+def have_equal_pasts(m: CachedKeysValues) -> None:
     """Keys and values are behind pasts of one length."""
     is_one = m.k.before == m.v.before or m.k.after == m.v.after
     require(is_one, "the pasts of keys and values may differ in length")
 
 
-def require_plain(m: BehindPast) -> None:
+def require_cache_compatible(m: AttentionWithPast) -> None:
     """Values of the size of keys, and no attribute that a past changes, as MultiHeadAttention wants it."""
-    others = m.attributes.keys() - MEANT
+    others = m.attributes.keys() - LAYOUT_INDEPENDENT_ATTRIBUTES
     require(not others, f"with a past, {', '.join(sorted(others))} would mean something else")
     require(m.k.columns == m.v.columns, "keys and values are of different size")

@@ -12,15 +12,17 @@ import numpy as np
 from ml_dtypes import finfo
 
 from surgeon import Graph, Tensor, require
-from .._common.axes import is_as_large
-from .._common.where_masks import chosen
-from ._decomposed_attention import Scores
+from .._common.axes import is_same_size
+from .._common.where_masks import where_masked
+from ._decomposed_attention import AttentionScores
 
-LOWEST = -1e4  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
-DROWNS = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
+MASKING_THRESHOLD = (
+    -1e4
+)  # what is added to the scores of keys that are not to be seen is below; what is put there may be this
+ABSORBING_VALUE = -1e30  # beside what is below, scores are lost in rounding, in double precision up to 1e13
 
 
-def bias_of(g: Graph, m: Scores, dtype: Any) -> Any:
+def additive_bias(g: Graph, m: AttentionScores, dtype: Any) -> Any:
     """What is added to the scores, if anything: masks as they are, and a low number where a condition hides scores.
 
     The condition hides what was added before it too.
@@ -30,14 +32,14 @@ def bias_of(g: Graph, m: Scores, dtype: Any) -> Any:
         made = None if not parts else parts[0] if len(parts) == 1 else g.add(*parts)
         if m.floor is None:
             return made
-        require(m.floor < DROWNS, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
+        require(m.floor < ABSORBING_VALUE, f"beside {m.floor:g}, to which masked scores are raised, scores still count")
         return g.max(made, np.array(m.floor, dtype))
     seen = np.zeros((), dtype) if m.mask is None else parts.pop(0)
-    made = chosen(g, m, seen, number_of(m, dtype))
+    made = where_masked(g, m, seen, masked_value_for(m, dtype))
     return g.add(made, *parts) if parts else made
 
 
-def require_fits(m: Scores, keys: Any) -> None:
+def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
     """A mask must not have more batches, heads or rows than the queries, which would be repeated for them.
 
     Its columns are the keys, or one for all: values have no more rows.  So are its rows where it is as high as it is
@@ -51,14 +53,14 @@ def require_fits(m: Scores, keys: Any) -> None:
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         is_square = wanted[-2] == keys and sizes[-2] == sizes[-1]
         for name, own, size in zip(told, sizes, wanted, strict=False):
-            fits = own == 1 or is_as_large(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
+            fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
             fits = fits or (is_square and name == "rows")
             is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))
             help_ = "; if these are always as many, say so by surgeon edit --join-dim" if is_named else ""
             require(fits, f"the mask has {own} {name} where the queries have {size}{help_}")
 
 
-def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
+def broadcast_bias(g: Graph, m: AttentionScores, bias: Any, keys: Any, count: Callable[[], Tensor]) -> Any:
     """A bias with four axes, a row for every query and a number for every key, as attention ops want it; or None.
 
     Queries of three axes have one head and no axis for it, and so have the masks.  keys, count: how many keys there
@@ -66,18 +68,18 @@ def fitted(g: Graph, m: Scores, bias: Any, keys: Any, count: Callable[[], Tensor
     """
     if bias is None:
         return None
-    require_fits(m, keys)
+    require_mask_broadcasts(m, keys)
     rank, sides = max(mask.rank for mask in m.given), (m.q.shape[-2], keys)
     shaped = bias if rank == 4 else g.unsqueeze(bias, [1] if rank == m.q.rank else list(range(4 - rank)))
     own = [tuple(mask.shape[-2:]) if mask.rank > 1 else () for mask in m.given]
-    is_whole = [len(side) == 2 and all(map(is_as_large, side, sides)) for side in own]
+    is_whole = [len(side) == 2 and all(map(is_same_size, side, sides)) for side in own]
     is_row = [side == (1, sides[1]) for side in own]
     if m.q.rank == 4 and any(is_whole) and all(map(any, zip(is_whole, is_row, strict=True))):
         return shaped
     return g.spread(shaped, [1, 1, g.size_of(m.q, m.q.rank - 2), count()])
 
 
-def number_of(m: Scores, dtype: Any) -> Any:
+def masked_value_for(m: AttentionScores, dtype: Any) -> Any:
     """What stands for a hidden score in an operation of a dtype: −∞, or the least number, which leaves most of a row.
 
     With a mask that may hide keys too, the number stays what it was, so that keys that both hide come behind those that
@@ -86,28 +88,28 @@ def number_of(m: Scores, dtype: Any) -> Any:
     low, least = m.low, float(finfo(dtype).min)
     if not np.isfinite(m.hides_by):
         return np.array(m.hides_by, dtype)
-    if not hides_more(m):
+    if not may_mask_other_keys(m):
         return np.array(least, dtype)
-    is_told = all(is_mild(mask) for mask in m.masks) and shows_rows(*m.condition)
+    is_told = all(masks_nothing(mask) for mask in m.masks) and leaves_a_key_in_each_row(*m.condition)
     require(
-        is_told or least <= low < DROWNS,
+        is_told or least <= low < ABSORBING_VALUE,
         f"a row that the condition hides together with a mask would not be the same: beside {low:g} scores still count",
     )
     return np.array(max(low, least), dtype)
 
 
-def hides_more(m: Scores) -> bool:
+def may_mask_other_keys(m: AttentionScores) -> bool:
     """Whether hidden scores may differ: by a mask behind the condition, or as one before it, not mild, hides others."""
-    return m.second is not None or (m.mask is not None and not is_mild(m.mask))
+    return m.second is not None or (m.mask is not None and not masks_nothing(m.mask))
 
 
-def is_mild(mask: Tensor) -> bool:
+def masks_nothing(mask: Tensor) -> bool:
     """Whether a mask surely hides nothing: a bias that is computed, or looked up by the distance of two places."""
     values = mask.drawn_from
-    return mask.is_of_products if values is None else bool((values.astype(np.float64) > LOWEST).all())
+    return mask.is_of_products if values is None else bool((values.astype(np.float64) > MASKING_THRESHOLD).all())
 
 
-def shows_rows(mask: Tensor, shown: Any) -> bool:
+def leaves_a_key_in_each_row(mask: Tensor, shown: Any) -> bool:
     """Whether a mask surely leaves a key to every row.
 
     shown: what it holds for keys that are seen: a truth in a condition, more than this number in what is added.

@@ -5,7 +5,7 @@ from typing import Any
 from surgeon import Captures, Constant, Graph, Tensor, dims
 
 
-class Part(Captures):
+class ProjectedHeads(Captures):
     """Queries, keys or values, and the heads that they come as.
 
     split: heads behind the rows.  apart: heads before them.  joined: these as rows again.
@@ -21,7 +21,7 @@ class Part(Captures):
     columns: int = 0
 
 
-class Projection(Part):
+class Projection(ProjectedHeads):
     """x @ w, perhaps + b, of [batch, rows, columns].
 
     flat: the rows of all batches, as a Gemm takes them.  turned: whether w is transposed for it.
@@ -34,30 +34,30 @@ class Projection(Part):
     inner: Any = None
 
 
-class Layer(Captures):
+class AttentionLayer(Captures):
     """Attention of parts of one tensor, with what is added to the scores: a bias, or a mask that is spread.
 
     factor: what the queries are multiplied with.
     """
 
     x: Tensor = dims("batch rows inner")
-    q: Part
-    k: Part
-    v: Part
+    q: ProjectedHeads
+    k: ProjectedHeads
+    v: ProjectedHeads
     factor: float | Any = None
     mask: Tensor | Any = dims("_ _ _ _", default=None)
     bias: Tensor | Any = None
     attributes: dict[str, Any]
 
 
-class OneProjection(Layer):
+class PackedProjection(AttentionLayer):
     """Attention of parts of one projection.  five: that in an axis of three, behind the rows."""
 
     whole: Projection
     five: Tensor | Any = dims("batch rows 3 _ _", default=None)
 
 
-class ThreeProjections(Layer):
+class SeparateProjections(AttentionLayer):
     """Attention of three projections of one tensor."""
 
     q: Projection
@@ -74,7 +74,7 @@ def linear(g: Graph, x: Tensor, m: Any) -> Any:
     return m.made
 
 
-def attend(g: Graph, m: Layer, q: Tensor, k: Tensor, v: Tensor) -> Any:
+def multi_head_attention(g: Graph, m: AttentionLayer, q: Tensor, k: Tensor, v: Tensor) -> Any:
     """MultiHeadAttention, with or without a bias, or with a mask that is spread to the rows and keys there are.
 
     The arithmetic for the mask's target may read queries and keys; it goes with them.
@@ -84,7 +84,7 @@ def attend(g: Graph, m: Layer, q: Tensor, k: Tensor, v: Tensor) -> Any:
     return g.any_of(*forms)
 
 
-def maybe_apart(g: Graph, m: Part, rows: Tensor) -> Tensor:
+def maybe_heads_first(g: Graph, m: ProjectedHeads, rows: Tensor) -> Tensor:
     """Rows, or the heads that they are split into."""
     m.apart = g.heads_first(g.reshaped(rows))
     return g.any_of(rows, m.apart)

@@ -3,26 +3,26 @@
 from typing import Any, cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.where_masks import chosen
-from ._convert_fused import as_onnx, in_parts
-from ._decomposed_attention import Core, masked, scores, weighted
-from ._emit_onnx import standard
-from ._emit_ort import DIFFERS, fused, has_heads
-from ._fused_attention import Whole, behind_past, behind_past_alone, of_onnx, of_runtime
-from ._masks import LOWEST, hides_more
+from .._common.where_masks import where_masked
+from ._convert_fused import decompose_attention, to_onnx_attention
+from ._decomposed_attention import AttentionCore, masked_scores, scores, weighted_values
+from ._emit_onnx import emit_onnx_attention
+from ._emit_ort import DIFFERS, emit_ort_attention, is_core_supported
+from ._fused_attention import FusedAttention, any_ort_attention, behind_past, behind_past_alone, onnx_attention
+from ._masks import MASKING_THRESHOLD, may_mask_other_keys
 
 HIDDEN = {**DIFFERS, "extreme": "hidden keys stay hidden where all others have lower scores than they"}
 
 
-def core(g: Graph, m: Core) -> Tensor:
+def core(g: Graph, m: AttentionCore) -> Tensor:
     """softmax(scale · q·kᵀ + mask)·v."""
-    return weighted(g, m, masked(g, m, m.kt), m.v)
+    return weighted_values(g, m, masked_scores(g, m, m.kt), m.v)
 
 
-NODES = [of_runtime, behind_past_alone, behind_past]
+NODES = [any_ort_attention, behind_past_alone, behind_past]
 
 
-@rule(patterns=[core], conditions=[has_heads], differs=DIFFERS, form_patterns=NODES)
+@rule(patterns=[core], conditions=[is_core_supported], differs=DIFFERS, form_patterns=NODES)
 def attention(g: Graph, m: Captures) -> Tensor:
     """Fuse the core of an attention into MultiHeadAttention, or Attention from opset 23 on.
 
@@ -35,39 +35,39 @@ def attention(g: Graph, m: Captures) -> Tensor:
     TensorRT: Attention is its attention layer, which NVIDIA recommends over primitives; q and k come to it times the
     root of the scale each, as it wants them for their digits ("Fused Attention" in its documentation).
     """
-    require(isinstance(m, Core), "Attention of ONNX is not written as an op of ONNX Runtime's own")
-    return fused(g, cast(Core, m))
+    require(isinstance(m, AttentionCore), "Attention of ONNX is not written as an op of ONNX Runtime's own")
+    return emit_ort_attention(g, cast(AttentionCore, m))
 
 
-@attention.on("onnx", opset=23, patterns=[of_onnx])
+@attention.on("onnx", opset=23, patterns=[onnx_attention])
 def _(g: Graph, m: Captures) -> Any:
-    return standard(g, m) if isinstance(m, Core) else as_onnx(g, cast(Whole, m))
+    return emit_onnx_attention(g, m) if isinstance(m, AttentionCore) else to_onnx_attention(g, cast(FusedAttention, m))
 
 
 @attention.on("decomposed")
 def _(g: Graph, m: Captures) -> Any:
-    require(not isinstance(m, Core), "it is in parts already")
-    return in_parts(g, cast(Whole, m))
+    require(not isinstance(m, AttentionCore), "it is in parts already")
+    return decompose_attention(g, cast(FusedAttention, m))
 
 
-def by_condition(g: Graph, m: Core) -> Tensor:
+def by_condition(g: Graph, m: AttentionCore) -> Tensor:
     """A low number in the place of hidden scores, to which masks may have been added before and after.
 
     Their weights may become 0 once more: a row that is all hidden is left without any.
     """
     cold = g.optional(g.add(scores(g, m, m.kt), m.mask))
-    return weighted(g, m, g.optional(g.add(chosen(g, m, cold, m.low), m.second)), m.v, has_zeros=True)
+    return weighted_values(g, m, g.optional(g.add(where_masked(g, m, cold, m.low), m.second)), m.v, has_zeros=True)
 
 
-def hides_scores(m: Core) -> None:
+def hides_scores(m: AttentionCore) -> None:
     """The number hides scores, and the weights that become 0 are theirs."""
-    require(m.low <= LOWEST, f"{m.low} in the place of a score hides nothing")
-    is_one = m.zero == 0 and (m.kept is None or m.hidden is None) and not hides_more(m)
+    require(m.low <= MASKING_THRESHOLD, f"{m.low} in the place of a score hides nothing")
+    is_one = m.zero == 0 and (m.kept is None or m.hidden is None) and not may_mask_other_keys(m)
     require(m.zero is None or is_one, "weights of others become 0, or to another number")
 
 
-@rule(patterns=[by_condition], conditions=[has_heads, hides_scores], differs=HIDDEN)
-def masked_attention(g: Graph, m: Core) -> Tensor:
+@rule(patterns=[by_condition], conditions=[is_core_supported, hides_scores], differs=HIDDEN)
+def masked_attention(g: Graph, m: AttentionCore) -> Tensor:
     """Fuse an attention whose scores a condition hides into MultiHeadAttention, or Attention from opset 23 on.
 
     What: as `attention`, where a condition puts a low number in the place of scores.  The least number of the dtype is
@@ -78,9 +78,9 @@ def masked_attention(g: Graph, m: Core) -> Tensor:
     weights gives is 0.
     Numerics: rounding only, for scores above the low number.
     """
-    return fused(g, m)
+    return emit_ort_attention(g, m)
 
 
 @masked_attention.on("onnx", opset=23)
-def _(g: Graph, m: Core) -> Tensor:
-    return standard(g, m)
+def _(g: Graph, m: AttentionCore) -> Tensor:
+    return emit_onnx_attention(g, m)

@@ -3,19 +3,19 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ._kv_heads import OverHeads
+from ._kv_heads import AttentionOverHeads
 
 TENSORRT = "TensorRT takes queries, keys and values with four axes only"
 
 
-def of_joined_heads(g: Graph, m: OverHeads) -> Any:
+def of_joined_heads(g: Graph, m: AttentionOverHeads) -> Any:
     """MultiHeadAttention whose keys and values come as heads and are joined for it."""
     m.k.joined, m.v.joined = g.joined_heads(m.k.x), g.joined_heads(m.v.x)
     return g.ms_multi_head_attention(m.q, m.k.joined, m.v.joined, attention_bias=m.bias, **m.attributes)
 
 
 @rule(patterns=[of_joined_heads])
-def attention_of_heads(g: Graph, m: OverHeads) -> Any:
+def attention_of_heads(g: Graph, m: AttentionOverHeads) -> Any:
     """Give MultiHeadAttention its keys and values as heads, where they come so: from a cache or a rotary embedding.
 
     What: MultiHeadAttention takes keys and values of [batch, heads, rows, columns] too, so that nothing is moved.

@@ -7,18 +7,26 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, require, rule
-from ._projections import Layer, OneProjection, Projection, ThreeProjections, attend, linear, maybe_apart
+from ._projections import (
+    AttentionLayer,
+    PackedProjection,
+    Projection,
+    SeparateProjections,
+    linear,
+    maybe_heads_first,
+    multi_head_attention,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def cut_in_three(g: Graph, m: OneProjection) -> Any:
+def cut_in_three(g: Graph, m: PackedProjection) -> Any:
     """MultiHeadAttention of parts of one projection; keys and values may come as heads."""
     m.q.made, m.k.made, m.v.made = g.parts(linear(g, m.x, m.whole), 3, -1)
-    return attend(g, m, m.q.made, *(maybe_apart(g, part, part.made) for part in (m.k, m.v)))
+    return multi_head_attention(g, m, m.q.made, *(maybe_heads_first(g, part, part.made) for part in (m.k, m.v)))
 
 
-def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
+def cut_along_an_axis(g: Graph, m: PackedProjection) -> Any:
     """The same, of one projection whose columns are split in three and into heads.
 
     The projection is [batch, rows, 3, heads, columns], perhaps turned to [3, batch, heads, rows, columns].
@@ -30,11 +38,11 @@ def cut_along_an_axis(g: Graph, m: OneProjection) -> Any:
         part.apart, part.split = heads, split
         part.joined = g.any_of(g.joined_heads(part.apart), g.reshaped(part.split))
         found.append(g.any_of(part.joined, part.apart, g.heads_first(part.split)))
-    return attend(g, m, *found)
+    return multi_head_attention(g, m, *found)
 
 
 @rule(patterns=[cut_in_three, cut_along_an_axis])
-def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
+def attention_of_one_projection(g: Graph, m: PackedProjection) -> Any:
     """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
 
     What: attention of the thirds of x @ w + b, or of parts of other sizes, as com.microsoft::Attention.  A number that
@@ -49,14 +57,14 @@ def attention_of_one_projection(g: Graph, m: OneProjection) -> Any:
     return whole(g, m, [m.whole], sizes)
 
 
-def by_three(g: Graph, m: ThreeProjections) -> Any:
+def by_three(g: Graph, m: SeparateProjections) -> Any:
     """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
-    k, v = (maybe_apart(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
-    return attend(g, m, linear(g, m.x, m.q), k, v)
+    k, v = (maybe_heads_first(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
+    return multi_head_attention(g, m, linear(g, m.x, m.q), k, v)
 
 
 @rule(patterns=[by_three], ep="cuda")
-def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
+def attention_of_three_projections(g: Graph, m: SeparateProjections) -> Any:
     """Fuse an attention and the three projections of its one input into Attention, which makes them by one product.
 
     What: attention of x @ wq + bq, x @ wk + bk and x @ wv + bv, as com.microsoft::Attention.  A number that the queries
@@ -70,7 +78,7 @@ def attention_of_three_projections(g: Graph, m: ThreeProjections) -> Any:
     return whole(g, m, [m.q, m.k, m.v], [m.q.columns, m.k.columns, m.v.columns])
 
 
-def whole(g: Graph, m: Layer, made: Sequence[Projection], sizes: Sequence[int]) -> Any:
+def whole(g: Graph, m: AttentionLayer, made: Sequence[Projection], sizes: Sequence[int]) -> Any:
     """com.microsoft::Attention of the projections of x, of so many columns for queries, keys and values."""
     attributes = dict(m.attributes)
     heads = attributes["num_heads"]

@@ -3,12 +3,12 @@
 from typing import Any
 
 from surgeon import Constant, Graph, Tensor, dims, rule
-from ._kv_heads import Cache, behind, copied
+from ._kv_heads import CachedKV, concat_past, repeated_heads
 
 ROWS = 2  # the axis along which keys are put behind a past
 
 
-class Asked(Cache):
+class Asked(CachedKV):
     """Keys behind a past.  index: which of their sizes is asked for, where that is not the number of rows."""
 
     index: Constant | Any = dims("", "1", default=None)
@@ -16,8 +16,8 @@ class Asked(Cache):
 
 def size_of_keys(g: Graph, m: Asked) -> Tensor:
     """A size of the keys; or their number as scores have it, to which they, or copies for several heads, are turned."""
-    keys = behind(g, m)
-    turned = g.transpose(g.any_of(g.shared(copied(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
+    keys = concat_past(g, m)
+    turned = g.transpose(g.any_of(g.shared(repeated_heads(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
     return g.any_of(g.gather(g.shared(g.shape(g.shared(keys))), m.index, axis=0), g.size_of(turned, 3))
 
 

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._attention_inputs import SHORT, is_whole
+from ._attention_inputs import SHORT_MASK, covers_all_keys
 from ._emit_ort import DIFFERS
-from ._fused_attention import Whole, group_query, multi_head, of_onnx, projecting, without_mask
-from ._masks import LOWEST
+from ._fused_attention import FusedAttention, group_query, multi_head, onnx_attention, ort_attention, without_mask
+from ._masks import MASKING_THRESHOLD
 
 HIDDEN = {**DIFFERS, "extreme": "a score beside which the mask's number is small is hidden too"}
 
 
-class Masked(Whole):
+class Masked(FusedAttention):
     """Attention with a mask that is added, or with ONNX's own a condition."""
 
     bias: Tensor
@@ -21,7 +21,7 @@ class Masked(Whole):
 
 def alone(g: Graph, m: Masked) -> Any:
     """What an attention with a mask makes, ONNX's own without a past."""
-    return g.any_of(multi_head(g, m, m.bias)[0], group_query(g, m, m.bias)[0], of_onnx(g, m))
+    return g.any_of(multi_head(g, m, m.bias)[0], group_query(g, m, m.bias)[0], onnx_attention(g, m))
 
 
 def with_present(g: Graph, m: Masked) -> Any:
@@ -38,7 +38,7 @@ def hides_the_future(m: Masked) -> None:
     shows = is_condition  # True in a condition, 0 in what is added
     choice = found if not found.bounds or found.inside == shows else found.opposite
     low = choice.outside
-    require(is_condition or low < LOWEST, f"{low} added to a score hides nothing")
+    require(is_condition or low < MASKING_THRESHOLD, f"{low} added to a score hides nothing")
     steps = [list(bound.strides) for bound in choice.bounds]
     is_diagonal = bool(steps) and not any(steps[0][:-2]) and steps[0][-2:] == [1, -1]
     require(choice.inside == shows and is_diagonal, "the mask does not divide the keys at a diagonal")
@@ -67,7 +67,7 @@ def causal_attention(g: Graph, m: Masked) -> Any:
 
 def with_projections(g: Graph, m: Masked) -> Any:
     """Attention with the projections in it, and a mask."""
-    return projecting(g, m, m.bias)
+    return ort_attention(g, m, m.bias)
 
 
 def hides_nothing(m: Masked) -> None:
@@ -75,7 +75,7 @@ def hides_nothing(m: Masked) -> None:
     found = m.bias.choice
     require(found is not None and found.is_uniform, "the mask is not known to be the same for all keys")
     require(bool(found.inside) if found.inside.dtype == np.bool_ else found.inside == 0, "the mask is not 0")
-    require(m.standard is None or is_whole(m.bias, m.k), SHORT)
+    require(m.standard is None or covers_all_keys(m.bias, m.k), SHORT_MASK)
 
 
 @rule(patterns=[alone, with_present, with_projections], conditions=[hides_nothing], target="any")

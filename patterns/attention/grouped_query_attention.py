@@ -4,29 +4,33 @@ from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
 from ._decompose_grouped_query import grouped_in_parts
-from ._emit_group_query import grouped, require_grouped
+from ._emit_group_query import emit_group_query_attention, require_equal_lengths
 from ._emit_ort import DIFFERS
 from ._fused_grouped_query import Grouped, grouped_node, grouped_node_alone
-from ._kv_heads import MEANT, OverHeads, copied, of_copies
+from ._kv_heads import LAYOUT_INDEPENDENT_ATTRIBUTES, AttentionOverHeads, attention_over_repeated_kv, repeated_heads
 
 OURS = ("kv_num_heads", "softcap", "causal")  # attributes of GroupQueryAttention that go over into the new node
 
 
-def grouped_by_copies(g: Graph, m: OverHeads) -> Any:
+def grouped_by_copies(g: Graph, m: AttentionOverHeads) -> Any:
     """GroupQueryAttention, as another rule wrote it, over copies of keys and values; it reads their shape too."""
-    keys, values = (g.maybe_narrower(g.joined_heads(copied(g, x))) for x in (m.k, m.v))
+    keys, values = (g.maybe_narrower(g.joined_heads(repeated_heads(g, x))) for x in (m.k, m.v))
     more: dict[str, Any] = {"attention_bias": m.bias, "outputs": 3, **m.attributes}
     counts: dict[str, Any] = {"seqlens_k": g.any_tensor(), "total_sequence_length": g.any_tensor()}
     return g.ms_group_query_attention(m.q, g.shared(keys), values, **counts, **more)[0]
 
 
-def standard_by_copies(g: Graph, m: OverHeads) -> Any:
+def standard_by_copies(g: Graph, m: AttentionOverHeads) -> Any:
     """Attention over copies of keys and values."""
-    return g.attention(m.q, copied(g, m.k), copied(g, m.v), m.bias, **m.attributes)
+    return g.attention(m.q, repeated_heads(g, m.k), repeated_heads(g, m.v), m.bias, **m.attributes)
 
 
-@rule(patterns=[of_copies, grouped_by_copies], differs=DIFFERS, form_patterns=[grouped_node_alone, grouped_node])
-def grouped_query_attention(g: Graph, m: OverHeads) -> Tensor:
+@rule(
+    patterns=[attention_over_repeated_kv, grouped_by_copies],
+    differs=DIFFERS,
+    form_patterns=[grouped_node_alone, grouped_node],
+)
+def grouped_query_attention(g: Graph, m: AttentionOverHeads) -> Tensor:
     """Let an attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
     What: attention in which each head of keys and values serves several of queries in a row.
@@ -43,10 +47,10 @@ def _(g: Graph, m: Grouped) -> list[Tensor]:
 
 
 @rule(
-    patterns=[of_copies],
+    patterns=[attention_over_repeated_kv],
     differs={**DIFFERS, "extreme": "a score beside which the number for the future is small is hidden"},
 )
-def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
+def grouped_causal_attention(g: Graph, m: AttentionOverHeads) -> Tensor:
     """Let a causal attention share keys and values among heads instead of copying them: GroupQueryAttention.
 
     What: as `grouped_query_attention`, for an attention that hides the future by itself.
@@ -57,7 +61,7 @@ def grouped_causal_attention(g: Graph, m: OverHeads) -> Tensor:
 
 
 @rule(patterns=[standard_by_copies], target="onnx", opset=23)
-def grouped_attention(g: Graph, m: OverHeads) -> Any:
+def grouped_attention(g: Graph, m: AttentionOverHeads) -> Any:
     """Let Attention share keys and values among heads instead of copying them.
 
     What: Attention takes fewer heads of keys and values than of queries; each serves several of those in a row.
@@ -66,17 +70,17 @@ def grouped_attention(g: Graph, m: OverHeads) -> Any:
     return g.attention(m.q, m.k.x, m.v.x, m.bias, **m.attributes)
 
 
-def without_copies(g: Graph, m: OverHeads, causal: int, *said: str) -> Tensor:
+def without_copies(g: Graph, m: AttentionOverHeads, causal: int, *said: str) -> Tensor:
     """GroupQueryAttention over what the copies are made of.  said: attributes that this says otherwise."""
     heads = m.attributes["num_heads"]
-    others = set(m.attributes) - {*MEANT, *OURS, *said}
+    others = set(m.attributes) - {*LAYOUT_INDEPENDENT_ATTRIBUTES, *OURS, *said}
     require(not others, f"GroupQueryAttention has no {', '.join(sorted(others))}")
     require(m.k.columns == m.v.columns, "keys and values are of different size")
     require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
-    require_grouped(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
+    require_equal_lengths(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
     parts = (m.q, *(g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x)))
     numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
-    made: Tensor = grouped(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
+    made: Tensor = emit_group_query_attention(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
     return made
 
 
@@ -89,8 +93,8 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
     return g.reshape(bias, [0, groups, -1, 0])
 
 
-@rule(patterns=[of_copies], differs=DIFFERS)
-def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
+@rule(patterns=[attention_over_repeated_kv], differs=DIFFERS)
+def grouped_rows(g: Graph, m: AttentionOverHeads) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 
     What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of
@@ -98,7 +102,7 @@ def grouped_rows(g: Graph, m: OverHeads) -> Tensor:
     its own, so it does not matter to which head it belongs.
     Numerics: rounding only, for finite numbers.
     """
-    others = m.attributes.keys() - MEANT
+    others = m.attributes.keys() - LAYOUT_INDEPENDENT_ATTRIBUTES
     require(not others, f"{', '.join(sorted(others))} would mean something else for these rows")
     heads, groups, copies = m.attributes["num_heads"], m.k.heads, m.k.number
     require(heads == groups * copies, "the copies are not the heads of the attention")

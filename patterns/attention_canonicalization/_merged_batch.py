@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require
-from .._common.axes import is_as_large
+from .._common.axes import is_same_size
 
 
-class Merged(Captures):
+class MergedBatch(Captures):
     """Factors a, b and v with several axes before their rows, these as one (first, second, third), and what is made.
 
     left, right, scale: of either factor, and of their product; within: of the second before it is turned.
@@ -39,7 +39,7 @@ class Merged(Captures):
     y: Tensor | None = dims("*batch _ _", default=None)
 
 
-def parted(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | None = None) -> Tensor:
+def with_split_batch(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | None = None) -> Tensor:
     """What is added to scores, with these axes in the place of its first.
 
     of: the tensor whose first axes these are.  A first size that may be 1 at run time is broadcast to its batch.
@@ -51,7 +51,7 @@ def parted(g: Graph, x: Tensor, ahead: Sequence[Any], of: Tensor | None = None) 
     known = prod(size for size in ahead if isinstance(size, int))
     require(len(free) < 2 and known > 0, "the sizes of several axes that become one are free")
     number, own = np.array([known], np.int64), [size_of(g, x, axis) for axis in (1, 2)]
-    if of is not None and not is_as_large(x.shape[0], prod(ahead)):
+    if of is not None and not is_same_size(x.shape[0], prod(ahead)):
         count = g.mul(*(g.size_of(of, axis) for axis in free), number) if free else known
         x = g.spread(x, [count, 1, 1])
     first = g.div(g.size_of(x, 0), number) if free else None
@@ -65,7 +65,7 @@ def size_of(g: Graph, x: Tensor, axis: int) -> Any:
     return np.array([size], np.int64) if isinstance(size, int) else g.size_of(x, axis)
 
 
-def with_one_batch(g: Graph, x: Tensor) -> Tensor:
+def with_merged_batch(g: Graph, x: Tensor) -> Tensor:
     """x with one axis for all before the last two."""
     shape = g.shape(x)
     ahead, own = g.slice(shape, [0], [-2], [0]), g.slice(shape, [-2], [np.iinfo(np.int64).max], [0])

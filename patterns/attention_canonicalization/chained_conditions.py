@@ -1,20 +1,20 @@
 """Conditions one behind the other that put the same number in the place of others: one mask after the other."""
 
 from surgeon import Graph, Tensor, rule
-from .._common.where_masks import Conditioned, chosen
+from .._common.where_masks import WhereMask, where_masked
 
 
-class Twice(Conditioned):
+class Twice(WhereMask):
     """Numbers x, in the place of some of which `low` is put by one condition, and then by another."""
 
     x: Tensor
     low: float
-    then: Conditioned
+    then: WhereMask
 
 
 def one_after_the_other(g: Graph, m: Twice) -> Tensor:
     """Where over a Where."""
-    return chosen(g, m.then, chosen(g, m, m.x, m.low), m.low)
+    return where_masked(g, m.then, where_masked(g, m, m.x, m.low), m.low)
 
 
 @rule(patterns=[one_after_the_other], target="any", opset=9)

@@ -1,10 +1,10 @@
 """Attention over values whose channels stand before their places, as convolutions make them."""
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.where_masks import Weights, weights
+from .._common.where_masks import SoftmaxWeights, softmax_weights
 
 
-class Values(Weights):
+class Values(SoftmaxWeights):
     """Values of [..., channels, keys], and scores of the keys for each query, whose weights are turned."""
 
     values: Tensor
@@ -13,7 +13,7 @@ class Values(Weights):
 
 def by_turned_weights(g: Graph, m: Values) -> Tensor:
     """v · softmax(scores)ᵀ, the softmax in a wider dtype if need be."""
-    return g.matmul(m.values, g.transpose(weights(g, m), perm=m.perm))
+    return g.matmul(m.values, g.transpose(softmax_weights(g, m), perm=m.perm))
 
 
 @rule(patterns=[by_turned_weights], target="any")
@@ -28,4 +28,4 @@ def channels_first_values(g: Graph, m: Values) -> Tensor:
     rank = m.values.rank
     require(rank is not None and rank == len(m.perm), "the values have other axes than the weights")
     require(m.perm == [*range(rank - 2), rank - 1, rank - 2], "more than the last two axes of the weights is turned")
-    return g.transpose(g.matmul(weights(g, m), g.transpose(m.values, perm=m.perm)), perm=m.perm)
+    return g.transpose(g.matmul(softmax_weights(g, m), g.transpose(m.values, perm=m.perm)), perm=m.perm)

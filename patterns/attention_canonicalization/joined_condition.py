@@ -3,10 +3,10 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, dims, require, rule
-from .._common.where_masks import Conditioned, chosen, joined_ahead
+from .._common.where_masks import WhereMask, where_masked, with_merged_batch_axes
 
 
-class Split(Conditioned):
+class Split(WhereMask):
     """Scores x of [batch · head, row, key], split for a condition to put `low` in some places, and joined again."""
 
     x: Tensor = dims("_ rows keys")
@@ -20,7 +20,7 @@ class Split(Conditioned):
 def while_split(g: Graph, m: Split) -> Tensor:
     """Where, between two reshapes."""
     m.split = g.reshaped(m.x)
-    m.chosen = chosen(g, m, m.split, m.low)
+    m.chosen = where_masked(g, m, m.split, m.low)
     m.y = g.reshaped(m.chosen)
     return m.y
 
@@ -39,4 +39,4 @@ def joined_condition(g: Graph, m: Split) -> Tensor:
     require(condition.shape is not None, "the shape of the condition is unknown")
     require(condition.rank < 3 or condition.shape[-3] == 1, "the condition is not one for all heads")
     counts = (g.div(g.size_of(m.x, 0), np.array([m.heads], np.int64)), m.heads)
-    return chosen(g, m.under(joined_ahead(g, condition, 4, m.split.shape[:2], counts)), m.x, m.low)
+    return where_masked(g, m.under(with_merged_batch_axes(g, condition, 4, m.split.shape[:2], counts)), m.x, m.low)

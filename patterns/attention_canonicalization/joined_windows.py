@@ -4,10 +4,10 @@ from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
 from .._common.axes import is_within
-from .._common.where_masks import Conditioned, chosen, joined_ahead
+from .._common.where_masks import WhereMask, where_masked, with_merged_batch_axes
 
 
-class InWindows(Conditioned):
+class InWindows(WhereMask):
     """Queries, keys and values of five axes, what is added to their scores, and `low`, put in the place of some."""
 
     q: Tensor = dims("batch windows heads rows columns")
@@ -29,7 +29,7 @@ def of_windows(g: Graph, m: InWindows) -> Tensor:
     """softmax(scale · q·kᵀ + mask)·v for [batch, window, head, row, column]."""
     cold = g.optional(g.mul(g.matmul(m.q, m.kt), m.scale))
     biased = g.any_of(g.add(cold, m.mask, m.second), g.add(cold, m.mask), cold)
-    return g.matmul(g.softmax(g.any_of(chosen(g, m, biased, m.low), biased), axis=-1), m.v)
+    return g.matmul(g.softmax(g.any_of(where_masked(g, m, biased, m.low), biased), axis=-1), m.v)
 
 
 @rule(patterns=[of_windows], target="any")
@@ -56,4 +56,4 @@ def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:
     sizes = (*[1] * (5 - mask.rank), *mask.shape)
     for name, size, whole in zip(("batches", "windows", "heads", "rows", "keys"), sizes, wholes, strict=True):
         require(is_within(size, whole), f"a mask has {size} {name} where the scores have {whole}")
-    return joined_ahead(g, mask, 5, wholes[:2], (g.size_of(m.q, 0), m.windows))
+    return with_merged_batch_axes(g, mask, 5, wholes[:2], (g.size_of(m.q, 0), m.windows))

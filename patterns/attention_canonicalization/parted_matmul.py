@@ -1,8 +1,8 @@
 """Products of matrices in one batch, of which what is made of it knows two axes: a batch and its heads."""
 
 from surgeon import Captures, Graph, Tensor, dims, rule
-from .._common.where_masks import Weights, weights
-from ._merged_batch import parted, with_one_batch
+from .._common.where_masks import SoftmaxWeights, softmax_weights
+from ._merged_batch import with_merged_batch, with_split_batch
 
 
 class Scores(Captures):
@@ -14,7 +14,7 @@ class Scores(Captures):
     y: Tensor = dims("batch heads rows columns")
 
 
-class Values(Weights):
+class Values(SoftmaxWeights):
     """Weights of a batch and heads, these as one axis, and values that have never had them."""
 
     weights: Tensor = dims("batch heads rows keys")
@@ -35,7 +35,7 @@ def parted_scores(g: Graph, m: Scores) -> Tensor:
 
 def parted_values(g: Graph, m: Values) -> Tensor:
     """Values by the weights of a softmax, whose axes are one for the product alone."""
-    m.weights = weights(g, m)
+    m.weights = softmax_weights(g, m)
     m.merged = g.shared(g.reshaped(m.weights))
     return g.matmul(m.merged, m.values)
 
@@ -49,7 +49,7 @@ def parted_matmul(g: Graph, m: Scores) -> Tensor:
     Numerics: none.
     """
     ahead = [m.batch, m.heads]
-    return product(g, m.but(a=parted(g, m.a, ahead), b=parted(g, m.b, ahead)))
+    return product(g, m.but(a=with_split_batch(g, m.a, ahead), b=with_split_batch(g, m.b, ahead)))
 
 
 @rule(patterns=[parted_values], target="any")
@@ -59,4 +59,4 @@ def parted_weights(g: Graph, m: Values) -> Tensor:
     What: the other half of such an attention.
     Numerics: none.
     """
-    return with_one_batch(g, g.matmul(weights(g, m), parted(g, m.values, [m.batch, m.heads])))
+    return with_merged_batch(g, g.matmul(softmax_weights(g, m), with_split_batch(g, m.values, [m.batch, m.heads])))

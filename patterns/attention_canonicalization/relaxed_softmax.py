@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.axes import from_end
+from .._common.axes import negative_axes
 
 DIFFERS = {
     "extreme": "a score times the factor is infinite, of which the difference to the largest is not",
@@ -36,8 +36,10 @@ def relaxed_softmax(g: Graph, m: Relaxed) -> Tensor:
     Numerics: rounding only, as long as x · c is finite: in float16 it may not be, so that these stay.
     """
     require(m.x.rank is not None, "the rank of the scores is unknown")
-    axis = from_end(m.x, [m.axis])
-    require(from_end(m.x, m.axes) == axis == from_end(m.x, m.again or m.axes), "the maximum is over other axes")
+    axis = negative_axes(m.x, [m.axis])
+    require(
+        negative_axes(m.x, m.axes) == axis == negative_axes(m.x, m.again or m.axes), "the maximum is over other axes"
+    )
     require(m.scale > 0, "the factor turns the order of the scores")
     require(m.scale == 1 or str(m.x.dtype) != "float16", "the product may be too large for float16")
     return g.softmax(m.x if m.scale == 1 else g.mul(m.x, m.scale), axis=m.axis)

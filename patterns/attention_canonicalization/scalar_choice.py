@@ -6,10 +6,10 @@ import numpy as np
 from onnx import numpy_helper
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.where_masks import Conditioned, chosen
+from .._common.where_masks import WhereMask, where_masked
 
 
-class Chosen(Conditioned):
+class Chosen(WhereMask):
     """x, and a number that a condition puts in its place; attributes: those of the ConstantOfShape that spreads it."""
 
     x: Tensor
@@ -22,7 +22,7 @@ def of_spread(g: Graph, m: Chosen) -> Tensor:
     """x, or a number that is spread to a shape of its own, by Expand or by ConstantOfShape."""
     shape = g.any_tensor()
     spread = g.any_of(g.expand(m.number, shape), g.constant_of_shape(shape, **m.attributes))
-    m.y = chosen(g, m, m.x, spread)
+    m.y = where_masked(g, m, m.x, spread)
     return m.y
 
 
@@ -38,4 +38,4 @@ def scalar_choice(g: Graph, m: Chosen) -> Tensor:
     require(m.x.dtype is not None, "the dtype is unknown")
     value: Any = (m.attributes or {}).get("value", 0.0) if m.number is None else m.number
     number = np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0]
-    return chosen(g, m, m.x, number.astype(m.x.dtype))
+    return where_masked(g, m, m.x, number.astype(m.x.dtype))

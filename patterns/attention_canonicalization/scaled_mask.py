@@ -3,13 +3,13 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.where_masks import Conditioned, chosen
+from .._common.where_masks import WhereMask, where_masked
 
 LARGEST_HALF, LARGEST = 65504.0, 3e38  # numbers that float16 and wider floats hold
 WIDE = ("float32", "float64", "bfloat16")
 
 
-class Scaled(Conditioned):
+class Scaled(WhereMask):
     """Scores q·kᵀ that are scaled with a mask, or with a number that a condition put in the place of some of them.
 
     further, low: what is added to those with a mask then, or what a condition puts in the place of some.
@@ -26,12 +26,12 @@ class Scaled(Conditioned):
 def behind_mask(g: Graph, m: Scaled) -> Tensor:
     """softmax((q·kᵀ + mask) · factor), to which another mask may be added, or of which a condition may hide some."""
     scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
-    return g.softmax(g.any_of(scaled, g.add(scaled, m.further), chosen(g, m, scaled, m.low)), axis=-1)
+    return g.softmax(g.any_of(scaled, g.add(scaled, m.further), where_masked(g, m, scaled, m.low)), axis=-1)
 
 
 def behind_condition(g: Graph, m: Scaled) -> Tensor:
     """softmax(q·kᵀ, some of them hidden, · factor)."""
-    return g.softmax(g.mul(chosen(g, m, g.matmul(m.q, m.kt), m.low), m.factor), axis=-1)
+    return g.softmax(g.mul(where_masked(g, m, g.matmul(m.q, m.kt), m.low), m.factor), axis=-1)
 
 
 @rule(patterns=[behind_mask, behind_condition], target="any")
@@ -58,4 +58,4 @@ def scaled_mask(g: Graph, m: Scaled) -> Tensor:
         require(fits, "the mask has more axes than scores")
         scores = g.add(scores, g.mul(m.mask, m.factor))
     scores = g.optional(g.add(scores, m.further))
-    return g.softmax(g.any_of(chosen(g, m, scores, low), scores), axis=-1)
+    return g.softmax(g.any_of(where_masked(g, m, scores, low), scores), axis=-1)

@@ -1,13 +1,13 @@
 """Conditions that decide nothing: one side of an And or Or, or that of a Where, is the same everywhere."""
 
 from surgeon import Graph, Tensor, require, rule, searches
-from .no_ops import may_spread
+from .no_ops import may_broadcast
 
 
 def keeps_shape(x: Tensor, condition: Tensor, untaken: Tensor | None = None) -> None:
     """What is not handed on does not spread out the rest.  A file may state another shape of the result."""
     others = [condition] if untaken is None else [condition, untaken]
-    require(not may_spread(x, *others), "the condition, or what is not taken, gives a larger shape")
+    require(not may_broadcast(x, *others), "the condition, or what is not taken, gives a larger shape")
 
 
 @rule(search=searches.always_true, conditions=[keeps_shape], target="any")

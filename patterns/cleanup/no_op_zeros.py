@@ -6,10 +6,10 @@ import numpy as np
 from onnx import numpy_helper
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from .._common.axes import is_spread_to
+from .._common.axes import broadcasts_to
 
 
-class Full(Captures):
+class FilledTensor(Captures):
     """A number that is everywhere in a tensor of a shape, and what that is multiplied with, or added to."""
 
     x: Tensor | Any = None
@@ -28,25 +28,25 @@ class Full(Captures):
         return np.zeros((), np.float32) if value is None else numpy_helper.to_array(value).reshape(())
 
 
-def spread(g: Graph, m: Full) -> Tensor:
+def filled_tensor(g: Graph, m: FilledTensor) -> Tensor:
     """The tensor, as TorchScript makes it, or dynamo."""
     made: Tensor = g.constant_of_shape(m.shape, **m.attributes)
     return g.any_of(g.shared(made), g.shared(g.expand(m.number, m.shape)))
 
 
-def full(g: Graph, m: Full) -> Tensor:
+def full(g: Graph, m: FilledTensor) -> Tensor:
     """The same under its name."""
-    m.full = spread(g, m)
+    m.full = filled_tensor(g, m)
     return m.full
 
 
-def times(g: Graph, m: Full) -> Tensor:
+def times(g: Graph, m: FilledTensor) -> Tensor:
     """Each of its numbers times another."""
     return g.mul(full(g, m), m.factor)
 
 
 @rule(patterns=[times], target="any")
-def scaled_full(g: Graph, m: Full) -> Tensor:
+def scaled_full(g: Graph, m: FilledTensor) -> Tensor:
     """Multiply a number before it is spread to a shape.
 
     What: Mul of a ConstantOfShape or an Expand of one number, and a number.
@@ -59,13 +59,13 @@ def scaled_full(g: Graph, m: Full) -> Tensor:
     return g.expand(product, m.shape)
 
 
-def plus(g: Graph, m: Full) -> Tensor:
+def plus(g: Graph, m: FilledTensor) -> Tensor:
     """It added to another."""
     return g.add(m.x, full(g, m))
 
 
 @rule(patterns=[plus], target="any")
-def no_op_zeros(g: Graph, m: Full) -> Tensor:
+def no_op_zeros(g: Graph, m: FilledTensor) -> Tensor:
     """Take out sums with a tensor of zeros that has no more axes or elements.
 
     What: Add of a ConstantOfShape or an Expand of 0.
@@ -74,5 +74,5 @@ def no_op_zeros(g: Graph, m: Full) -> Tensor:
     require(not np.any(m.value), "what is added is not zero")
     require(m.x.shape is not None and m.full.shape is not None, "a shape is unknown")
     require(m.full.rank <= m.x.rank, "the sum has more axes")
-    require(is_spread_to(m.full.shape, m.x.shape), "the sum may be larger")
+    require(broadcasts_to(m.full.shape, m.x.shape), "the sum may be larger")
     return m.x

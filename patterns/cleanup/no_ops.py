@@ -84,7 +84,7 @@ def no_op_concat(g: Graph, x: Tensor) -> Tensor:
 
 def keeps_shape(x: Tensor, constant: Tensor) -> None:
     """The constant does not spread the tensor out."""
-    is_same = constant.shape == () or not may_spread(x, constant)
+    is_same = constant.shape == () or not may_broadcast(x, constant)
     require(is_same, "the constant may give the result more axes or elements than x has")
 
 
@@ -99,7 +99,7 @@ def no_op_arithmetic(g: Graph, x: Tensor) -> Tensor:
     return x
 
 
-def may_spread(x: Tensor, *others: Tensor) -> bool:
+def may_broadcast(x: Tensor, *others: Tensor) -> bool:
     """Whether tensors that meet x element by element may give the result more axes or elements than x has."""
     if x.shape is None or any(other.shape is None or other.rank > x.rank for other in others):
         return True

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from .._common.axes import is_spread_to
-from .no_op_zeros import Full, spread
+from .._common.axes import broadcasts_to
+from .no_op_zeros import FilledTensor, filled_tensor
 
 PICKING = ("Max", "Min")
 COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 
 
-class Beside(Full):
+class Beside(FilledTensor):
     """What a number everywhere is compared with: x before it, or y behind; many: it, stored whole.
 
     condition: what chooses between them, where that is a tensor.
@@ -39,7 +39,7 @@ class Beside(Full):
 
 def number(g: Graph, m: Beside) -> Tensor:
     """The number, spread by a node or in the file."""
-    m.full = g.any_of(spread(g, m), m.many)
+    m.full = g.any_of(filled_tensor(g, m), m.many)
     return m.full
 
 
@@ -80,7 +80,7 @@ def spreads(m: Beside) -> None:
     whole = m.full.shape
     require(whole is not None, "the shape of the numbers is unknown")
     others = [item.shape for item in (m.x, m.y, m.condition) if item is not None and item.shape is not None]
-    is_given = any(is_spread_to(whole, shape) for shape in others)
+    is_given = any(broadcasts_to(whole, shape) for shape in others)
     require(is_given, "nothing else gives the result the sizes of the numbers")
 
 

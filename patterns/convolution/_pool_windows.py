@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require
-from ..vision._interpolation import word
+from ..vision._interpolation import string_attribute
 
-MOST_TAPS = 64
+MAX_WINDOW_SIZE = 64
 END = np.iinfo(np.int64).max
 NOT_A_NUMBER = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
 
 
-class Windows(Captures):
+class PoolWindows(Captures):
     """What is pooled, the size of the windows, and how they go."""
 
     x: Tensor
@@ -25,7 +25,7 @@ class Windows(Captures):
         """Strides, dilations and pads."""
         axes = len(self.kernel)
         require(not self.attributes.get("storage_order"), "it stores its columns first")
-        require(prod(self.kernel) <= MOST_TAPS, f"a window has more than {MOST_TAPS} elements")
+        require(prod(self.kernel) <= MAX_WINDOW_SIZE, f"a window has more than {MAX_WINDOW_SIZE} elements")
         ones: list[int] = [1] * axes
         strides, dilations = (list(self.attributes.get(name) or ones) for name in ("strides", "dilations"))
         pads = self.pads(strides, dilations)
@@ -39,7 +39,7 @@ class Windows(Captures):
     def pads(self, strides: list[int], dilations: list[int]) -> list[int]:
         """The pads that are told, or follow from the sizes."""
         found = list(self.attributes.get("pads") or [0] * (2 * len(self.kernel)))
-        how = word(self.attributes, "auto_pad", "NOTSET")
+        how = string_attribute(self.attributes, "auto_pad", "NOTSET")
         if how in ("NOTSET", "VALID"):
             return found if how == "NOTSET" else [0] * len(found)
         require(self.x.rank is not None, "the rank of x is unknown")
@@ -53,7 +53,7 @@ class Windows(Captures):
         return found
 
 
-def taps(g: Graph, x: Tensor, m: Windows, beside: Any) -> list[Tensor]:
+def window_slices(g: Graph, x: Tensor, m: PoolWindows, beside: Any) -> list[Tensor]:
     """x as each element of the windows sees it; what lies beside it holds one number."""
     strides, dilations, pads = m.sides()
     axes = len(m.kernel)

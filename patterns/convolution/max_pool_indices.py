@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._pool_windows import NOT_A_NUMBER, Windows, taps
+from ._pool_windows import NOT_A_NUMBER, PoolWindows, window_slices
 
 
-def places(m: Windows) -> list[np.ndarray[Any, Any]]:
+def places(m: PoolWindows) -> list[np.ndarray[Any, Any]]:
     """For each element of the windows its place in a plane, as each window sees it: [1, 1, rows, columns, ...]."""
     strides, dilations, pads = m.sides()
     sizes: list[Any] = list(m.x.shape[2:])
@@ -40,13 +40,13 @@ def planes(g: Graph, x: Tensor) -> Any:
     return g.add(g.mul(g.reshape(batch, np.array([-1, 1, *ones])), np.array(size * channels)), each)
 
 
-def largest(g: Graph, m: Windows) -> Any:
+def largest(g: Graph, m: PoolWindows) -> Any:
     """MaxPool, with the places of what it picks."""
     return g.max_pool(m.x, kernel_shape=m.kernel, outputs=2, **m.attributes)
 
 
 @rule(patterns=[largest], target="any", opset=11, lacking=True, dtypes="floats", differs=NOT_A_NUMBER)
-def max_pool_indices(g: Graph, m: Windows) -> tuple[Tensor, Tensor]:
+def max_pool_indices(g: Graph, m: PoolWindows) -> tuple[Tensor, Tensor]:
     """Write a MaxPool that tells where it picked as a MaxPool, and as comparisons of it with what it picked from.
 
     What: a slice and a table of places for each element of a window, where the target's MaxPool has one output; of
@@ -56,7 +56,7 @@ def max_pool_indices(g: Graph, m: Windows) -> tuple[Tensor, Tensor]:
     is_fixed = m.x.rank is not None and all(isinstance(size, int) for size in m.x.shape[1:])
     require(is_fixed, "the size of the channels or of the pictures is not fixed")
     require(m.x.dtype is not None, "the dtype of x is unknown")
-    seen = taps(g, m.x, m, np.array(-np.inf, m.x.dtype))
+    seen = window_slices(g, m.x, m, np.array(-np.inf, m.x.dtype))
     has_gaps = any(step != 1 for step in m.attributes.get("dilations") or ())
     y = g.max(*seen) if has_gaps else g.max_pool(m.x, kernel_shape=m.kernel, outputs=1, **m.attributes)[0]
     *first, last = places(m)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from .._common.axes import is_as_large
-from .rows_first import swapped
+from .._common.axes import is_same_size
+from .rows_first import swap_batch_and_sequence
 
 
 class Part(Captures):
@@ -48,8 +48,8 @@ def behind_rows(g: Graph, m: Merged) -> Tensor:
     """Heads of rows that come before the batch, as torch.nn.MultiheadAttention has them if it gives its weights too."""
     for part in (m.q, m.k, m.v):
         part.one = g.reshaped(part.x)
-        part.merged = swapped(g, part.one)
-    m.y = g.reshaped(swapped(g, attention(g, m)))
+        part.merged = swap_batch_and_sequence(g, part.one)
+    m.y = g.reshaped(swap_batch_and_sequence(g, attention(g, m)))
     return m.y
 
 
@@ -70,7 +70,7 @@ def bias_of_heads(g: Graph, m: Merged, heads: int) -> Tensor:
     is_first = m.moved is not None
     batch, number = g.size_of(m.q.x, 0 if is_first else 1), np.array([heads], np.int64)
     whole = m.bias
-    if not is_as_large(whole.shape[0], m.q.merged.shape[0]):
+    if not is_same_size(whole.shape[0], m.q.merged.shape[0]):
         whole = g.spread(whole, [g.mul(batch, number), 1, 1, 1])
     ahead = (number, batch) if is_first else (batch, number)
     apart = g.reshape(whole, g.concat(*ahead, np.zeros(2, np.int64), axis=0))
@@ -87,7 +87,7 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
     """
     heads, is_first = m.q.number, m.moved is not None
     require(heads == m.k.number == m.v.number, "queries, keys and values have different numbers of heads")
-    q, k, v = (g.reshape(x, [0, 0, -1]) if is_first else swapped(g, x) for x in (m.q.x, m.k.x, m.v.x))
+    q, k, v = (g.reshape(x, [0, 0, -1]) if is_first else swap_batch_and_sequence(g, x) for x in (m.q.x, m.k.x, m.v.x))
     bias = m.bias
     if bias is not None and bias.shape[0] != 1:
         bias = bias_of_heads(g, m, heads)
@@ -97,5 +97,5 @@ def heads_in_batch(g: Graph, m: Merged) -> Tensor:
         require(m.moved.shape[0] == heads, "heads and batches are taken apart another way")
         return g.reshape(made, [0, 0, heads, m.v.size])
     require(m.y.shape is not None and m.y.shape[-1] == width, "the heads are not joined behind the attention")
-    made = swapped(g, made)
+    made = swap_batch_and_sequence(g, made)
     return made if m.y.rank == 3 else g.reshape(made, [-1, width])

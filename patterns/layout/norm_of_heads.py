@@ -3,18 +3,18 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
-from ..norms._fused_norms import Normed, norm_of, normed
-from ..rotary._fused_rotary import Turning, by_runtime
+from ..norms._fused_norms import NormAttributes, any_norm, matched_norm
+from ..rotary._fused_rotary import FusedRotary, ort_rotary
 
 
-class Heads(Normed):
+class Heads(NormAttributes):
     """Heads x behind the rows, moved to the front, and what they are normed by there; wide: their dtype there."""
 
     x: Tensor = dims("_ _ _ _")
     wide: int | Any = None
 
 
-class Turned(Heads, Turning):
+class Turned(Heads, FusedRotary):
     """The same with a rotary embedding, if there is one.
 
     given, within, narrow: dtypes that the norm is cast to, the rotary embedding takes, and that is moved back.
@@ -39,7 +39,7 @@ def write_normed(g: Graph, m: Heads) -> Tensor:
     """The heads where they stand, normed if they are."""
     if m.scale is None:
         return m.x
-    op = norm_of(m.match)
+    op = matched_norm(m.match)
     require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
     made: Tensor = g.op(op, g.optional(g.cast(m.x, to=m.wide)), *factors, **{**m.told, "axis": -1})
@@ -48,8 +48,8 @@ def write_normed(g: Graph, m: Heads) -> Tensor:
 
 def moved_back(g: Graph, m: Turned) -> Tensor:
     """Heads behind the rows again."""
-    made = normed(g, m, g.optional(g.cast(g.heads_first(m.x), to=m.wide)))
-    turned = by_runtime(g, m, g.optional(g.cast(g.optional(g.cast(made, to=m.given)), to=m.within)))
+    made = any_norm(g, m, g.optional(g.cast(g.heads_first(m.x), to=m.wide)))
+    turned = ort_rotary(g, m, g.optional(g.cast(g.optional(g.cast(made, to=m.given)), to=m.within)))
     return g.heads_first(g.optional(g.cast(g.any_of(turned, made), to=m.narrow)))
 
 
@@ -63,14 +63,14 @@ def norm_of_heads(g: Graph, m: Turned) -> Tensor:
     Numerics: rounding only.
     """
     made = g.optional(g.cast(g.optional(g.cast(write_normed(g, m), to=m.given)), to=m.within))
-    made = made if m.cos is None else g.heads_first(by_runtime(g, m, g.heads_first(made)))
+    made = made if m.cos is None else g.heads_first(ort_rotary(g, m, g.heads_first(made)))
     return g.optional(g.cast(made, to=m.narrow))
 
 
 def moved_streams(g: Graph, m: Streams) -> Tensor:
     """Heads of two streams, one behind the other, behind the rows again."""
     streams = [(one, g.heads_first(one.x)) for one in (m.first, m.second)]
-    return g.heads_first(g.concat(*(g.any_of(heads, normed(g, one, heads)) for one, heads in streams), axis=2))
+    return g.heads_first(g.concat(*(g.any_of(heads, any_norm(g, one, heads)) for one, heads in streams), axis=2))
 
 
 @rule(patterns=[moved_streams], target="any")

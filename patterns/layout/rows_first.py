@@ -5,12 +5,12 @@ Rows and batch change places at the end of each of them, so that what reads them
 
 from surgeon import Captures, Constant, Graph, Tensor, dims, require, rule
 
-SWAPPED = [1, 0, 2]  # rows before the batch, and back
+BATCH_SEQUENCE_PERM = [1, 0, 2]  # rows before the batch, and back
 
 
-def swapped(g: Graph, x: Tensor) -> Tensor:
+def swap_batch_and_sequence(g: Graph, x: Tensor) -> Tensor:
     """Rows before the batch, or behind it."""
-    return g.transpose(x, perm=SWAPPED)
+    return g.transpose(x, perm=BATCH_SEQUENCE_PERM)
 
 
 class Stacked(Captures):
@@ -68,10 +68,10 @@ def heads_of_rows(g: Graph, m: Heads) -> Tensor:
     Numerics: none.
     """
     require(m.perm in ([1, 0, 2], [1, 2, 0]), "rows and heads do not change places")
-    sides = (m.rows, m.size) if m.perm == SWAPPED else (m.size, m.rows)
+    sides = (m.rows, m.size) if m.perm == BATCH_SEQUENCE_PERM else (m.size, m.rows)
     require(tuple(m.y.shape[2:]) == sides, "the heads have other rows or columns than x")
-    heads = g.split_heads(swapped(g, m.x), m.heads, m.size)
-    return heads if m.perm == SWAPPED else g.transpose(heads, perm=[0, 1, 3, 2])
+    heads = g.split_heads(swap_batch_and_sequence(g, m.x), m.heads, m.size)
+    return heads if m.perm == BATCH_SEQUENCE_PERM else g.transpose(heads, perm=[0, 1, 3, 2])
 
 
 class Joined(Captures):
@@ -98,5 +98,5 @@ def rows_of_heads(g: Graph, m: Joined) -> Tensor:
     What: [batch, rows, columns] that is split into heads to become [rows, batch, columns], or a matrix of these.
     Numerics: none.
     """
-    made = swapped(g, m.x)
+    made = swap_batch_and_sequence(g, m.x)
     return made if m.y.rank == 3 else g.reshape(made, [-1, m.heads * m.size])

@@ -4,7 +4,7 @@ from typing import Any
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from ..attention._projections import linear
-from .rows_first import swapped
+from .rows_first import swap_batch_and_sequence
 
 
 class Linear(Captures):
@@ -21,8 +21,8 @@ class Linear(Captures):
 
 def before_swap(g: Graph, m: Linear) -> Tensor:
     """A linear layer before a transpose, perhaps between two."""
-    m.swapped = swapped(g, m.x)
-    return swapped(g, g.any_of(linear(g, m.swapped, m), linear(g, m.x, m)))
+    m.swapped = swap_batch_and_sequence(g, m.x)
+    return swap_batch_and_sequence(g, g.any_of(linear(g, m.swapped, m), linear(g, m.x, m)))
 
 
 @rule(patterns=[before_swap], target="any")
@@ -38,7 +38,7 @@ def swapped_linear(g: Graph, m: Linear) -> Tensor:
     if m.swapped is None:
         fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
         require(fits, "the layer is not known to make more columns than it takes")
-        x = swapped(g, x)
+        x = swap_batch_and_sequence(g, x)
     return g.optional(g.add(g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w), m.b))
 
 
@@ -50,12 +50,12 @@ class Parts(Captures):
 
 def in_three(g: Graph, m: Parts) -> tuple[Tensor, ...]:
     """Three parts."""
-    return tuple(swapped(g, part) for part in g.cut(m.x, 3, -1))
+    return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 3, -1))
 
 
 def in_two(g: Graph, m: Parts) -> tuple[Tensor, ...]:
     """Two."""
-    return tuple(swapped(g, part) for part in g.cut(m.x, 2, -1))
+    return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 2, -1))
 
 
 @rule(patterns=[in_three, in_two], target="any")
@@ -65,4 +65,4 @@ def swapped_parts(g: Graph, m: Parts) -> Any:
     What: Transposes of all equal parts that a tensor is cut into along its columns.
     Numerics: none.
     """
-    return g.cut(swapped(g, m.x), m.output_count, -1)
+    return g.cut(swap_batch_and_sequence(g, m.x), m.output_count, -1)

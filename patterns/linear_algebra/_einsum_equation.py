@@ -8,20 +8,20 @@ from surgeon import Captures, Tensor, dims, require
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-class Alone(Captures):
+class OneOperand(Captures):
     """One factor, and the letters of its axes and of the result's."""
 
     a: Tensor = dims("...")
     equation: str
 
 
-class Product(Alone):
+class TwoOperands(OneOperand):
     """Two factors, and the letters of their axes and of the result's."""
 
     b: Tensor = dims("...")
 
 
-def written_out(equation: str, ranks: Sequence[int]) -> list[str]:
+def expand_ellipsis(equation: str, ranks: Sequence[int]) -> list[str]:
     """A letter for each axis of factors of these ranks, and of the result, also where the equation has an ellipsis."""
     sides, arrow, made = equation.replace(" ", "").partition("->")
     require(arrow != "", "the equation does not name the result's axes")
@@ -37,7 +37,7 @@ def written_out(equation: str, ranks: Sequence[int]) -> list[str]:
     return terms
 
 
-class Parts(NamedTuple):
+class AxisRoles(NamedTuple):
     """The axes of a product: of the batch, of the rows (the first factor's), of the sum, of the columns."""
 
     batch: str
@@ -46,7 +46,7 @@ class Parts(NamedTuple):
     columns: str
 
 
-def parts_of(left: str, right: str, made: str) -> Parts:
+def axis_roles(left: str, right: str, made: str) -> AxisRoles:
     """What each letter of two factors and their product is to it.  Refuses what no product of matrices is."""
     both = [letter for letter in left if letter in right]
     alone = set(left + right) - set(both)
@@ -57,4 +57,4 @@ def parts_of(left: str, right: str, made: str) -> Parts:
     batch, rows, columns = (
         "".join(letter for letter in made if letter in where) for where in (both, alone & set(left), alone & set(right))
     )
-    return Parts(batch, rows, summed, columns)
+    return AxisRoles(batch, rows, summed, columns)

@@ -5,25 +5,25 @@ from surgeon import Graph, Tensor, require
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
-def perm_of(rank: int, last: int, batch: int) -> list[int]:
+def perm_of_flags(rank: int, last: int, batch: int) -> list[int]:
     """What transA (last) and transBatchA (batch) do to the axes: the first goes behind the batch, the last two swap."""
     axes = [*range(1, rank - 1), 0, rank - 1] if batch else [*range(rank)]
     return [*axes[:-2], axes[-1], axes[-2]] if last else axes
 
 
-def flags_of(x: Tensor, perm: list[int] | None, last: int, batch: int) -> tuple[int, int]:
+def flags_of_perm(x: Tensor, perm: list[int] | None, last: int, batch: int) -> tuple[int, int]:
     """(last, batch) of FusedMatMul on what the Transpose reads.  Refuses what only a Transpose can do."""
     perm = perm or [*reversed(range(x.rank))]
     require(len(perm) == x.rank, "the Transpose does not fit the rank of the factor")
-    wanted = [perm[axis] for axis in perm_of(x.rank, last, batch)]
-    found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of(x.rank, *pair) == wanted]
+    wanted = [perm[axis] for axis in perm_of_flags(x.rank, last, batch)]
+    found = [pair for pair in ((0, 0), (1, 0), (0, 1), (1, 1)) if perm_of_flags(x.rank, *pair) == wanted]
     require(bool(found), "FusedMatMul swaps the last two axes, or puts the first behind the batch, no more")
     return found[0]
 
 
-def transposed(g: Graph, x: Tensor, last: int, batch: int) -> Tensor:
+def apply_flags(g: Graph, x: Tensor, last: int, batch: int) -> Tensor:
     """A factor as FusedMatMul sees it."""
     if not last and not batch:
         return x
     require(x.shape is not None, "the rank of a factor is unknown")
-    return g.transpose(x, perm=perm_of(x.rank, last, batch)) if x.rank > 1 else x
+    return g.transpose(x, perm=perm_of_flags(x.rank, last, batch)) if x.rank > 1 else x

@@ -4,8 +4,8 @@ from math import prod
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.axes import is_as_large
-from ._einsum_equation import Alone, Parts, Product, parts_of, written_out
+from .._common.axes import is_same_size
+from ._einsum_equation import AxisRoles, OneOperand, TwoOperands, axis_roles, expand_ellipsis
 
 KINDS = ("float16", "bfloat16", "float32", "float64", "int32", "int64", "uint32", "uint64")  # that MatMul takes
 Sizes = dict[str, Any]
@@ -23,7 +23,7 @@ def merged(letters: str, sizes: Sizes) -> int:
     return prod(sizes[letter] for letter in letters)
 
 
-def left_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tensor:
+def left_of(g: Graph, x: Tensor, have: str, parts: AxisRoles, sizes: Sizes) -> Tensor:
     """The first factor: its batch, rows, and what is summed."""
     ahead = parts.batch + parts.rows
     x = ordered(g, x, have, ahead + parts.summed)
@@ -31,7 +31,7 @@ def left_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tenso
     return x if parts.rows else g.unsqueeze(x, [len(ahead)])
 
 
-def right_of(g: Graph, x: Tensor, have: str, parts: Parts, sizes: Sizes) -> Tensor:
+def right_of(g: Graph, x: Tensor, have: str, parts: AxisRoles, sizes: Sizes) -> Tensor:
     """The second factor: its batch, an axis for each of the first's rows but one, what is summed, and columns."""
     ahead = len(parts.batch)
     x = ordered(g, x, have, parts.batch + parts.summed + parts.columns)
@@ -51,13 +51,13 @@ def beside(g: Graph, x: Tensor, have: str, want: str) -> Tensor:
     return g.unsqueeze(x, new) if new else x
 
 
-def product(g: Graph, m: Product) -> Tensor:
+def product(g: Graph, m: TwoOperands) -> Tensor:
     """Einsum of two factors."""
     return g.einsum(m.a, m.b, equation=m.equation)
 
 
 @rule(patterns=[product], target="any")
-def einsum(g: Graph, m: Product) -> Tensor:
+def einsum(g: Graph, m: TwoOperands) -> Tensor:
     """Write an Einsum of two factors as a MatMul, or a Mul, with the transposes and reshapes that it needs.
 
     What: sums of products in which each axis is one of the batch, of rows, of columns, or summed, as in
@@ -67,20 +67,20 @@ def einsum(g: Graph, m: Product) -> Tensor:
     """
     require(str(m.a.dtype) in KINDS, f"MatMul does not multiply {m.a.dtype}")
     a, b = m.a, m.b
-    left, right, want = written_out(m.equation, (a.rank, b.rank))
+    left, right, want = expand_ellipsis(m.equation, (a.rank, b.rank))
     if {*left, *right} == {*want}:
         return g.mul(beside(g, a, left, want), beside(g, b, right, want))
     if {*left} < {*right} or (want and want[-1] not in right and not {*right} < {*left}):  # a vector is the second
         a, b, left, right = b, a, right, left
-    parts = parts_of(left, right, want)
+    parts = axis_roles(left, right, want)
     sizes, others = dict(zip(left, a.shape, strict=True)), dict(zip(right, b.shape, strict=True))
-    same = all(is_as_large(sizes[letter], others[letter]) for letter in parts.summed)
+    same = all(is_same_size(sizes[letter], others[letter]) for letter in parts.summed)
     require(same, "the sizes of what is summed are unknown or differ")
     made = g.matmul(left_of(g, a, left, parts, sizes), right_of(g, b, right, parts, others))
     return in_order(g, made, parts, want, others)
 
 
-def in_order(g: Graph, made: Tensor, parts: Parts, want: str, sizes: Sizes) -> Tensor:
+def in_order(g: Graph, made: Tensor, parts: AxisRoles, want: str, sizes: Sizes) -> Tensor:
     """The product with an axis for each of several columns, without those that only it needs, in the order wanted."""
     ahead, before = parts.batch + parts.rows, max(len(parts.batch + parts.rows), len(parts.batch) + 1)
     if len(parts.columns) > 1:
@@ -89,20 +89,20 @@ def in_order(g: Graph, made: Tensor, parts: Parts, want: str, sizes: Sizes) -> T
     return ordered(g, g.squeeze(made, gone) if gone else made, ahead + parts.columns, want)
 
 
-def alone(g: Graph, m: Alone) -> Tensor:
+def alone(g: Graph, m: OneOperand) -> Tensor:
     """Einsum of one factor."""
     return g.einsum(m.a, equation=m.equation)
 
 
 @rule(patterns=[alone], target="any")
-def einsum_of_one(g: Graph, m: Alone) -> Tensor:
+def einsum_of_one(g: Graph, m: OneOperand) -> Tensor:
     """Write an Einsum of one factor as a Transpose, behind a sum over the axes that its result has not.
 
     What: axes in another order, as nhwpqc->nchpwq where diffusion transformers put patches together; none named twice.
     Numerics: rounding only.
     """
     require(str(m.a.dtype) in KINDS, f"ReduceSum does not add up {m.a.dtype}")
-    have, want = written_out(m.equation, (m.a.rank,))
+    have, want = expand_ellipsis(m.equation, (m.a.rank,))
     require(set(want) <= set(have), "the equation names an axis of the result that the factor has not")
     summed = [axis for axis, letter in enumerate(have) if letter not in want]
     made = g.reduce_sum(m.a, summed, keepdims=0) if summed else m.a

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._transpose_flags import FLOATS, flags_of, transposed
+from ._transpose_flags import FLOATS, apply_flags, flags_of_perm
 
 NONE: dict[str, Any] = {}
 
@@ -74,8 +74,8 @@ def fused_matmul(g: Graph, m: Factors) -> Tensor:
     a, b, own = m.a, m.b, m.attributes
     require_matrices(a, b)
     left, right = ((own.get(f"trans{side}", 0), own.get(f"transBatch{side}", 0)) for side in "AB")
-    left = left if m.left_perm == () else flags_of(a, m.left_perm, *left)
-    right = right if m.right_perm == () else flags_of(b, m.right_perm, *right)
+    left = left if m.left_perm == () else flags_of_perm(a, m.left_perm, *left)
+    right = right if m.right_perm == () else flags_of_perm(b, m.right_perm, *right)
     alike = not (left[1] or right[1]) or a.rank == b.rank > 2  # (MatMulComputeHelper::Compute)
     require(alike, "a batch is moved only where both factors have as many axes")
     alpha = own.get("alpha", 1.0) * m.factor
@@ -93,7 +93,7 @@ def fused_matmul(g: Graph, m: Factors) -> Tensor:
 @fused_matmul.on("decomposed")
 def _(g: Graph, m: Factors) -> Tensor:
     told = m.attributes.get
-    x = transposed(g, m.a, told("transA", 0), told("transBatchA", 0))
-    y = transposed(g, m.b, told("transB", 0), told("transBatchB", 0))
+    x = apply_flags(g, m.a, told("transA", 0), told("transBatchA", 0))
+    y = apply_flags(g, m.b, told("transB", 0), told("transBatchB", 0))
     alpha = told("alpha", 1.0)
     return g.matmul(x, y) if alpha == 1.0 else g.mul(g.matmul(x, y), alpha)

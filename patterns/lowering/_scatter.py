@@ -7,7 +7,7 @@ import numpy as np
 from surgeon import Captures, Graph, Tensor, require
 
 
-class Scattered(Captures):
+class ScatterReduction(Captures):
     """What is there, where something is put, and how."""
 
     x: Tensor
@@ -25,18 +25,18 @@ class Scattered(Captures):
         return axis
 
 
-def by_elements(g: Graph, m: Scattered) -> Tensor:
+def by_elements(g: Graph, m: ScatterReduction) -> Tensor:
     """ScatterElements."""
     return g.scatter_elements(m.x, m.indices, m.updates, axis=m.axis, reduction=m.reduction)
 
 
-def size_of(g: Graph, x: Tensor, axis: int) -> Any:
+def axis_size(g: Graph, x: Tensor, axis: int) -> Any:
     """The size of an axis, a tensor where it is free."""
     size = x.shape[axis]
     return size if isinstance(size, int) else g.gather(g.shape(x), np.array(axis))
 
 
-def counted(g: Graph, indices: Tensor, size: Any) -> Tensor:
+def nonnegative_indices(g: Graph, indices: Tensor, size: Any) -> Tensor:
     """Indices counted from the front."""
     wide = g.cast(indices, to="int64")
     return g.where(g.less(wide, np.array(0, np.int64)), g.add(wide, size), wide)

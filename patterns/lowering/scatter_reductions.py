@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._scatter import Scattered, by_elements, counted, size_of
+from ._scatter import ScatterReduction, axis_size, by_elements, nonnegative_indices
 
 MOST = 2**24  # comparisons
 NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
 NANS = {"non_finite": "of NaN and a number put there later ONNX Runtime keeps the number as the larger or smaller"}
 
 
-def require_known(m: Scattered) -> None:
+def require_known(m: ScatterReduction) -> None:
     """Refuse what is put there as it is, and tensors of unknown rank or dtype."""
     require(m.reduction in NEUTRAL, "it has no reduction")
     require(all(one.rank is not None for one in (m.x, m.indices, m.updates)), "a rank is unknown")
@@ -31,7 +31,7 @@ def up_to(g: Graph, size: Any) -> Any:
     return np.arange(size) if isinstance(size, int) else g.range(np.array(0), size, np.array(1))
 
 
-def reduced(g: Graph, m: Scattered, chosen: Tensor, x: Tensor, axis: int) -> Tensor:
+def reduced(g: Graph, m: ScatterReduction, chosen: Tensor, x: Tensor, axis: int) -> Tensor:
     """What is there, with all that is put there along an axis."""
     over: Any = np.array([axis], np.int64)
     if m.reduction == "add":
@@ -44,7 +44,7 @@ def reduced(g: Graph, m: Scattered, chosen: Tensor, x: Tensor, axis: int) -> Ten
 
 
 @rule(patterns=[by_elements], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
-def scatter_elements(g: Graph, m: Scattered) -> Tensor:
+def scatter_elements(g: Graph, m: ScatterReduction) -> Tensor:
     """Write a ScatterElements with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
@@ -54,23 +54,23 @@ def scatter_elements(g: Graph, m: Scattered) -> Tensor:
     require_known(m)
     axis = m.whole_axis()
     require_few(m.x.shape[axis], *m.indices.shape)
-    size = size_of(g, m.x, axis)
+    size = axis_size(g, m.x, axis)
     order = [*(at for at in range(m.x.rank) if at != axis), axis]
     x, indices, updates = (g.transpose(one, perm=order) for one in (m.x, m.indices, m.updates))
     last = np.array([-1], np.int64)
-    wide = counted(g, indices, np.array(size) if isinstance(size, int) else size)
+    wide = nonnegative_indices(g, indices, np.array(size) if isinstance(size, int) else size)
     is_here = g.equal(g.unsqueeze(wide, last), up_to(g, size))
     chosen = g.where(is_here, g.unsqueeze(updates, last), np.array(NEUTRAL[m.reduction], m.x.dtype))
     return g.transpose(reduced(g, m, chosen, x, -2), perm=np.argsort(order).tolist())
 
 
-def by_tuples(g: Graph, m: Scattered) -> Tensor:
+def by_tuples(g: Graph, m: ScatterReduction) -> Tensor:
     """ScatterND."""
     return g.scatter_nd(m.x, m.indices, m.updates, reduction=m.reduction)
 
 
 @rule(patterns=[by_tuples], target="any", opset=16, lacking=True, dtypes="floats", differs=NANS)
-def scatter_nd(g: Graph, m: Scattered) -> Tensor:
+def scatter_nd(g: Graph, m: ScatterReduction) -> Tensor:
     """Write a ScatterND with a reduction as sums, products, largest or smallest numbers along an axis.
 
     What: each place takes what has its index, where the target scatters without reductions.  It compares every index
@@ -88,7 +88,7 @@ def scatter_nd(g: Graph, m: Scattered) -> Tensor:
     places: Any = prod(shape[:depth]) if isinstance(shape[0], int) else g.div(g.size(m.x), np.array(width))
     sizes: Any = g.slice(g.shape(m.x), [0], [depth]) if not isinstance(shape[0], int) else np.array(shape[:depth])
     strides = np.array([prod(shape[at + 1 : depth]) for at in range(depth)], np.int64)
-    flat = g.reshape(g.mul(counted(g, m.indices, sizes), strides), np.array([-1, depth]))
+    flat = g.reshape(g.mul(nonnegative_indices(g, m.indices, sizes), strides), np.array([-1, depth]))
     line = g.reduce_sum(flat, np.array([1], np.int64), keepdims=1)
     is_here = g.unsqueeze(g.equal(line, up_to(g, places)), np.array([2], np.int64))
     updates = g.reshape(m.updates, np.array([-1, 1, width]))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from surgeon import Graph, Tensor, require
 from .._common.axes import Array
-from .._common.floats import for_epsilon
+from .._common.floats import rescaled_for_epsilon
 
 
 def with_channels_last(
@@ -22,7 +22,7 @@ def with_channels_last(
         require(factor.dtype == x.dtype, "scale and bias must have the dtype of the input")
         fits = factor.shape in ((channels, *[1] * (rank - 2)), (1, channels, *[1] * (rank - 2)))
         require(fits, "scale and bias must run along the channels alone")
-    last = g.transpose(for_epsilon(g, x, epsilon), perm=[0, *range(2, rank), 1])
+    last = g.transpose(rescaled_for_epsilon(g, x, epsilon), perm=[0, *range(2, rank), 1])
     normal = write(last, *(_vector(g, factor) for factor in factors), axis=-1, epsilon=epsilon)
     return g.transpose(normal, perm=[0, rank - 1, *range(1, rank - 1)])
 

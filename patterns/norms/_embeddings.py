@@ -31,7 +31,7 @@ class Embedding(Captures):
     axis: list[int] | Any = ()
 
 
-def has_vectors(m: Embedding) -> None:
+def are_tables_compatible(m: Embedding) -> None:
     """Tables of equally many columns, and vectors of as many numbers, all of one dtype."""
     for table in (m.two, m.three):
         require(table is None or table.shape[1] == m.one.shape[1], "the tables have different columns")
@@ -41,7 +41,7 @@ def has_vectors(m: Embedding) -> None:
     require(m.epsilon >= 0, "ONNX Runtime's kernel takes no negative epsilon")
 
 
-def counted_table(m: Embedding, length: Any) -> Any:
+def position_table(m: Embedding, length: Any) -> Any:
     """The table of which a row stands for each place.  Refuses places that are not 0, 1, 2, ... up to a length."""
     axis = 0 if m.axis is None else m.axis[0] if m.axis else -2
     if m.count is not None:
@@ -63,12 +63,12 @@ def counted_table(m: Embedding, length: Any) -> Any:
     return m.two
 
 
-def is_count(places: Tensor) -> bool:
+def is_arange(places: Tensor) -> bool:
     """Whether places are the fixed numbers 0, 1, 2, ... of one row."""
     return places.is_constant and np.array_equal(places.values.reshape(-1), np.arange(places.shape[-1]))
 
 
-def parts(m: Embedding) -> tuple[list[Table], tuple[Any, Tensor | None]]:
+def tables_and_positions(m: Embedding) -> tuple[list[Table], tuple[Any, Tensor | None]]:
     """The tables with an id for each word, that of the most rows first; then that of the places, with these.
 
     The places may be the same for all batches; None where they are 0, 1, 2, ...
@@ -80,13 +80,13 @@ def parts(m: Embedding) -> tuple[list[Table], tuple[Any, Tensor | None]]:
     if m.two_ids is None:
         size = found[0][1].shape
         require(all(len(size) == 2 and ids.shape == size for _, ids in found), "the ids have different shapes")
-        return found, (counted_table(m, size[1]), None)
+        return found, (position_table(m, size[1]), None)
     for at in (1, len(found) - 1, 0):
         others, (table, places) = found[:at] + found[at + 1 :], found[at]
         size = others[0][1].shape
         fits = len(size) == 2 and places.shape in (size, (1, size[1]), size[1:])
         if fits and all(ids.shape == size for _, ids in others):
-            return others, (table, None if is_count(places) else places)
+            return others, (table, None if is_arange(places) else places)
     require(False, "the ids have different shapes")
     return found, found[0]
 

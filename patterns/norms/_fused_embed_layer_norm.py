@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor
-from .layer_norm import written_out
+from .layer_norm import decompose_layer_norm
 
 EPSILON = 1e-12  # where the node does not say (ORT contrib ops, EmbedLayerNormalization-1)
 
@@ -58,7 +58,7 @@ def in_parts(g: Graph, m: Looked) -> list[Tensor]:
     total = g.add(g.gather(m.words, m.ids, axis=0), places)
     if m.types is not None and m.segments is not None:
         total = g.add(total, g.gather(m.types, m.segments, axis=0))
-    made = [written_out(g, total, m.gamma, m.beta, [-1], float(m.settings.get("epsilon", EPSILON)))]
+    made = [decompose_layer_norm(g, total, m.gamma, m.beta, [-1], float(m.settings.get("epsilon", EPSILON)))]
     if m.counts is not None:
         made.append(counted(g, m))
     return [*made, total][: m.output_count]

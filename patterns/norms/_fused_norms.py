@@ -7,7 +7,7 @@ from surgeon import Captures, Graph, Match, Tensor, require
 NORMS = ("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization")
 
 
-class Normed(Captures):
+class NormAttributes(Captures):
     """What a norm is scaled and shifted by, and what it is told."""
 
     scale: Tensor | Any = None
@@ -15,13 +15,13 @@ class Normed(Captures):
     told: dict[str, Any]
 
 
-def normed(g: Graph, m: Normed, x: Tensor) -> Tensor:
+def any_norm(g: Graph, m: NormAttributes, x: Tensor) -> Tensor:
     """x behind a norm, as patterns look for it."""
     ops = g.layer_normalization, g.simplified_layer_normalization, g.rms_normalization
     return g.any_of(ops[0](x, m.scale, m.bias, **m.told), *(norm(x, m.scale, **m.told) for norm in ops))
 
 
-def norm_of(match: Match) -> str:
+def matched_norm(match: Match) -> str:
     """The one norm that a match has."""
     ops = {node.op for node in match.nodes if node.op in NORMS}
     require(len(ops) == 1, "there are norms of two kinds")

@@ -33,7 +33,7 @@ def require_spatial(x: Tensor, axes: Sequence[int] | None) -> None:
     require(counted == set(range(2, rank)), "mean and variance must be taken over all axes behind the channels")
 
 
-def channels(x: Tensor) -> int:
+def channel_count(x: Tensor) -> int:
     """The number of channels of x, its second axis.  Refuses one that is not fixed."""
     require(x.rank is not None, "the rank of the input is unknown")
     require(x.rank > 1, "the input has no axis of channels")
@@ -41,12 +41,12 @@ def channels(x: Tensor) -> int:
     return int(x.shape[1])
 
 
-def per_channel(x: Tensor, constant: Constant | None, default: float, dtype: str | None = None) -> np.ndarray:
+def as_channel_vector(x: Tensor, constant: Constant | None, default: float, dtype: str | None = None) -> np.ndarray:
     """A constant as a vector over the channels of x, in its dtype or another; `default` for one that is left out.
 
     Refuses a constant that runs along other axes when it is broadcast with x.
     """
-    number = channels(x)
+    number = channel_count(x)
     require(x.dtype is not None, "the dtype of the input is unknown")
     if constant is None:
         return np.full(number, default, dtype or x.dtype)

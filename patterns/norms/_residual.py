@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, require
-from .._common.floats import widened
+from .._common.floats import half_to_float32
 
 
 class Summed(Captures):
@@ -25,20 +25,20 @@ class Residual(Summed):
     beta: Constant | Any = None
 
 
-def residual(g: Graph, m: Residual) -> Tensor:
+def any_residual(g: Graph, m: Residual) -> Tensor:
     """x + bias + skip, or x + skip."""
     return g.any_of(g.add(m.x, m.bias, m.skip), g.add(m.x, m.skip))
 
 
-def summed(g: Graph, m: Summed) -> Tensor:
+def residual_sum(g: Graph, m: Summed) -> Tensor:
     """x + skip + bias, in which the bias may be left out: in the kernel's order, as the first two may cancel.
 
     Half precision is added in float32, as the kernel does, and stays so for the norm.
     """
-    return g.add(*(widened(g, part) for part in (m.x, m.skip, m.bias) if part is not None))
+    return g.add(*(half_to_float32(g, part) for part in (m.x, m.skip, m.bias) if part is not None))
 
 
-def is_a_residual(m: Residual) -> None:
+def fits_skip_norm_kernel(m: Residual) -> None:
     """What ONNX Runtime's kernel takes: two or three axes, of equal sizes, and vectors over the last."""
     require(m.x.shape is not None and m.skip.shape is not None, "the shapes of both summands must be known")
     require(m.x.shape == m.skip.shape, "both summands must be known to have the same shape")

@@ -3,8 +3,8 @@
 import numpy as np
 
 from surgeon import Constant, Graph, Match, Tensor, require, rule
-from .._common.floats import narrowed, widened
-from ._per_channel import per_channel
+from .._common.floats import half_to_float32, narrowed
+from ._per_channel import as_channel_vector
 
 
 def by_deviation(g: Graph, x: Tensor, mean: Constant, deviation: Constant, scale: Constant, bias: Constant) -> Tensor:
@@ -42,12 +42,12 @@ def batch_norm(
     Numerics: rounding only; a double stays as it is, since ONNX Runtime's kernel has float32 in it.
     """
     require(x.dtype != "float64", "ONNX Runtime's kernel is too coarse for a double")
-    spreads = per_channel(x, deviation, 1)
+    spreads = as_channel_vector(x, deviation, 1)
     require(bool(np.all(spreads > 0)), "a standard deviation must be positive")
     with np.errstate(over="ignore", under="ignore"):
         variance = spreads * spreads
     require(bool(np.all(np.isfinite(variance) & (variance > 0))), "the variance does not fit its dtype")
-    scales, biases, means = per_channel(x, scale, 1), per_channel(x, bias, 0), per_channel(x, mean, 0)
+    scales, biases, means = as_channel_vector(x, scale, 1), as_channel_vector(x, bias, 0), as_channel_vector(x, mean, 0)
     return g.batch_normalization(x, scales, biases, means, variance, epsilon=0.0, outputs=1)[0]
 
 
@@ -56,6 +56,6 @@ def _(g: Graph, x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: 
     # Half precision is computed in float32, as ONNX Runtime's kernel does: differences and quotients may overflow.
     require(x.rank is not None, "the rank of the input is unknown")
     shape = (-1, *[1] * (x.rank - 2))
-    scale, bias, mean, variance = (g.reshape(widened(g, one), shape) for one in (scale, bias, mean, variance))
-    normal = g.div(g.sub(widened(g, x), mean), g.sqrt(g.add(variance, epsilon)))
+    scale, bias, mean, variance = (g.reshape(half_to_float32(g, one), shape) for one in (scale, bias, mean, variance))
+    normal = g.div(g.sub(half_to_float32(g, x), mean), g.sqrt(g.add(variance, epsilon)))
     return narrowed(g, g.add(g.mul(normal, scale), bias), x)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, rule
-from ._embeddings import Embedding, as_ids, has_vectors, parts
+from ._embeddings import Embedding, are_tables_compatible, as_ids, tables_and_positions
 from ._fused_embed_layer_norm import Looked, in_parts, node, node_alone, node_with_counts, node_with_sum
 
 
@@ -50,7 +50,7 @@ def by_count(g: Graph, m: Embedding) -> Tensor:
 @rule(
     patterns=[by_count, by_count_with_sum, by_ids, by_ids_with_sum],
     differs={"backwards": "ids that count from the end of a table are refused"},
-    conditions=[has_vectors],
+    conditions=[are_tables_compatible],
     form_patterns=[node_alone, node_with_counts, node_with_sum, node],
 )
 def embed_layer_norm(g: Graph, m: Embedding) -> object:
@@ -65,7 +65,7 @@ def embed_layer_norm(g: Graph, m: Embedding) -> object:
     take 490 µs as ONNX Runtime fuses them itself on loading, and 115 µs after the rule residual_sum, which therefore
     goes before in the group `transformers` (8 × 128 ids: 1465, 970 and 952 µs).
     """
-    (word, *kind), (table, places) = parts(m)
+    (word, *kind), (table, places) = tables_and_positions(m)
     segments, types = (as_ids(g, kind[0][1]), kind[0][0]) if kind else (None, None)
     given: Any = as_ids(g, word[1]), segments, word[0], table, types, m.gamma, m.beta
     spots: Any = () if places is None else (None, as_ids(g, places))

@@ -3,19 +3,27 @@
 from math import prod
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.axes import over_named_axes
-from .._common.floats import widened
-from ._group_norm import Grouped, are_groups, by_instances, by_moments, node_of_ort, standard_node, written_for_ort
+from .._common.axes import has_explicit_axes
+from .._common.floats import half_to_float32
+from ._group_norm import (
+    GroupNorm,
+    emit_ort_group_norm,
+    instance_norm_form,
+    is_valid_grouping,
+    mean_variance_form,
+    onnx_group_norm,
+    ort_group_norm,
+)
 
 
 @rule(
-    patterns=[by_instances, by_moments],
-    conditions=[over_named_axes, are_groups],
+    patterns=[instance_norm_form, mean_variance_form],
+    conditions=[has_explicit_axes, is_valid_grouping],
     target="onnx",
     opset=21,
-    form_patterns=[standard_node],
+    form_patterns=[onnx_group_norm],
 )
-def group_norm(g: Graph, m: Grouped) -> Tensor:
+def group_norm(g: Graph, m: GroupNorm) -> Tensor:
     """Fuse a group normalisation into one GroupNormalization node, or com.microsoft::GroupNorm for GPUs.
 
     What: each group of channels less its mean, over √(its variance + ε), then · scale + bias for each channel.  It
@@ -30,19 +38,19 @@ def group_norm(g: Graph, m: Grouped) -> Tensor:
     return g.group_normalization(m.x, *m.vectors(), num_groups=m.number, epsilon=m.epsilon)
 
 
-@group_norm.on("ort", patterns=[node_of_ort])
-def _(g: Graph, m: Grouped) -> Tensor:
-    return written_for_ort(g, m)
+@group_norm.on("ort", patterns=[ort_group_norm])
+def _(g: Graph, m: GroupNorm) -> Tensor:
+    return emit_ort_group_norm(g, m)
 
 
 @group_norm.on("decomposed")
-def decomposed(g: Graph, m: Grouped, act: int = 0) -> Tensor:
+def decomposed(g: Graph, m: GroupNorm, act: int = 0) -> Tensor:
     """Reshape, the moments of each group, Reshape, Mul and Add; all of half precision in float32."""
     x, sizes = m.x, m.x.shape
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
     size = prod(sizes[1:]) // m.number if all(isinstance(item, int) for item in sizes[1:]) else -1
     groups = g.reshape(x, [0, m.number, size])
-    wide = widened(g, groups)
+    wide = half_to_float32(g, groups)
     centred = g.centred(wide, (-1,))
     normal = g.over_root(centred, g.add(g.mean_last(g.square(centred)), m.epsilon))
     shape, dtype = (-1, *[1] * (x.rank - 2)), x.dtype if wide is groups else "float32"

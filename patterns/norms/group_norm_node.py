@@ -1,7 +1,7 @@
 """Group normalisation as ONNX Runtime's own node, for targets without it."""
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.floats import widened
+from .._common.floats import half_to_float32
 
 
 class Node(Captures):
@@ -38,7 +38,7 @@ def group_norm_node(g: Graph, m: Node) -> Tensor:
     require(m.x.rank == 4 and m.x.dtype is not None, "the rank or the dtype of the input is unknown")
     require(m.activation in (0, 1), "nothing else has its activation")
     x = g.transpose(m.x, perm=[0, 3, 1, 2]) if m.channels_last else m.x
-    groups = g.reshape(widened(g, x), [0, m.groups, -1])
+    groups = g.reshape(half_to_float32(g, x), [0, m.groups, -1])
     centred = g.centred(groups, (-1,))
     normal = g.over_root(centred, g.add(g.mean_last(g.square(centred)), m.epsilon))
     scale, bias = (g.reshape(vector, [-1, 1, 1]) for vector in (m.scale, m.bias))

@@ -3,19 +3,19 @@
 from typing import Any
 
 from surgeon import Graph, require, rule
-from .._common.axes import over_named_axes
-from ._group_norm import Grouped, are_groups, by_instances, by_moments, standard_node
+from .._common.axes import has_explicit_axes
+from ._group_norm import GroupNorm, instance_norm_form, is_valid_grouping, mean_variance_form, onnx_group_norm
 
 VERSION: dict[str, Any] = {"plugin_version": "1", "plugin_namespace": ""}
 
 
 @rule(
-    patterns=[by_instances, by_moments, standard_node],
-    conditions=[over_named_axes, are_groups],
+    patterns=[instance_norm_form, mean_variance_form, onnx_group_norm],
+    conditions=[has_explicit_axes, is_valid_grouping],
     target="tensorrt",
     dtypes="float32",
 )
-def group_norm_plugin(g: Graph, m: Grouped) -> Any:
+def group_norm_plugin(g: Graph, m: GroupNorm) -> Any:
     """Fuse a group normalisation into TensorRT's plugin GroupNormalizationPlugin.
 
     What: that of group_norm, of four axes and in float32, which is all that the plugin takes; also the standard's node.

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.axes import in_half_of
-from ._fused_norms import Normed, norm_of, normed
+from .._common.axes import as_half_constant
+from ._fused_norms import NormAttributes, any_norm, matched_norm
 
 FLOAT, FLOAT16, BFLOAT16 = 1, 10, 16  # as TensorProto.DataType has them
 
 
-class Widened(Normed):
+class Widened(NormAttributes):
     """x in half precision, which is cast to float32 for a norm, and y, what it makes, cast back."""
 
     x: Tensor
@@ -20,7 +20,7 @@ class Widened(Normed):
 
 def between_casts(g: Graph, m: Widened) -> Tensor:
     """A norm of a Cast to float32, which others may read too, and a Cast back."""
-    made = normed(g, m, g.shared(g.cast(m.x, to=FLOAT)))
+    made = any_norm(g, m, g.shared(g.cast(m.x, to=FLOAT)))
     m.y = g.any_of(g.cast(made, to=FLOAT16), g.cast(made, to=BFLOAT16))
     return m.y
 
@@ -33,7 +33,7 @@ def half_norm(g: Graph, m: Widened) -> Tensor:
     as they are, as in CLIP's own code and FP32LayerNorm of diffusers.  The node computes in float32 by itself.
     Numerics: rounding only.
     """
-    factors = [in_half_of(m.x, factor) for factor in (m.scale, m.bias) if factor is not None]
+    factors = [as_half_constant(m.x, factor) for factor in (m.scale, m.bias) if factor is not None]
     is_held = all(factor is not None and factor.dtype == m.x.dtype for factor in factors)
     require(is_held, "half precision does not hold its scale or bias as they are")
     return without_casts(g, m, factors)
@@ -58,5 +58,5 @@ def without_casts(g: Graph, m: Widened, factors: list[Any]) -> Tensor:
     """The norm in the half precision of x."""
     require(m.x.dtype is not None and m.y.dtype == m.x.dtype, "it is not cast back to the half precision it came in")
     require(m.told.get("stash_type", FLOAT) == FLOAT, "it does not compute in float32")
-    made: Tensor = g.op(norm_of(m.match), m.x, *factors, **m.told)
+    made: Tensor = g.op(matched_norm(m.match), m.x, *factors, **m.told)
     return made

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from .._common.axes import over_named_axes
-from .._common.floats import for_epsilon
-from ._per_channel import normalised, per_channel, require_spatial, scaled_and_shifted
+from .._common.axes import has_explicit_axes
+from .._common.floats import rescaled_for_epsilon
+from ._per_channel import as_channel_vector, normalised, require_spatial, scaled_and_shifted
 
 
 class Instances(Captures):
@@ -60,7 +60,7 @@ def are_spatial(m: Instances) -> None:
 
 @rule(
     patterns=[by_moments, with_scale_behind],
-    conditions=[over_named_axes, are_spatial, are_several],
+    conditions=[has_explicit_axes, are_spatial, are_several],
     target="onnx",
     form_patterns=[one_node],
 )
@@ -73,8 +73,10 @@ def instance_norm(g: Graph, m: Instances) -> Tensor:
     pixel, where the result is the bias) loses digits, so a size behind the channels must be fixed and larger than 1.
     TensorRT: the node is one normalization layer.
     """
-    x = for_epsilon(g, m.x, m.epsilon)
-    return g.instance_normalization(x, per_channel(m.x, m.scale, 1), per_channel(m.x, m.bias, 0), epsilon=m.epsilon)
+    x = rescaled_for_epsilon(g, m.x, m.epsilon)
+    return g.instance_normalization(
+        x, as_channel_vector(m.x, m.scale, 1), as_channel_vector(m.x, m.bias, 0), epsilon=m.epsilon
+    )
 
 
 @instance_norm.on("decomposed")

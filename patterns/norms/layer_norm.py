@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.axes import first_axis, from_axis, over_named_axes, scale_or_ones, spanning
-from .._common.floats import for_epsilon, narrowed, widened
+from .._common.axes import as_norm_scale, has_explicit_axes, require_trailing_axes, scale_or_ones, trailing_axes
+from .._common.floats import half_to_float32, narrowed, rescaled_for_epsilon
 
 
-class Layer(Captures):
+class LayerNorm(Captures):
     """What is normalised over which axes, or from which axis on, and what it is scaled and shifted by."""
 
     x: Tensor
@@ -19,46 +19,46 @@ class Layer(Captures):
     bias: Tensor | Any = None
 
 
-def normalised(g: Graph, m: Layer, axes: list[int], *factors: Tensor) -> Tensor:
+def normalised(g: Graph, m: LayerNorm, axes: list[int], *factors: Tensor) -> Tensor:
     """(x − mean) / √(variance + ε), perhaps in a wider dtype; some exporters lose an ε of 1e-12."""
     variance = g.variance_over(m.x, axes)
     centred = g.maybe_wider(g.centred(g.maybe_wider(m.x), axes))
     return g.over_root(g.mul(centred, *factors) if factors else centred, g.optional(g.add(variance, m.epsilon)))
 
 
-def scaled_and_shifted(g: Graph, m: Layer) -> Tensor:
+def scaled_and_shifted(g: Graph, m: LayerNorm) -> Tensor:
     """(x − mean) / √(variance + ε) · scale + bias."""
     return g.add(scaled(g, m), m.bias)
 
 
-def scaled(g: Graph, m: Layer) -> Tensor:
+def scaled(g: Graph, m: LayerNorm) -> Tensor:
     """(x − mean) / √(variance + ε) · scale, scaled before or after it is divided."""
     return g.any_of(g.mul(g.maybe_narrower(normalised(g, m, m.axes)), m.scale), normalised(g, m, m.axes, m.scale))
 
 
-def plain(g: Graph, m: Layer) -> Tensor:
+def plain(g: Graph, m: LayerNorm) -> Tensor:
     """(x − mean) / √(variance + ε)."""
     return g.maybe_narrower(normalised(g, m, m.axes))
 
 
-def of_centred(g: Graph, m: Layer) -> Tensor:
+def of_centred(g: Graph, m: LayerNorm) -> Tensor:
     """The RMSNormalization of x − mean, as torch's dynamo exporter writes some of them from opset 23."""
     normal = g.rms_normalization(g.centred(m.x, m.axes), m.scale, axis=m.axis, epsilon=m.epsilon)
     return g.optional(g.add(normal, m.bias))
 
 
-def one_node(g: Graph, m: Layer) -> Tensor:
+def one_node(g: Graph, m: LayerNorm) -> Tensor:
     """LayerNormalization."""
     return g.layer_normalization(m.x, m.scale, m.bias, axis=m.axis, epsilon=m.epsilon)
 
 
 @rule(
     patterns=[scaled_and_shifted, scaled, plain, of_centred],
-    conditions=[over_named_axes],
+    conditions=[has_explicit_axes],
     target={"onnx": 17, "ort": 1},
     form_patterns=[one_node],
 )
-def layer_norm(g: Graph, m: Layer) -> Tensor:
+def layer_norm(g: Graph, m: LayerNorm) -> Tensor:
     """Fuse a layer normalisation into one LayerNormalization node.
 
     What: (x − mean) / √(variance + ε) · scale + bias over the last axes, in the dtype of x or in a wider one.  Without
@@ -67,30 +67,32 @@ def layer_norm(g: Graph, m: Layer) -> Tensor:
     TensorRT: the node is one normalization layer.  Its release notes (8.6) ask for the function ops of opset 17 and 18,
     above all in mixed precision: they keep more digits than the primitives.
     """
-    first = first_axis(m.x, m.axes)
-    same = m.axis is None or from_axis(m.x, m.axis)[0] == first
+    first = require_trailing_axes(m.x, m.axes)
+    same = m.axis is None or trailing_axes(m.x, m.axis)[0] == first
     require(same, "mean and mean of squares must be over the same axes")
-    scale, bias = (spanning(m.x, first, factor) for factor in (m.scale, m.bias))
-    told = for_epsilon(g, m.x, m.epsilon)
+    scale, bias = (as_norm_scale(m.x, first, factor) for factor in (m.scale, m.bias))
+    told = rescaled_for_epsilon(g, m.x, m.epsilon)
     return g.layer_normalization(told, scale_or_ones(m.x, scale, first), bias, axis=first, epsilon=m.epsilon)
 
 
 @layer_norm.on("decomposed")
-def _(g: Graph, m: Layer) -> Tensor:
+def _(g: Graph, m: LayerNorm) -> Tensor:
     require(m.axis is not None, "it is in parts already")
-    axes = from_axis(m.x, m.axis, m.scale, m.bias)
+    axes = trailing_axes(m.x, m.axis, m.scale, m.bias)
     require(m.x.dtype is not None, "the dtype of the input is unknown")
-    return written_out(g, m.x, m.scale, m.bias, axes, m.epsilon)
+    return decompose_layer_norm(g, m.x, m.scale, m.bias, axes, m.epsilon)
 
 
-def written_out(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
+def decompose_layer_norm(
+    g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float
+) -> Tensor:
     """The normalisation from primitives; of half precision in float32, scale and bias too, as ONNX Runtime has it."""
-    return narrowed(g, of_wide(g, widened(g, x), scale, bias, axes, epsilon), x)
+    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, bias, axes, epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
     """The same of what is no half precision; scale and bias may be."""
     centred = g.centred(x, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
-    scaled_ = g.mul(normal, widened(g, scale))
-    return scaled_ if bias is None else g.add(scaled_, widened(g, bias))
+    scaled_ = g.mul(normal, half_to_float32(g, scale))
+    return scaled_ if bias is None else g.add(scaled_, half_to_float32(g, bias))

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from .._common.axes import Array, first_axis, over_named_axes, spanning
-from .l2_norm import LARGEST_FLOOR, spread_like
+from .._common.axes import Array, as_norm_scale, has_explicit_axes, require_trailing_axes
+from .l2_norm import MAX_FLOOR, is_expanded_like
 
 SHORT = "a row about as long as the floor, of 1e-12 in all, comes out up to a root of two shorter"
 DIFFERS = {
@@ -17,7 +17,7 @@ DIFFERS = {
 }
 
 
-class Length(Captures):
+class L2RmsNorm(Captures):
     """What is normalised over which axes; inner: a number on its length, outer: one on the result, which is scaled.
 
     floor: the least length; epsilon: what is added to the sum of the squares in its place.
@@ -32,33 +32,33 @@ class Length(Captures):
     scale: Tensor | Any = None
 
 
-def over_length(g: Graph, m: Length) -> Tensor:
+def over_length(g: Graph, m: L2RmsNorm) -> Tensor:
     """x / max(‖x‖ · inner, floor), the length perhaps spread to the shape of x."""
     length = g.length_over(m.x, m.axes)
     told = g.any_of(g.mul(length, m.inner), length)
     least = g.any_of(g.clip(told, m.floor), g.max(told, m.floor))
-    return g.div(m.x, g.any_of(g.such_that(g.expand(least, g.any_tensor()), spread_like, m.x), least))
+    return g.div(m.x, g.any_of(g.such_that(g.expand(least, g.any_tensor()), is_expanded_like, m.x), least))
 
 
-def scaled(g: Graph, m: Length) -> Tensor:
+def scaled(g: Graph, m: L2RmsNorm) -> Tensor:
     """x / max(‖x‖ · inner, floor) · outer · scale."""
     normal = over_length(g, m)
     return g.any_of(g.mul(normal, m.outer, m.scale), g.mul(normal, m.scale))
 
 
-def plain(g: Graph, m: Length) -> Tensor:
+def plain(g: Graph, m: L2RmsNorm) -> Tensor:
     """The same without a scale."""
     return g.mul(over_length(g, m), m.outer)
 
 
-def rooted(g: Graph, m: Length) -> Tensor:
+def rooted(g: Graph, m: L2RmsNorm) -> Tensor:
     """x / √(Σx² + ε), perhaps times a number and a scale."""
     normal = g.over_root(m.x, g.add(g.sum_over(g.square(m.x), m.axes), m.epsilon))
     return g.any_of(g.mul(normal, m.outer, m.scale), g.mul(normal, m.outer), g.mul(normal, m.scale), normal)
 
 
-@rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
-def length_norm(g: Graph, m: Length) -> Tensor:
+@rule(patterns=[scaled, plain], conditions=[has_explicit_axes], differs=DIFFERS)
+def length_norm(g: Graph, m: L2RmsNorm) -> Tensor:
     """Fuse x / max(‖x‖, floor) · √n · scale over the last axes into SimplifiedLayerNormalization.
 
     What: a root mean square normalisation by torch's normalize, as x-transformers and vit-pytorch have it; n numbers
@@ -68,8 +68,8 @@ def length_norm(g: Graph, m: Length) -> Tensor:
     return by_mean(g, m)
 
 
-@rule(patterns=[rooted], conditions=[over_named_axes])
-def rooted_length_norm(g: Graph, m: Length) -> Tensor:
+@rule(patterns=[rooted], conditions=[has_explicit_axes])
+def rooted_length_norm(g: Graph, m: L2RmsNorm) -> Tensor:
     """Fuse x / √(Σx² + ε) over the last axes into SimplifiedLayerNormalization.
 
     What: the normalisation of queries and keys in models of linear attention (Qwen3-Next, fla), perhaps scaled; n
@@ -79,27 +79,27 @@ def rooted_length_norm(g: Graph, m: Length) -> Tensor:
     return by_mean(g, m)
 
 
-def by_mean(g: Graph, m: Length) -> Tensor:
+def by_mean(g: Graph, m: L2RmsNorm) -> Tensor:
     """SimplifiedLayerNormalization, which divides by the root of the mean of squares."""
-    first = first_axis(m.x, m.axes)
+    first = require_trailing_axes(m.x, m.axes)
     require(m.x.shape is not None and m.x.dtype is not None, "the shape or the dtype of the input is unknown")
     sizes = m.x.shape[first:]
     require(all(isinstance(size, int) for size in sizes), "the sizes of the axes must be known")
-    factor, epsilon = numbers_of(m, int(np.prod(sizes)))
-    scale = spanning(m.x, first, m.scale)
+    factor, epsilon = scale_and_epsilon(m, int(np.prod(sizes)))
+    scale = as_norm_scale(m.x, first, m.scale)
     return g.simplified_layer_normalization(m.x, times(g, m, scale, factor, sizes), axis=first, epsilon=epsilon)
 
 
-def numbers_of(m: Length, count: int) -> tuple[float, float]:
+def scale_and_epsilon(m: L2RmsNorm, count: int) -> tuple[float, float]:
     """What the result is multiplied with beside a scale, and the ε, where a row has so many numbers."""
     if m.floor is None:
         return m.outer / sqrt(count), m.epsilon / count
     require(m.inner > 0, "the length is multiplied with a number that is not positive")
-    require(0 <= m.floor / m.inner <= LARGEST_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
+    require(0 <= m.floor / m.inner <= MAX_FLOOR, f"the floor is {m.floor:g}, and a norm has none")
     return m.outer / (m.inner * sqrt(count)), (m.floor / m.inner) ** 2 / count
 
 
-def times(g: Graph, m: Length, scale: Tensor | Array | None, factor: float, sizes: Any) -> Any:
+def times(g: Graph, m: L2RmsNorm, scale: Tensor | Array | None, factor: float, sizes: Any) -> Any:
     """A scale times a number, ones where there is none."""
     if scale is None:
         return np.full(sizes, 1.0 if isclose(factor, 1, rel_tol=1e-6) else factor, m.x.dtype)

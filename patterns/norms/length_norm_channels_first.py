@@ -3,22 +3,22 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.axes import from_end, over_named_axes
+from .._common.axes import has_explicit_axes, negative_axes
 from ._channels_last import with_channels_last
-from .length_norm import DIFFERS, Length, numbers_of, plain, scaled, times
+from .length_norm import DIFFERS, L2RmsNorm, plain, scale_and_epsilon, scaled, times
 
 
-@rule(patterns=[scaled, plain], conditions=[over_named_axes], differs=DIFFERS)
-def length_norm_channels_first(g: Graph, m: Length) -> Tensor:
+@rule(patterns=[scaled, plain], conditions=[has_explicit_axes], differs=DIFFERS)
+def length_norm_channels_first(g: Graph, m: L2RmsNorm) -> Tensor:
     """Fuse x / max(‖x‖, floor) · √C · scale over the channels into Transpose, SimplifiedLayerNormalization, Transpose.
 
     What: as `length_norm`, over axis 1, with a scale of shape [C, 1, …].
     Numerics: as `length_norm`.
     """
-    require(m.x.rank is not None and from_end(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    require(m.x.rank is not None and negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
     count = m.x.shape[1]
     require(isinstance(count, int), "the number of channels is not fixed")
-    factor, epsilon = numbers_of(m, count)
+    factor, epsilon = scale_and_epsilon(m, count)
 
     def write(x: Tensor, scale: Any = None, **told: Any) -> Any:
         return g.simplified_layer_normalization(x, times(g, m, scale, factor, (count,)), **told)

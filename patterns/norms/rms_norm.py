@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from .._common.axes import Array, first_axis, from_axis, over_named_axes, scale_or_ones, spanning
-from .._common.floats import for_epsilon, narrowed, widened
+from .._common.axes import Array, as_norm_scale, has_explicit_axes, require_trailing_axes, scale_or_ones, trailing_axes
+from .._common.floats import half_to_float32, narrowed, rescaled_for_epsilon
 
 
-class Rms(Captures):
+class RmsNorm(Captures):
     """What is normalised over which axes, or from which axis on, and what it is scaled by."""
 
     x: Tensor
@@ -18,7 +18,7 @@ class Rms(Captures):
     epsilon: float = 0.0
 
 
-def normalised(g: Graph, m: Rms, *factors: Tensor) -> Tensor:
+def normalised(g: Graph, m: RmsNorm, *factors: Tensor) -> Tensor:
     """x / √(mean(x²) + ε), perhaps in a wider dtype; without an ε also √n · x / √Σx²."""
     wide = g.maybe_wider(m.x)
     scaled_ = g.mul(wide, *factors) if factors else wide
@@ -26,14 +26,14 @@ def normalised(g: Graph, m: Rms, *factors: Tensor) -> Tensor:
     return g.any_of(g.over_root(scaled_, root), g.over_root_mean_square(scaled_, wide, m.axes))
 
 
-def sandwiched(g: Graph, m: Rms) -> Tensor:
+def sandwiched(g: Graph, m: RmsNorm) -> Tensor:
     """x / √(mean(x²) + ε) · scale between two casts, where the one of the scale is folded into it."""
     wide = g.cast(m.x, to=1)
     normal = g.mul(g.over_root(wide, g.add(g.mean_of_squares(wide, m.axes), m.epsilon)), m.scale)
     return g.any_of(g.cast(normal, to=10), g.cast(normal, to=16))
 
 
-def scaled(g: Graph, m: Rms) -> Tensor:
+def scaled(g: Graph, m: RmsNorm) -> Tensor:
     """x / √(mean(x²) + ε) · scale, scaled before or after a cast back, or before it is divided."""
     normal = normalised(g, m)
     return g.any_of(
@@ -43,29 +43,29 @@ def scaled(g: Graph, m: Rms) -> Tensor:
     )
 
 
-def plain(g: Graph, m: Rms) -> Tensor:
+def plain(g: Graph, m: RmsNorm) -> Tensor:
     """x / √(mean(x²) + ε)."""
     return g.maybe_narrower(normalised(g, m))
 
 
-def standard(g: Graph, m: Rms) -> Tensor:
+def standard(g: Graph, m: RmsNorm) -> Tensor:
     """RMSNormalization."""
     return g.rms_normalization(m.x, m.scale, axis=m.axis, epsilon=m.epsilon)
 
 
-def simplified(g: Graph, m: Rms) -> Tensor:
+def simplified(g: Graph, m: RmsNorm) -> Tensor:
     """SimplifiedLayerNormalization, which ONNX Runtime has in the default domain."""
     return g.simplified_layer_normalization(m.x, m.scale, axis=m.axis, epsilon=m.epsilon)
 
 
-def _first_and_scale(m: Rms) -> tuple[int, Tensor | Array]:
+def _first_and_scale(m: RmsNorm) -> tuple[int, Tensor | Array]:
     """The first axis, from the end, and the scale in the dtype of x: ones where there is none."""
-    first = first_axis(m.x, m.axes) if m.axes else m.axis
-    return first, scale_or_ones(m.x, spanning(m.x, first, m.scale), first)
+    first = require_trailing_axes(m.x, m.axes) if m.axes else m.axis
+    return first, scale_or_ones(m.x, as_norm_scale(m.x, first, m.scale), first)
 
 
-@rule(patterns=[sandwiched, scaled, plain], conditions=[over_named_axes], target="ort", form_patterns=[simplified])
-def rms_norm(g: Graph, m: Rms) -> Tensor:
+@rule(patterns=[sandwiched, scaled, plain], conditions=[has_explicit_axes], target="ort", form_patterns=[simplified])
+def rms_norm(g: Graph, m: RmsNorm) -> Tensor:
     """Fuse a root mean square normalisation into SimplifiedLayerNormalization, or RMSNormalization from opset 23.
 
     What: x / √(mean(x²) + ε) · scale over the last axes, in the dtype of x or in a wider one, with the scale before or
@@ -74,27 +74,29 @@ def rms_norm(g: Graph, m: Rms) -> Tensor:
     TensorRT: it has no layer for it; its parser writes RMSNormalization in parts, in float32 between Casts.
     """
     first, factor = _first_and_scale(m)
-    return g.simplified_layer_normalization(for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)
+    return g.simplified_layer_normalization(
+        rescaled_for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon
+    )
 
 
 @rms_norm.on("onnx", opset=23, patterns=[standard])
-def _(g: Graph, m: Rms) -> Tensor:
+def _(g: Graph, m: RmsNorm) -> Tensor:
     first, factor = _first_and_scale(m)
-    return g.rms_normalization(for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)
+    return g.rms_normalization(rescaled_for_epsilon(g, m.x, m.epsilon), factor, axis=first, epsilon=m.epsilon)
 
 
 @rms_norm.on("decomposed")
-def _(g: Graph, m: Rms) -> Tensor:
+def _(g: Graph, m: RmsNorm) -> Tensor:
     require(m.axis is not None, "it is in parts already")
     require(m.x.dtype is not None, "the dtype of the input is unknown")
-    return written_out(g, m.x, m.scale, from_axis(m.x, m.axis, m.scale), m.epsilon)
+    return decompose_rms_norm(g, m.x, m.scale, trailing_axes(m.x, m.axis, m.scale), m.epsilon)
 
 
-def written_out(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+def decompose_rms_norm(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
-    return narrowed(g, of_wide(g, widened(g, x), scale, axes, epsilon), x)
+    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, axes, epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """The same of what is no half precision; the scale may be."""
-    return g.mul(g.over_root(x, g.add(g.mean_of_squares(x, axes), epsilon)), widened(g, scale))
+    return g.mul(g.over_root(x, g.add(g.mean_of_squares(x, axes), epsilon)), half_to_float32(g, scale))

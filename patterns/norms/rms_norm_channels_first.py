@@ -1,18 +1,18 @@
 """Root mean square normalisation over the channels of a picture (MobileNetV5)."""
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.axes import from_end, over_named_axes
+from .._common.axes import has_explicit_axes, negative_axes
 from ._channels_last import with_channels_last
-from .rms_norm import Rms, scaled
+from .rms_norm import RmsNorm, scaled
 
 
-@rule(patterns=[scaled], conditions=[over_named_axes])
-def rms_norm_channels_first(g: Graph, m: Rms) -> Tensor:
+@rule(patterns=[scaled], conditions=[has_explicit_axes])
+def rms_norm_channels_first(g: Graph, m: RmsNorm) -> Tensor:
     """Fuse a root mean square normalisation over the channels into Transpose, SimplifiedLayerNormalization, Transpose.
 
     What: x / √(mean(x²) + ε) · scale over axis 1, with a scale of shape [C, 1, …].  Without one it stays:
     two transposes cost more than one node saves.
     Numerics: rounding only; half precision is computed in float32.
     """
-    require(m.x.rank is None or from_end(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
+    require(m.x.rank is None or negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
     return with_channels_last(g, g.simplified_layer_normalization, m.x, (m.scale,), m.epsilon)

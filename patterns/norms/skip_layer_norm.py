@@ -2,13 +2,13 @@
 
 from surgeon import Graph, Tensor, rule
 from .._common.floats import narrowed
-from ._residual import Residual, Summed, is_a_residual, residual, summed
+from ._residual import Residual, Summed, any_residual, fits_skip_norm_kernel, residual_sum
 from .layer_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
     """As alone, and the sum, which the next layer adds to."""
-    total = residual(g, m)
+    total = any_residual(g, m)
     return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
 
 
@@ -28,7 +28,7 @@ def node_with_sum(g: Graph, m: Summed) -> tuple[Tensor, Tensor]:
     return made[0], made[3]
 
 
-@rule(patterns=[alone, with_sum], conditions=[is_a_residual], form_patterns=[node, node_with_sum])
+@rule(patterns=[alone, with_sum], conditions=[fits_skip_norm_kernel], form_patterns=[node, node_with_sum])
 def skip_layer_norm(g: Graph, m: Residual) -> object:
     """Fuse a residual and the layer normalisation behind it into com.microsoft::SkipLayerNormalization.
 
@@ -41,6 +41,6 @@ def skip_layer_norm(g: Graph, m: Residual) -> object:
 
 @skip_layer_norm.on("decomposed", conditions=[])
 def _(g: Graph, m: Summed) -> object:
-    total = summed(g, m)
+    total = residual_sum(g, m)
     made = narrowed(g, of_wide(g, total, m.gamma, m.beta, [-1], m.epsilon), m.x)
     return made if m.output_count == 1 else (made, narrowed(g, total, m.x))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from .._common.floats import widened
+from .._common.floats import half_to_float32
 
 SPREAD = {"non_finite": "where a channel holds what is no number, each runtime averages by itself"}
 
@@ -32,7 +32,7 @@ def training_batch_norm(
     require(x.rank is not None and x.rank > 1, "the rank of x is unknown")
     require(x.dtype is not None and isinstance(x.shape[1], int), "the dtype of x or its number of channels is unknown")
     axes: Any = np.array([0, *range(2, x.rank)])
-    wide = widened(g, x)
+    wide = half_to_float32(g, x)
     count = g.div(g.cast(g.size(x), to=str(wide.dtype)), np.array(x.shape[1], wide.dtype))
 
     def mean_of(one: Tensor) -> Tensor:

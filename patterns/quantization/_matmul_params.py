@@ -11,7 +11,7 @@ import numpy as np
 from surgeon import Captures, Graph, Tensor, require
 
 
-class Product(Captures):
+class QuantizedMatMul(Captures):
     """Two factors, the scale and the zero point of each, both scales in one perhaps, and a bias."""
 
     a: Tensor
@@ -24,7 +24,7 @@ class Product(Captures):
     bias: Tensor | None = None
 
 
-def is_number(x: Tensor) -> bool:
+def is_single_value(x: Tensor) -> bool:
     """Whether a tensor is known to hold one number."""
     return x.rank is not None and x.rank < 2 and set(x.shape) <= {1}
 
@@ -32,7 +32,7 @@ def is_number(x: Tensor) -> bool:
 def require_number(x: Tensor | None, what: str) -> None:
     """Refuse anything but one number as a scale or a zero point of the left factor."""
     require(x is None or x.rank is not None, f"the shape of {what} is unknown")
-    require(x is None or is_number(x), f"{what} must be one number")
+    require(x is None or is_single_value(x), f"{what} must be one number")
 
 
 def require_matrix(b: Tensor) -> None:
@@ -41,12 +41,12 @@ def require_matrix(b: Tensor) -> None:
     require(b.rank > 1, "the right factor is a vector")
 
 
-def along_columns(g: Graph, x: Tensor, a: Tensor, b: Tensor, what: str) -> Tensor:
+def column_parameter(g: Graph, x: Tensor, a: Tensor, b: Tensor, what: str) -> Tensor:
     """A scale or a zero point of the right factor, or a bias: one number, or a vector of one for each column of b.
 
     A constant may have axes of size 1 before that of the columns, no more in all than the left factor a; they go.
     """
-    if is_number(x):
+    if is_single_value(x):
         return x
     require(x.rank is not None, f"the shape of {what} is unknown")
     require(b.rank == 2, f"{what} must be one number where the right factor is no matrix")
@@ -56,16 +56,16 @@ def along_columns(g: Graph, x: Tensor, a: Tensor, b: Tensor, what: str) -> Tenso
     return x if x.rank == 1 else g.literal(x.values.reshape(-1))
 
 
-def zero_of(g: Graph, zero: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
+def right_zero_point(g: Graph, zero: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
     """The zero point of the right factor, where it has one."""
-    return None if zero is None else along_columns(g, zero, a, b, "the zero point of the right factor")
+    return None if zero is None else column_parameter(g, zero, a, b, "the zero point of the right factor")
 
 
-def bias_of(g: Graph, bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
+def column_bias(g: Graph, bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
     """A bias as a vector, one number for each column; one number for all of them is repeated."""
     if bias is None:
         return None
-    found = along_columns(g, bias, a, b, "the bias")
+    found = column_parameter(g, bias, a, b, "the bias")
     width = b.shape[-1]
     if tuple(found.shape) == (width,):
         return found

@@ -6,7 +6,7 @@ from typing import Any
 from surgeon import Captures, Graph, Tensor
 
 
-class Quantized(Captures):
+class QLinearUnary(Captures):
     """A quantised tensor and what is made of it, each with its scale and its zero point."""
 
     x: Tensor
@@ -22,10 +22,10 @@ class Quantized(Captures):
         return g.quantize_linear(function(floats, **attributes), self.y_scale, self.y_zero)
 
 
-def of(name: str) -> Callable[[Graph, Quantized], Tensor]:
+def qlinear_pattern(name: str) -> Callable[[Graph, QLinearUnary], Tensor]:
     """The pattern of a function of ONNX Runtime's."""
 
-    def pattern(g: Graph, m: Quantized) -> Tensor:
+    def pattern(g: Graph, m: QLinearUnary) -> Tensor:
         made: Tensor = getattr(g, name)(m.x, m.x_scale, m.x_zero, m.y_scale, m.y_zero, **m.attributes)
         return made
 

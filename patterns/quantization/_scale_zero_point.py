@@ -5,39 +5,39 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require
-from ._matmul_params import is_number
+from ._matmul_params import is_single_value
 
-NOT_A_NUMBER = {"non_finite": "of what is no number each runtime makes an integer of its own"}
+NAN_CAST_DIFFERS = {"non_finite": "of what is no number each runtime makes an integer of its own"}
 RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
 
 
-def range_of(x: Tensor) -> tuple[int, int]:
+def dtype_range(x: Tensor) -> tuple[int, int]:
     """The least and the largest value of a dtype of eight bits."""
     require(str(x.dtype) in RANGES, f"it is for int8 and uint8 alone, and here is {x.dtype}")
     return RANGES[str(x.dtype)]
 
 
-def floats(g: Graph, x: Tensor) -> Tensor:
+def to_float32(g: Graph, x: Tensor) -> Tensor:
     """x as float32; a constant becomes another one."""
     return g.literal(x.values.astype(np.float32)) if x.is_constant else g.cast(x, to="float32")
 
 
-def less_zero(g: Graph, x: Tensor, zero: Tensor | None, shape: list[int]) -> Tensor:
+def minus_zero_point(g: Graph, x: Tensor, zero: Tensor | None, shape: list[int]) -> Tensor:
     """x − zero as float32, the zero point in this shape.
 
     A constant x that then fits int8 stays one, behind a DequantizeLinear: TensorRT keeps such weights small.
     """
     if x.is_constant and (zero is None or zero.is_constant):
-        whole = exact(x, zero, shape)
+        whole = constant_minus_zero_point(x, zero, shape)
         if abs(whole).max(initial=0) < 128:
             return g.dequantize_linear(whole.astype(np.int8), np.array(1, np.float32))
         return g.literal(whole.astype(np.float32))
     if zero is None or (zero.is_constant and not zero.values.any()):
-        return floats(g, x)
-    return g.sub(floats(g, x), reshaped(g, floats(g, zero), zero, shape))
+        return to_float32(g, x)
+    return g.sub(to_float32(g, x), broadcast_parameter(g, to_float32(g, zero), zero, shape))
 
 
-def exact(x: Tensor, zero: Tensor | None, shape: list[int]) -> np.ndarray[Any, Any]:
+def constant_minus_zero_point(x: Tensor, zero: Tensor | None, shape: list[int]) -> np.ndarray[Any, Any]:
     """The values of x − zero, both constants."""
     values = x.values.astype(np.int32)
     if zero is None:
@@ -46,7 +46,7 @@ def exact(x: Tensor, zero: Tensor | None, shape: list[int]) -> np.ndarray[Any, A
     return values - (taken.reshape(()) if taken.size == 1 else taken.reshape(shape) if taken.ndim == 1 else taken)
 
 
-def reshaped(g: Graph, made: Tensor, like: Tensor, shape: list[int]) -> Tensor:
+def broadcast_parameter(g: Graph, made: Tensor, like: Tensor, shape: list[int]) -> Tensor:
     """What was made of a number, or of a vector of one number each, in the shape in which it is to be repeated."""
     require(like.rank is not None, "the shape of a scale or a zero point is unknown")
     if isinstance(made, Constant) and made.values.size == 1:
@@ -56,21 +56,21 @@ def reshaped(g: Graph, made: Tensor, like: Tensor, shape: list[int]) -> Tensor:
     return g.literal(made.values.reshape(shape)) if isinstance(made, Constant) else g.reshape(made, shape)
 
 
-def of_scales(g: Graph, a: Tensor, b: Tensor, y: Tensor, shape: list[int]) -> Tensor:
+def combined_scale(g: Graph, a: Tensor, b: Tensor, y: Tensor, shape: list[int]) -> Tensor:
     """a · b / y, of which b may have one number for each column or channel: in float32, as ONNX Runtime has it."""
     for scale, what in ((a, "left"), (y, "result's")):
         require(scale.dtype == np.float32 and b.dtype == np.float32, "the scales are not float32")
-        require(is_number(scale), f"the {what} scale is not one number")
+        require(is_single_value(scale), f"the {what} scale is not one number")
     if a.is_constant and b.is_constant and y.is_constant:
         found = a.values.reshape(-1)[0] * b.values / y.values.reshape(-1)[0]
         return g.literal(found.reshape(()) if found.size == 1 else found.reshape(shape))
     require(b.rank is not None and b.rank < 2, "the scale of the right factor is no vector")
-    return reshaped(g, g.div(g.mul(a, b), y), b, shape)
+    return broadcast_parameter(g, g.div(g.mul(a, b), y), b, shape)
 
 
-def quantized(g: Graph, x: Tensor, zero: Tensor | Any, like: Tensor) -> Tensor:
+def round_and_saturate(g: Graph, x: Tensor, zero: Tensor | Any, like: Tensor) -> Tensor:
     """round(x) + zero, cut off at the ends of the dtype of `like`, in that dtype."""
-    least, largest = range_of(like)
+    least, largest = dtype_range(like)
     whole = g.round(x)
     whole = whole if zero is None else g.add(whole, zero)
     return g.cast(g.clip(whole, np.array(least, np.float32), np.array(largest, np.float32)), to=str(like.dtype))

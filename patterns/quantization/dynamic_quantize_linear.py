@@ -3,7 +3,7 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, rule
-from ._scale_zero_point import NOT_A_NUMBER
+from ._scale_zero_point import NAN_CAST_DIFFERS
 
 STEPS = 255.0
 
@@ -13,7 +13,7 @@ def quantized(g: Graph, x: Tensor) -> tuple[Tensor, ...]:
     return g.dynamic_quantize_linear(x)
 
 
-@rule(patterns=[quantized], target="any", lacking=True, differs=NOT_A_NUMBER)
+@rule(patterns=[quantized], target="any", lacking=True, differs=NAN_CAST_DIFFERS)
 def dynamic_quantize_linear(g: Graph, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Write a DynamicQuantizeLinear as the smallest and largest number, and what follows from these.
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._matmul_params import along_columns, bias_of, zero_of
+from ._matmul_params import column_bias, column_parameter, right_zero_point
 
 
 class Whole(Captures):
@@ -61,8 +61,8 @@ def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
     Numerics: rounding only.
     """
     require(m.b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
-    scale = along_columns(g, m.b_scale, m.x, m.b, "the scale of the right factor")
-    zero, bias = zero_of(g, m.b_zero, m.x, m.b), bias_of(g, m.bias, m.x, m.b)
+    scale = column_parameter(g, m.b_scale, m.x, m.b, "the scale of the right factor")
+    zero, bias = right_zero_point(g, m.b_zero, m.x, m.b), column_bias(g, m.bias, m.x, m.b)
     return g.ms_dynamic_quantize_matmul(m.x, m.b, scale, zero, bias)
 
 

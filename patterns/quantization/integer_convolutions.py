@@ -5,8 +5,15 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._exact_sums import MOST_WHOLE, Parts, as_float, as_int32, cuts, magnitude, summed
-from ._scale_zero_point import exact, floats, less_zero, of_scales, quantized, reshaped
+from ._exact_sums import MAX_EXACT_INTEGER, PartialSums, as_float, as_int32, max_magnitude, partial_sums, split_points
+from ._scale_zero_point import (
+    broadcast_parameter,
+    combined_scale,
+    constant_minus_zero_point,
+    minus_zero_point,
+    round_and_saturate,
+    to_float32,
+)
 
 
 class Windows(Captures):
@@ -29,7 +36,7 @@ class Scaled(Windows):
     bias: Tensor | None = None
 
 
-def convolved(g: Graph, m: Any, more: int = 0) -> Parts:
+def convolved(g: Graph, m: Any, more: int = 0) -> PartialSums:
     """The convolution of x − x_zero with w − w_zero as floats, in as many parts as it takes for each to be whole.
 
     more: what is added to each sum besides, at most.
@@ -39,20 +46,20 @@ def convolved(g: Graph, m: Any, more: int = 0) -> Parts:
     require(m.w.rank > 2, "the weights are of no convolution: they have no axis beside the channels")
     channels = m.w.shape[1]
     shape = [-1] + [1] * (m.w.rank - 1)
-    bounds = np.full((channels, 1), magnitude(m.w, m.w_zero) * int(np.prod(m.w.shape[2:])))
+    bounds = np.full((channels, 1), max_magnitude(m.w, m.w_zero) * int(np.prod(m.w.shape[2:])))
     if m.w.is_constant and (m.w_zero is None or m.w_zero.is_constant):
-        whole = abs(exact(m.w, m.w_zero, shape)).reshape(m.w.shape[0], channels, -1)
+        whole = abs(constant_minus_zero_point(m.w, m.w_zero, shape)).reshape(m.w.shape[0], channels, -1)
         bounds = whole.sum(axis=2).T
-    places = cuts(bounds, magnitude(m.x, m.x_zero), more)
+    places = split_points(bounds, max_magnitude(m.x, m.x_zero), more)
     is_one = len(places) <= 2
     require(is_one or m.attributes.get("group", 1) == 1, "the sums of a group are too long to be whole in float32")
-    x, w = less_zero(g, m.x, m.x_zero, [-1]), less_zero(g, m.w, m.w_zero, shape)
+    x, w = minus_zero_point(g, m.x, m.x_zero, [-1]), minus_zero_point(g, m.w, m.w_zero, shape)
 
     def part(start: int, stop: int) -> Tensor:
         parts = [x, w] if is_one else [g.slice(one, [start], [stop], [1]) for one in (x, w)]
         return g.conv(*parts, **m.attributes)
 
-    return summed(g, places, part)
+    return partial_sums(g, places, part)
 
 
 def windows(g: Graph, m: Windows) -> Tensor:
@@ -104,7 +111,7 @@ def qlinear_conv(g: Graph, m: Scaled) -> Tensor:
     require(m.bias is None or m.bias.is_constant, "the bias is no constant")
     bias = None if m.bias is None else m.bias.values.reshape([-1] + [1] * (m.w.rank - 2))
     most = 0 if bias is None else int(abs(bias.astype(np.int64)).max(initial=0))
-    is_small = most < MOST_WHOLE // 2
+    is_small = most < MAX_EXACT_INTEGER // 2
     parts = convolved(g, m, most if is_small else 0)
     if bias is None:
         made = as_float(g, parts)
@@ -112,6 +119,6 @@ def qlinear_conv(g: Graph, m: Scaled) -> Tensor:
         made = g.add(as_float(g, parts), bias.astype(np.float32))
     else:
         made = g.cast(g.add(as_int32(g, parts), bias), to=1)
-    scale = of_scales(g, m.x_scale, m.w_scale, m.y_scale, [-1] + [1] * (m.w.rank - 2))
-    zero = reshaped(g, floats(g, m.y_zero), m.y_zero, [-1])
-    return quantized(g, g.mul(made, scale), zero, m.y_zero)
+    scale = combined_scale(g, m.x_scale, m.w_scale, m.y_scale, [-1] + [1] * (m.w.rank - 2))
+    zero = broadcast_parameter(g, to_float32(g, m.y_zero), m.y_zero, [-1])
+    return round_and_saturate(g, g.mul(made, scale), zero, m.y_zero)

@@ -4,9 +4,16 @@
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._exact_sums import Parts, as_float, as_int32, cuts, magnitude, summed
-from ._matmul_params import Product
-from ._scale_zero_point import exact, floats, less_zero, of_scales, quantized, reshaped
+from ._exact_sums import PartialSums, as_float, as_int32, max_magnitude, partial_sums, split_points
+from ._matmul_params import QuantizedMatMul
+from ._scale_zero_point import (
+    broadcast_parameter,
+    combined_scale,
+    constant_minus_zero_point,
+    minus_zero_point,
+    round_and_saturate,
+    to_float32,
+)
 
 
 class Scaled(Captures):
@@ -22,9 +29,9 @@ class Scaled(Captures):
     y_zero: Tensor
 
 
-def product_of(
+def exact_matmul(
     g: Graph, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None, *, turned: bool = False
-) -> Parts:
+) -> PartialSums:
     """(a − a_zero) @ (b − b_zero) as floats, in as many parts as it takes for each to be whole.
 
     turned: b is a matrix that lies transposed.
@@ -36,12 +43,12 @@ def product_of(
     told = b.shape[axis]
     depth = told if isinstance(told, int) else a.shape[-1]
     require(isinstance(depth, int), "how many products are summed is not fixed")
-    bounds = np.full((depth, 1), magnitude(b, b_zero))
+    bounds = np.full((depth, 1), max_magnitude(b, b_zero))
     if b.is_constant and (b_zero is None or b_zero.is_constant):
-        whole = abs(exact(b, b_zero, columns))
+        whole = abs(constant_minus_zero_point(b, b_zero, columns))
         bounds = np.moveaxis(whole, axis, 0).reshape(depth, -1)
-    places = cuts(bounds, magnitude(a, a_zero))
-    left, right = less_zero(g, a, a_zero, [-1, 1]), less_zero(g, b, b_zero, columns)
+    places = split_points(bounds, max_magnitude(a, a_zero))
+    left, right = minus_zero_point(g, a, a_zero, [-1, 1]), minus_zero_point(g, b, b_zero, columns)
     right = g.transpose(right, perm=[1, 0]) if turned else right
 
     def part(start: int, stop: int) -> Tensor:
@@ -49,39 +56,39 @@ def product_of(
             return g.matmul(left, right)
         return g.matmul(g.slice(left, [start], [stop], [-1]), g.slice(right, [start], [stop], [inner]))
 
-    return summed(g, places, part)
+    return partial_sums(g, places, part)
 
 
-def product(g: Graph, m: Product) -> Tensor:
+def product(g: Graph, m: QuantizedMatMul) -> Tensor:
     """(a − a_zero) @ (b − b_zero), in int32."""
     return g.matmul_integer(m.a, m.b, m.a_zero, m.b_zero)
 
 
-def product_as_float(g: Graph, m: Product) -> Tensor:
+def product_as_float(g: Graph, m: QuantizedMatMul) -> Tensor:
     """The same as float32."""
     return g.cast(product(g, m), to=1)
 
 
 @rule(patterns=[product_as_float], target="any", lacking=True)
-def float_matmul_integer(g: Graph, m: Product) -> Tensor:
+def float_matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     """Write a MatMulInteger that is cast to float32 as a MatMul of floats.
 
     What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
     numbers of float32 are cut into parts that cannot, and added as int32.
     Numerics: none; every product and every sum is a whole number below 2²⁴.
     """
-    return as_float(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
+    return as_float(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
 
 
 @rule(patterns=[product], target="any", lacking=True)
-def matmul_integer(g: Graph, m: Product) -> Tensor:
+def matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     """Write a MatMulInteger as a MatMul of floats, and that as int32.
 
     What: (a − a_zero) @ (b − b_zero), where the target has no products of integers.  Sums that might leave the whole
     numbers of float32 are cut into parts that cannot, and added as int32.
     Numerics: none; every product and every sum is a whole number below 2²⁴.
     """
-    return as_int32(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
+    return as_int32(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
 
 
 def scaled(g: Graph, m: Scaled) -> Tensor:
@@ -97,9 +104,9 @@ def qlinear_matmul(g: Graph, m: Scaled) -> Tensor:
     of integers.
     Numerics: none; the products are whole numbers, and the scales are multiplied as ONNX Runtime does.
     """
-    made = as_float(g, product_of(g, m.a, m.b, m.a_zero, m.b_zero))
-    scale = of_scales(g, m.a_scale, m.b_scale, m.y_scale, [-1])
-    zero = reshaped(g, floats(g, m.y_zero), m.y_zero, [-1])
-    return quantized(g, g.mul(made, scale), zero, m.y_zero)
+    made = as_float(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
+    scale = combined_scale(g, m.a_scale, m.b_scale, m.y_scale, [-1])
+    zero = broadcast_parameter(g, to_float32(g, m.y_zero), m.y_zero, [-1])
+    return round_and_saturate(g, g.mul(made, scale), zero, m.y_zero)
 
 

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._exact_sums import MOST_WHOLE, as_float, as_int32, magnitude
-from ._scale_zero_point import exact, floats, of_scales, quantized, reshaped
-from .integer_products import product_of
+from ._exact_sums import MAX_EXACT_INTEGER, as_float, as_int32, max_magnitude
+from ._scale_zero_point import (
+    broadcast_parameter,
+    combined_scale,
+    constant_minus_zero_point,
+    round_and_saturate,
+    to_float32,
+)
+from .integer_products import exact_matmul
 
 
 class Gemm(Captures):
@@ -33,13 +39,13 @@ def gemm(g: Graph, m: Gemm) -> Tensor:
 
 def whole(g: Graph, m: Gemm, turned: bool) -> Tensor:
     """(a − a_zero) @ (b − b_zero) + c as float32, rounded once where int32 has more digits."""
-    parts = product_of(g, m.a, m.b, m.a_zero, m.b_zero, turned=turned)
+    parts = exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero, turned=turned)
     if m.c is None:
         return as_float(g, parts)
     if parts[1] and m.b.is_constant and m.b_zero.is_constant and m.c.is_constant:
-        sums = abs(exact(m.b, m.b_zero, [-1, 1] if turned else [-1])).sum(axis=1 if turned else 0)
-        most = int(sums.max(initial=0)) * magnitude(m.a, m.a_zero)
-        if most + int(abs(m.c.values.astype(np.int64)).max(initial=0)) <= MOST_WHOLE:
+        sums = abs(constant_minus_zero_point(m.b, m.b_zero, [-1, 1] if turned else [-1])).sum(axis=1 if turned else 0)
+        most = int(sums.max(initial=0)) * max_magnitude(m.a, m.a_zero)
+        if most + int(abs(m.c.values.astype(np.int64)).max(initial=0)) <= MAX_EXACT_INTEGER:
             return g.add(parts[0][0], g.literal(m.c.values.astype(np.float32)))
     return g.cast(g.add(as_int32(g, parts), m.c), to="float32")
 
@@ -49,7 +55,7 @@ def scale_of(g: Graph, m: Gemm, alpha: float) -> Tensor:
     if not (m.a_scale.is_constant and m.b_scale.is_constant and (m.y_scale is None or m.y_scale.is_constant)):
         require(alpha == 1, "a scale is computed, and there is an alpha")
         y_scale: Any = np.ones((), np.float32) if m.y_scale is None else m.y_scale
-        return of_scales(g, m.a_scale, m.b_scale, y_scale, [-1])
+        return combined_scale(g, m.a_scale, m.b_scale, y_scale, [-1])
     found = np.float32(alpha) * m.a_scale.values.reshape(-1)[:1] * m.b_scale.values.reshape(-1)
     found = found if m.y_scale is None else found / m.y_scale.values.reshape(-1)[:1]
     return g.literal(found.reshape(()) if found.size == 1 else found)
@@ -69,4 +75,4 @@ def qgemm(g: Graph, m: Gemm) -> Tensor:
     made = g.mul(whole(g, m, bool(settings["transB"])), scale_of(g, m, settings["alpha"]))
     if m.y_zero is None:
         return made
-    return quantized(g, made, reshaped(g, floats(g, m.y_zero), m.y_zero, [-1]), m.y_zero)
+    return round_and_saturate(g, made, broadcast_parameter(g, to_float32(g, m.y_zero), m.y_zero, [-1]), m.y_zero)

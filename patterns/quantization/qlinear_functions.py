@@ -3,11 +3,11 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, rule
-from ._qlinear import Quantized, of
+from ._qlinear import QLinearUnary, qlinear_pattern
 
 
-@rule(patterns=[of("ms_qlinear_sigmoid")], target="any", lacking=True)
-def qlinear_sigmoid(g: Graph, m: Quantized) -> Tensor:
+@rule(patterns=[qlinear_pattern("ms_qlinear_sigmoid")], target="any", lacking=True)
+def qlinear_sigmoid(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearSigmoid as DequantizeLinear, Sigmoid and QuantizeLinear.
 
     What: ONNX Runtime computes a table of 256 numbers, by these three.
@@ -16,8 +16,8 @@ def qlinear_sigmoid(g: Graph, m: Quantized) -> Tensor:
     return m.between(g, g.sigmoid)
 
 
-@rule(patterns=[of("ms_qlinear_leaky_relu")], target="any", lacking=True)
-def qlinear_leaky_relu(g: Graph, m: Quantized) -> Tensor:
+@rule(patterns=[qlinear_pattern("ms_qlinear_leaky_relu")], target="any", lacking=True)
+def qlinear_leaky_relu(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearLeakyRelu as DequantizeLinear, LeakyRelu and QuantizeLinear.
 
     What: ONNX Runtime computes a table of 256 numbers, by these three.

@@ -5,19 +5,19 @@ from math import prod
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._exact_sums import MOST_WHOLE
-from ._matmul_params import is_number
-from ._qlinear import Quantized, of
-from ._scale_zero_point import floats, less_zero, quantized
+from ._exact_sums import MAX_EXACT_INTEGER
+from ._matmul_params import is_single_value
+from ._qlinear import QLinearUnary, qlinear_pattern
+from ._scale_zero_point import minus_zero_point, round_and_saturate, to_float32
 
 
-def require_channels_first(m: Quantized) -> None:
+def require_channels_first(m: QLinearUnary) -> None:
     """Refuse what has its channels behind."""
     require(not m.attributes.pop("channels_last", 0), "its channels are the last axis")
 
 
-@rule(patterns=[of("ms_qlinear_average_pool")], target="any", lacking=True)
-def qlinear_average_pool(g: Graph, m: Quantized) -> Tensor:
+@rule(patterns=[qlinear_pattern("ms_qlinear_average_pool")], target="any", lacking=True)
+def qlinear_average_pool(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearAveragePool as DequantizeLinear, AveragePool and QuantizeLinear.
 
     What: ONNX Runtime computes these three; those with their channels behind stay.
@@ -27,8 +27,8 @@ def qlinear_average_pool(g: Graph, m: Quantized) -> Tensor:
     return m.between(g, g.average_pool, **m.attributes)
 
 
-@rule(patterns=[of("ms_qlinear_global_average_pool")], target="any", lacking=True)
-def qlinear_global_average_pool(g: Graph, m: Quantized) -> Tensor:
+@rule(patterns=[qlinear_pattern("ms_qlinear_global_average_pool")], target="any", lacking=True)
+def qlinear_global_average_pool(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearGlobalAveragePool as a sum of floats that are whole, scaled and rounded.
 
     What: round(Σ (x − x_zero) · x_scale / (y_scale · count)) + y_zero over all axes but the first two.
@@ -37,11 +37,11 @@ def qlinear_global_average_pool(g: Graph, m: Quantized) -> Tensor:
     require_channels_first(m)
     sizes = m.x.shape[2:] if m.x.rank is not None else []
     require(bool(sizes) and all(isinstance(size, int) for size in sizes), "how many numbers are summed is not fixed")
-    require(prod(sizes) * 255 <= MOST_WHOLE, "the sums are too long to be whole")
+    require(prod(sizes) * 255 <= MAX_EXACT_INTEGER, "the sums are too long to be whole")
     for scale in (m.x_scale, m.y_scale):
-        is_told = scale.is_constant and is_number(scale) and scale.dtype == np.float32
+        is_told = scale.is_constant and is_single_value(scale) and scale.dtype == np.float32
         require(is_told, "a scale is no constant of one number")
     count = np.float32(prod(sizes))
     factor = m.x_scale.values.reshape(-1)[0] / np.float32(m.y_scale.values.reshape(-1)[0] * count)
-    total = g.reduce_sum(less_zero(g, m.x, m.x_zero, [-1]), list(range(2, len(sizes) + 2)), keepdims=1)
-    return quantized(g, g.mul(total, factor), None if m.y_zero is None else floats(g, m.y_zero), m.x)
+    total = g.reduce_sum(minus_zero_point(g, m.x, m.x_zero, [-1]), list(range(2, len(sizes) + 2)), keepdims=1)
+    return round_and_saturate(g, g.mul(total, factor), None if m.y_zero is None else to_float32(g, m.y_zero), m.x)

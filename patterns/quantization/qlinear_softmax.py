@@ -1,19 +1,19 @@
 """Softmax of quantised tensors, for targets without that of ONNX Runtime."""
 
 from surgeon import Graph, Tensor, require, rule
-from ._matmul_params import is_number
-from ._qlinear import Quantized, of
+from ._matmul_params import is_single_value
+from ._qlinear import QLinearUnary, qlinear_pattern
 
 
-@rule(patterns=[of("ms_qlinear_softmax")], target="any", lacking=True)
-def qlinear_softmax(g: Graph, m: Quantized) -> Tensor:
+@rule(patterns=[qlinear_pattern("ms_qlinear_softmax")], target="any", lacking=True)
+def qlinear_softmax(g: Graph, m: QLinearUnary) -> Tensor:
     """Write a QLinearSoftmax along the last axis as DequantizeLinear, Softmax and QuantizeLinear.
 
     What: ONNX Runtime takes e to the power of each number from a table, sums them, and divides integers, so that the
     scale of the result has to be a whole part of 1, as 1/256 is.
     Numerics: rounding only.
     """
-    steps = 1 / m.y_scale.values.reshape(-1)[0] if m.y_scale.is_constant and is_number(m.y_scale) else 0.5
+    steps = 1 / m.y_scale.values.reshape(-1)[0] if m.y_scale.is_constant and is_single_value(m.y_scale) else 0.5
     require(float(steps).is_integer(), "the scale of the result is no whole part of 1")
     axis = m.attributes.get("axis", -1)
     require(m.x.rank is not None and axis % m.x.rank == m.x.rank - 1, "it is along another axis than the last")

@@ -3,17 +3,17 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._qlinear_pairs import Pair, fused, nudged
-from ._scale_zero_point import floats, quantized
+from ._qlinear_pairs import QLinearBinary, fused_multiply_add, neighbouring_floats
+from ._scale_zero_point import round_and_saturate, to_float32
 
 
-def added(g: Graph, m: Pair) -> Tensor:
+def added(g: Graph, m: QLinearBinary) -> Tensor:
     """QLinearAdd."""
     return g.ms_qlinear_add(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
 
 
 @rule(patterns=[added], target="any", lacking=True)
-def qlinear_add(g: Graph, m: Pair) -> Tensor:
+def qlinear_add(g: Graph, m: QLinearBinary) -> Tensor:
     """Write a QLinearAdd as a sum of what was dequantised, or of the integers themselves.
 
     What: round((a − a_zero) · a_scale / y_scale + (b − b_zero) · b_scale / y_scale) + y_zero.  All 65,536 pairs that
@@ -25,30 +25,30 @@ def qlinear_add(g: Graph, m: Pair) -> Tensor:
     (sa, sb, sy), (za, zb, zy), (a, b) = m.scales(), m.zeros(), m.every()
     with np.errstate(all="ignore"):
         ra, rb = sa / sy, sb / sy
-        rest = np.float32(zy - fused(ra, za, rb * zb))  # as MlasQLinearAddKernelHelper has it
-        wanted = m.cut(fused(a, ra, fused(b, rb, rest)))
+        rest = np.float32(zy - fused_multiply_add(ra, za, rb * zb))  # as MlasQLinearAddKernelHelper has it
+        wanted = m.cut(fused_multiply_add(a, ra, fused_multiply_add(b, rb, rest)))
         if m.takes_pairs() and (m.cut((a * sa + b * sb) / sy) == wanted).all():
             return m.between(g, g.add(*m.dequantized(g)))
-        for constant in nudged(rest):
+        for constant in neighbouring_floats(rest):
             if (m.cut((b * rb + constant) + a * ra) == wanted).all():
                 inner, factor, outer, other = m.b, rb, m.a, ra
             elif (m.cut((a * ra + constant) + b * rb) == wanted).all():
                 inner, factor, outer, other = m.a, ra, m.b, rb
             else:
                 continue
-            part = g.add(g.mul(floats(g, inner), factor), constant)
-            return quantized(g, g.add(part, g.mul(floats(g, outer), other)), None, m.a)
+            part = g.add(g.mul(to_float32(g, inner), factor), constant)
+            return round_and_saturate(g, g.add(part, g.mul(to_float32(g, outer), other)), None, m.a)
     require(False, "some sums lie too near to the middle of two steps")
     raise AssertionError("it is refused")
 
 
-def multiplied(g: Graph, m: Pair) -> Tensor:
+def multiplied(g: Graph, m: QLinearBinary) -> Tensor:
     """QLinearMul."""
     return g.ms_qlinear_mul(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
 
 
 @rule(patterns=[multiplied], target="any", lacking=True)
-def qlinear_mul(g: Graph, m: Pair) -> Tensor:
+def qlinear_mul(g: Graph, m: QLinearBinary) -> Tensor:
     """Write a QLinearMul as a product of what was dequantised, or of the integers themselves.
 
     What: round((a − a_zero) · (b − b_zero) · a_scale · b_scale / y_scale + y_zero), as ONNX Runtime's kernel has it;
@@ -61,6 +61,8 @@ def qlinear_mul(g: Graph, m: Pair) -> Tensor:
         wanted = m.cut(((a - za) * (b - zb)) * factor + zy)
         if m.takes_pairs() and (m.cut((a * sa) * (b * sb) / sy) == wanted).all():
             return m.between(g, g.mul(*m.dequantized(g)))
-    left, right = (floats(g, x) if not zero else g.sub(floats(g, x), zero) for x, zero in ((m.a, za), (m.b, zb)))
+    left, right = (
+        to_float32(g, x) if not zero else g.sub(to_float32(g, x), zero) for x, zero in ((m.a, za), (m.b, zb))
+    )
     made = g.mul(g.mul(left, right), factor)
-    return quantized(g, g.add(made, zy) if zy else made, None, m.a)
+    return round_and_saturate(g, g.add(made, zy) if zy else made, None, m.a)

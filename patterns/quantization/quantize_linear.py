@@ -5,8 +5,15 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._matmul_params import is_number
-from ._scale_zero_point import NOT_A_NUMBER, exact, floats, less_zero, quantized, reshaped
+from ._matmul_params import is_single_value
+from ._scale_zero_point import (
+    NAN_CAST_DIFFERS,
+    broadcast_parameter,
+    constant_minus_zero_point,
+    minus_zero_point,
+    round_and_saturate,
+    to_float32,
+)
 
 MIDDLE = 128  # uint8 around this is int8 around 0
 EIGHT_BITS = ("int8", "uint8")
@@ -25,7 +32,7 @@ class Scaled(Captures):
         """That in which scales and zero points are repeated."""
         require(not self.attributes.get("block_size"), "it is quantised in blocks")
         require(self.scale.rank is not None, "the shape of the scale is unknown")
-        of_one = self.zero is not None and is_number(self.zero) and is_number(self.scale)
+        of_one = self.zero is not None and is_single_value(self.zero) and is_single_value(self.scale)
         require(self.zero is None or of_one or self.zero.shape == self.scale.shape, "the zero point has another shape")
         if self.scale.rank == 0 or self.scale.shape == (1,):
             return [-1]
@@ -39,12 +46,12 @@ class Scaled(Captures):
         require(not self.attributes.get("output_dtype") and not self.attributes.get("precision"), "it names a dtype")
 
 
-def is_middle(zero: Tensor | None) -> bool:
+def is_uint8_128(zero: Tensor | None) -> bool:
     """Whether a zero point is 128 in uint8."""
     return zero is not None and zero.dtype == np.uint8 and zero.is_constant and bool((zero.values == MIDDLE).all())
 
 
-def around_zero(zero: Tensor | None) -> bool:
+def is_symmetric_int8(zero: Tensor | None) -> bool:
     """Whether a zero point is one of int8 that TensorRT takes."""
     return zero is not None and zero.dtype == np.int8 and zero.is_constant and not zero.values.any()
 
@@ -66,12 +73,12 @@ def quantized_in_int8(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attrib
     What: QuantizeLinear and a DequantizeLinear of its result, with the zero point 128 in uint8, which TensorRT refuses.
     Numerics: none; both have as many steps on each side.
     """
-    require(is_middle(zero), "the zero point is not 128")
+    require(is_uint8_128(zero), "the zero point is not 128")
     values = np.zeros(zero.values.shape, np.int8)
     return g.dequantize_linear(g.quantize_linear(x, scale, values, **attributes), scale, values, **attributes)
 
 
-@rule(patterns=[quantize], target="tensorrt", differs=NOT_A_NUMBER)
+@rule(patterns=[quantize], target="tensorrt", differs=NAN_CAST_DIFFERS)
 def quantize_linear(g: Graph, m: Scaled) -> Tensor:
     """Write a QuantizeLinear that TensorRT refuses as a division, Round, Clip and Cast.
 
@@ -79,12 +86,14 @@ def quantize_linear(g: Graph, m: Scaled) -> Tensor:
     Numerics: none.
     """
     require(m.zero is not None, "it has no zero point, and so no dtype that is told")
-    require(not around_zero(m.zero), "TensorRT quantises to int8 around 0 itself")
+    require(not is_symmetric_int8(m.zero), "TensorRT quantises to int8 around 0 itself")
     m.require_floats()
     require(m.x.dtype == np.float32, "what is quantised is not float32")
     shape = m.shape()
-    steps = g.div(m.x, reshaped(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape))
-    return quantized(g, steps, reshaped(g, floats(g, m.zero), m.zero, shape), m.zero)
+    steps = g.div(
+        m.x, broadcast_parameter(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape)
+    )
+    return round_and_saturate(g, steps, broadcast_parameter(g, to_float32(g, m.zero), m.zero, shape), m.zero)
 
 
 def dequantize(g: Graph, m: Scaled) -> Tensor:
@@ -108,10 +117,12 @@ def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
     m.require_floats()
     shape = m.shape()
     if m.x.is_constant and (m.zero is None or m.zero.is_constant):
-        whole = exact(m.x, m.zero, shape)
+        whole = constant_minus_zero_point(m.x, m.zero, shape)
         if m.x.rank and abs(whole.astype(np.int64)).max(initial=0) < MIDDLE:
             return g.dequantize_linear(whole.astype(np.int8), m.scale, axis=m.axis)
         made = g.literal(whole.astype(np.float32))
     else:
-        made = less_zero(g, m.x, m.zero, shape)
-    return g.mul(made, reshaped(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape))
+        made = minus_zero_point(g, m.x, m.zero, shape)
+    return g.mul(
+        made, broadcast_parameter(g, g.literal(m.scale.values) if m.scale.is_constant else m.scale, m.scale, shape)
+    )

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Graph, Tensor, require, rule, searches
-from ._scale_zero_point import NOT_A_NUMBER
+from ._scale_zero_point import NAN_CAST_DIFFERS
 
 WHOLE = ("int4", "uint4", "int8", "uint8", "int16", "uint16")  # few steps beside the digits of float32
 
@@ -67,7 +67,7 @@ def behind_clip(g: Graph, m: Kept, low: float, high: float) -> Tensor:
     return g.quantize_linear(limited, m.scale, m.zero, **m.attributes)
 
 
-@rule(patterns=[behind_relu, behind_clip], target="tensorrt", differs=NOT_A_NUMBER)
+@rule(patterns=[behind_relu, behind_clip], target="tensorrt", differs=NAN_CAST_DIFFERS)
 def quantized_once(g: Graph, m: Kept, low: float | None = None, high: float | None = None) -> Tensor:
     """Quantise behind a Relu or Clip alone, and not before it too.
 
@@ -82,7 +82,7 @@ def quantized_once(g: Graph, m: Kept, low: float | None = None, high: float | No
     return g.quantize_linear(limited, m.scale, m.zero, **m.attributes)
 
 
-@rule(search=searches.quantized_already, target="tensorrt", differs=NOT_A_NUMBER)
+@rule(search=searches.quantized_already, target="tensorrt", differs=NAN_CAST_DIFFERS)
 def quantized_already(g: Graph, x: Tensor, scale: Tensor) -> Tensor:
     """Take out a QuantizeLinear and DequantizeLinear of what came so from integers of the same scale.
 

@@ -1,10 +1,10 @@
 """Casts to integers that are undone: what a quantised graph is full of once its integers are floats."""
 
 from surgeon import Graph, Tensor, rule, searches
-from ._scale_zero_point import NOT_A_NUMBER
+from ._scale_zero_point import NAN_CAST_DIFFERS
 
 
-@rule(search=searches.whole_casts, target="tensorrt", differs=NOT_A_NUMBER)
+@rule(search=searches.whole_casts, target="tensorrt", differs=NAN_CAST_DIFFERS)
 def whole_casts(g: Graph, x: Tensor) -> Tensor:
     """Drop a Cast to integers and the Cast back to float32 behind it, where the numbers are whole already.
 

@@ -6,12 +6,12 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon import Graph, Tensor, require
-from .._common.axes import is_as_large
-from ._decomposed_rotary import Rotary, Table
-from ._tables import Cells, are_of_one_turn, halved, sizes_of_table
+from .._common.axes import is_same_size
+from ._decomposed_rotary import CosSinTable, DecomposedRotary
+from ._tables import MatrixColumn, half_table, require_rotation, sizes_of_table
 
 
-class Tables(NamedTuple):
+class OpTables(NamedTuple):
     """Cosine and sine of [batch, row, column], for half a head each, and whether the batch is one for all.
 
     rows: the axis of the input for whose places there are rows; the heads are the other of 1 and 2.  is_apart: whether
@@ -25,27 +25,27 @@ class Tables(NamedTuple):
     is_apart: bool = False
 
 
-def tables(g: Graph, m: Rotary) -> Tables:
+def op_tables(g: Graph, m: DecomposedRotary) -> OpTables:
     """The tables that a match found.  Refuses those to which x is spread."""
-    are_of_one_turn(m)
-    both = (m.cos, m.sin) if m.matrix is None else (Cells(m.matrix, 0), Cells(m.matrix, 1))
-    (cos, *said), (sin, *too) = (placed(g, m, one) for one in both)
+    require_rotation(m)
+    both = (m.cos, m.sin) if m.matrix is None else (MatrixColumn(m.matrix, 0), MatrixColumn(m.matrix, 1))
+    (cos, *said), (sin, *too) = (op_table(g, m, one) for one in both)
     require(said == too, "the tables' shapes differ or are unknown")
     if m.scale.whole is not None:
-        scale, *more = placed(g, m, m.scale)
+        scale, *more = op_table(g, m, m.scale)
         require(said == more, "the tables' shapes differ or are unknown")
         are_fixed = all(isinstance(table, np.ndarray) for table in (cos, sin, scale))
         cos, sin = (table * scale if are_fixed else g.mul(table, scale) for table in (cos, sin))
     if any(one is not None for one in (m.backwards, m.sin.signed, m.sin.pair)):  # sines for the first part
         sin = -sin if isinstance(sin, np.ndarray) else g.neg(sin)
-    return Tables(cos, sin, *said)
+    return OpTables(cos, sin, *said)
 
 
-def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
-    """A table as [batch, row, column], and what `Tables` says of both."""
+def op_table(g: Graph, m: DecomposedRotary, table: CosSinTable | MatrixColumn) -> tuple[Any, ...]:
+    """A table as [batch, row, column], and what `OpTables` says of both."""
     source, half = m.x if m.base is None else m.base, m.sizes[3] // 2
     require(source.dtype is not None, "the dtype of the input is unknown")
-    is_whole = isinstance(table, Table) and (table.whole is not None or table.signed is not None)
+    is_whole = isinstance(table, CosSinTable) and (table.whole is not None or table.signed is not None)
     *sizes, columns = sizes_of_table(table)
     is_told = columns == (2 * half if is_whole else half)
     may_be = isinstance(half, int) and not (is_whole or isinstance(columns, int))
@@ -63,14 +63,14 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
         is_fixed = own == 1 or isinstance(size, int)
         require(size in (1, own) or not is_fixed, "the tables have other batches or rows than the input")
     dtype = source.dtype if m.wide is None else tensor_dtype_to_np_dtype(m.wide)
-    one, axis = halved(g, table, m.axis), 0 if is_apart else rows
+    one, axis = half_table(g, table, m.axis), 0 if is_apart else rows
     rank = len(sizes) + 1
     if is_told:
-        made = laid(g, one, rank, (batch, in_one(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
+        made = reshaped_table(g, one, rank, (batch, merged_size(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
     else:
         require(not is_apart, "the tables are not known to be of half a head")
         made = in_order(g, one, rank, axis)
-    sides = ((0, batch in (1, m.sizes[0])), (rows, is_as_large(count, m.sizes[rows])))
+    sides = ((0, batch in (1, m.sizes[0])), (rows, is_same_size(count, m.sizes[rows])))
     if not is_told or not all(is_there for _, is_there in sides):  # for one of all, or as many, which inputs tell alone
         x = heads_of(g, m)
         own = (1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides)
@@ -78,7 +78,7 @@ def placed(g: Graph, m: Rotary, table: Table | Cells) -> tuple[Any, ...]:
     return made, batch == 1, rows, is_apart
 
 
-def heads_of(g: Graph, m: Rotary) -> Tensor:
+def heads_of(g: Graph, m: DecomposedRotary) -> Tensor:
     """The heads, made anew where what they are split from is read in their place."""
     if m.base is None:
         return m.x
@@ -95,12 +95,12 @@ def heads_of(g: Graph, m: Rotary) -> Tensor:
     return g.reshape(m.base, [0, 0, heads, columns])
 
 
-def in_one(heads: Any, rows: Any) -> int:
+def merged_size(heads: Any, rows: Any) -> int:
     """How many rows there are of all heads, -1 where that is not known: Reshape counts them, but not in empty ones."""
     return heads * rows if isinstance(heads, int) and isinstance(rows, int) else -1
 
 
-def laid(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:
+def reshaped_table(g: Graph, table: Any, rank: int, sizes: tuple[Any, int, int], rows: int, dtype: Any) -> Any:
     """A table of so many axes as [batch, row, column].  rows: their axis; 0 where each head has its own."""
     batch, count, half = sizes
     if isinstance(table, np.ndarray):

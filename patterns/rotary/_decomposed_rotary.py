@@ -3,10 +3,10 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor
-from ._rotary_halves import HALVES, NEIGHBOURS, Heads, Parts
+from ._rotary_halves import HALF_SPLIT, INTERLEAVED, HeadPairs, RotaryInput
 
 
-class Table(Captures):
+class CosSinTable(Captures):
     """Cosines or sines: of half a head, or of whole heads, and then each column stands twice.
 
     lifted: those of half a head, with an axis of one behind.  signed: sines of whole heads, for the first part the
@@ -22,7 +22,7 @@ class Table(Captures):
     pair: Tensor | Any = None
 
 
-class Rotary(Heads):
+class DecomposedRotary(RotaryInput):
     """Heads and the tables that they are turned by.
 
     front, behind: what is joined to the turned halves by one node.  backwards: the parts that meet the sines, if they
@@ -34,31 +34,31 @@ class Rotary(Heads):
     backwards: Tensor | Any = None
     front: Tensor | Any = None
     behind: Tensor | Any = None
-    cos: Table
-    sin: Table
-    scale: Table
+    cos: CosSinTable
+    sin: CosSinTable
+    scale: CosSinTable
     matrix: Tensor | Any = None
 
 
-class Neighbours(Rotary):
+class InterleavedRotary(DecomposedRotary):
     """The same, for heads whose neighbours are turned against each other."""
 
-    axis = cut_at = NEIGHBOURS
+    axis = cut_at = INTERLEAVED
 
 
-class NeighboursAsHalves(Rotary):
+class DeinterleavedRotary(DecomposedRotary):
     """Heads whose neighbours are turned against each other, and become halves."""
 
-    cut_at = NEIGHBOURS
+    cut_at = INTERLEAVED
 
 
-def by_tables(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
+def rotate_half_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tensor:
     """x · cos ± turned(x) · sin, perhaps in another dtype than x's; the parts may be multiplied with the sine first.
 
     Or x · cos + swapped(x) · sin, where the sines have the signs; or x · cos · scale + turned(x) · sin · scale, as xPos
     has it.  of_base: of heads that are split from one tensor with their parts.
     """
-    parts = Parts(g, m, of_base)
+    parts = HeadPairs(g, m, of_base)
     forwards, m.backwards = parts.turned()
     turned = g.any_of(forwards, m.backwards)
     own, other, swapped = (g.any_of(x, g.cast(x, to=m.wide)) for x in (m.x, turned, parts.swapped()))
@@ -70,24 +70,24 @@ def by_tables(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
     return g.any_of(plain, g.add(g.mul(own, m.cos.whole, scale), g.mul(other, m.sin.whole, scale)))
 
 
-def by_formulas(g: Graph, m: Rotary, of_base: bool = False) -> Tensor:
+def two_term_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tensor:
     """a · cos − b · sin beside b · cos + a · sin, for the two parts a, b of a head and tables of half a head.
 
     of_base: for heads that are split at once into the parts.
     """
-    parts, made = Parts(g, m, of_base, has_x=not of_base), []
+    parts, made = HeadPairs(g, m, of_base, has_x=not of_base), []
     for turned in rotated(g, m, parts.two, m.cos.half, m.sin.half):
         made.append(parts.stacked(*turned))
-        if m.axis == HALVES:
+        if m.axis == HALF_SPLIT:
             joined = ([*turned], [m.front, *turned], [*turned, m.behind])
             made += (g.concat(*x, axis=-1) for x in joined)
-    if m.axis == NEIGHBOURS:
+    if m.axis == INTERLEAVED:
         made += (parts.joined(*turned) for turned in rotated(g, m, parts.kept, m.cos.lifted, m.sin.lifted))
     m.y = g.any_of(*made)
     return m.y
 
 
-def by_matrices(g: Graph, m: Neighbours) -> Tensor:
+def matrix_form(g: Graph, m: InterleavedRotary) -> Tensor:
     """(cos, sin) · a + (−sin, cos) · b, for neighbours a, b, as FLUX has it; heads are split at once into pairs.
 
     Or the sums of the rows of ((cos, −sin), (sin, cos)) · (a, b), as Kandinsky has it.
@@ -99,7 +99,7 @@ def by_matrices(g: Graph, m: Neighbours) -> Tensor:
     return m.y
 
 
-def rotated(g: Graph, m: Rotary, two: Any, cos: Any, sin: Any) -> list[tuple[Tensor, Tensor]]:
+def rotated(g: Graph, m: DecomposedRotary, two: Any, cos: Any, sin: Any) -> list[tuple[Tensor, Tensor]]:
     """The two parts, each by its formula: turned forwards, backwards, or by a sine and its negative."""
     a, b = two
     of_a, of_b = g.mul(a, cos), g.mul(b, cos)

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from surgeon import Graph, Tensor, require
-from ._computed_tables import Tables, heads_of, in_one, tables
-from ._decomposed_rotary import Rotary
-from ._rotary_halves import NEIGHBOURS
+from ._computed_tables import OpTables, heads_of, merged_size, op_tables
+from ._decomposed_rotary import DecomposedRotary
+from ._rotary_halves import INTERLEAVED
 
 
-def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
+def emit_rotary(g: Graph, m: DecomposedRotary, write: Callable[..., Tensor]) -> Tensor:
     """The heads as an op turns them.  write: what writes it for [batch, head, row, column] or for joined heads."""
-    found, (*ahead, heads, columns) = tables(g, m), m.sizes
-    x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == NEIGHBOURS else {}
+    found, (*ahead, heads, columns) = op_tables(g, m), m.sizes
+    x, attributes = heads_of(g, m), {"interleaved": 1} if m.axis == INTERLEAVED else {}
     if m.cut_at != m.axis:
         end = np.iinfo(np.int64).max
         x = g.concat(*(g.slice(x, [at], [end], [-1], [2]) for at in (0, 1)), axis=-1)
@@ -22,7 +22,7 @@ def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
     has_batch = len(m.shape) == 4
     x = x if has_batch else g.unsqueeze(x, [0])
     if found.is_apart:  # as rows of one head
-        rows = g.reshape(x, [0, 1, in_one(ahead[1], heads), columns])
+        rows = g.reshape(x, [0, 1, merged_size(ahead[1], heads), columns])
         made = write(g, rows, found, columns, **attributes)
         made = g.reshape(made, [0, ahead[1], heads if isinstance(heads, int) else -1, columns])
     elif found.rows == 2:
@@ -36,7 +36,7 @@ def turned(g: Graph, m: Rotary, write: Callable[..., Tensor]) -> Tensor:
     return in_shape(g, m, made) if len(beside) == 1 else g.concat(*beside, axis=-1)
 
 
-def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
+def in_shape(g: Graph, m: DecomposedRotary, made: Tensor) -> Tensor:
     """The turned heads in the shape that they are given in."""
     if m.y is None or m.y.shape == m.shape:
         return made
@@ -48,7 +48,7 @@ def in_shape(g: Graph, m: Rotary, made: Tensor) -> Tensor:
     return g.reshape(made, shape)
 
 
-def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
+def emit_ort_rotary(g: Graph, x: Tensor, found: OpTables, size: int, **attributes: int) -> Tensor:
     """com.microsoft::RotaryEmbedding with these tables."""
     if found.is_one:
         places: Any = np.zeros(1, np.int64)
@@ -63,12 +63,12 @@ def runtimes(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -
     return g.ms_rotary_embedding(x, places, cosine, sine, **attributes)
 
 
-def for_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
+def broadcast_to_batch(g: Graph, x: Tensor, rows: Iterable[Any]) -> list[Tensor]:
     """Rows of tables that are one for all of a batch, once for each in that of x."""
     return [g.spread(item, [g.size_of(x, 0), 1, 1]) for item in rows]
 
 
-def standard(g: Graph, x: Tensor, found: Tables, size: int, **attributes: int) -> Tensor:
+def emit_onnx_rotary(g: Graph, x: Tensor, found: OpTables, size: int, **attributes: int) -> Tensor:
     """RotaryEmbedding with these tables."""
-    rows = for_batch(g, x, (found.cos, found.sin)) if found.is_one else (found.cos, found.sin)
+    rows = broadcast_to_batch(g, x, (found.cos, found.sin)) if found.is_one else (found.cos, found.sin)
     return g.rotary_embedding(x, *rows, **attributes)

@@ -3,13 +3,13 @@
 from typing import Any
 
 from surgeon import Captures, Graph, Tensor, require
-from ._emit_rotary import for_batch
+from ._emit_rotary import broadcast_to_batch
 
 SAID = {"interleaved", "num_heads", "rotary_embedding_dim"}
 OFF = {"scale": 1.0, "is_packed_batching": 0}
 
 
-class Turning(Captures):
+class FusedRotary(Captures):
     """How one node turns x: rows of tables for all places, and the places, unless they are the input's own.
 
     standard: what it makes, where it is ONNX's own.
@@ -23,28 +23,28 @@ class Turning(Captures):
     attributes: dict[str, Any]
 
 
-def by_runtime(g: Graph, m: Turning, x: Tensor, **more: int) -> Tensor:
+def ort_rotary(g: Graph, m: FusedRotary, x: Tensor, **more: int) -> Tensor:
     """com.microsoft::RotaryEmbedding of x."""
     return g.ms_rotary_embedding(x, m.places, m.cos, m.sin, **{**m.attributes, **more})
 
 
-def by_onnx(g: Graph, m: Turning, x: Tensor) -> Tensor:
+def onnx_rotary(g: Graph, m: FusedRotary, x: Tensor) -> Tensor:
     """RotaryEmbedding of x."""
     m.standard = g.rotary_embedding(x, m.cos, m.sin, m.places, **m.attributes)
     return m.standard
 
 
-def of_runtime(g: Graph, m: Turning) -> Tensor:
+def ort_rotary_node(g: Graph, m: FusedRotary) -> Tensor:
     """com.microsoft::RotaryEmbedding."""
-    return by_runtime(g, m, m.x)
+    return ort_rotary(g, m, m.x)
 
 
-def of_onnx(g: Graph, m: Turning) -> Tensor:
+def onnx_rotary_node(g: Graph, m: FusedRotary) -> Tensor:
     """RotaryEmbedding."""
-    return by_onnx(g, m, m.x)
+    return onnx_rotary(g, m, m.x)
 
 
-def sizes_of(m: Turning) -> tuple[int, int, int]:
+def sizes_of(m: FusedRotary) -> tuple[int, int, int]:
     """How many heads there are, how large each is, and how much of it is turned."""
     x, numbers = m.x, m.attributes
     more = {name for name in set(numbers) - SAID if name not in OFF or numbers[name] != OFF[name]}
@@ -66,7 +66,7 @@ def sizes_of(m: Turning) -> tuple[int, int, int]:
     return heads, size, part or size
 
 
-def rows_of(g: Graph, m: Turning) -> list[Tensor]:
+def table_rows(g: Graph, m: FusedRotary) -> list[Tensor]:
     """The two tables' rows for the places: [batch, row, column], or of a batch of one for all."""
     tables, places, x = [m.cos, m.sin], m.places, m.x
     if places is None:
@@ -80,20 +80,20 @@ def rows_of(g: Graph, m: Turning) -> list[Tensor]:
     return [g.unsqueeze(g.slice(table, places, end, [0]), [0]) for table in tables]
 
 
-def as_onnx(g: Graph, m: Turning) -> Tensor:
+def to_onnx_rotary(g: Graph, m: FusedRotary) -> Tensor:
     """The same as RotaryEmbedding."""
     heads, size, part = sizes_of(m)
     numbers: dict[str, Any] = {"num_heads": heads if m.x.rank == 3 else None}
     numbers["rotary_embedding_dim"] = part if part < size else None
-    inputs = (m.cos, m.sin, m.places) if m.places.rank == 2 else for_batch(g, m.x, rows_of(g, m))
+    inputs = (m.cos, m.sin, m.places) if m.places.rank == 2 else broadcast_to_batch(g, m.x, table_rows(g, m))
     return g.rotary_embedding(m.x, *inputs, interleaved=m.attributes.get("interleaved", 0), **numbers)
 
 
-def in_parts(g: Graph, m: Turning) -> Tensor:
+def decompose_rotary(g: Graph, m: FusedRotary) -> Tensor:
     """The same in primitives."""
     heads, size, part = sizes_of(m)
     x = m.x
-    rows = [g.unsqueeze(row, [1 if x.rank == 4 else 2]) for row in rows_of(g, m)]
+    rows = [g.unsqueeze(row, [1 if x.rank == 4 else 2]) for row in table_rows(g, m)]
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
     made = turned_heads(g, whole, rows, size, part, is_pairs=bool(m.attributes.get("interleaved", 0)))
     return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])

@@ -7,10 +7,10 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require
 
-HALVES, NEIGHBOURS = -2, -1  # the axis of two, where a head is split in [.., 2, half] or [.., half, 2]
+HALF_SPLIT, INTERLEAVED = -2, -1  # the axis of two, where a head is split in [.., 2, half] or [.., half, 2]
 
 
-class Heads(Captures):
+class RotaryInput(Captures):
     """Heads x, before the rows or behind them; base: what they are split from, where the parts are cut out of that.
 
     A batch of one may have no axis.  gone, added: axes of one that x has less than base, or more.  parts: the heads in
@@ -18,7 +18,7 @@ class Heads(Captures):
     in what is turned, and in what is made.
     """
 
-    cut_at = axis = HALVES
+    cut_at = axis = HALF_SPLIT
     x: Tensor | Any = dims("batch _ _ _", "_ _ _", default=None)
     base: Tensor | Any = None
     gone: list[int] | None = None
@@ -46,7 +46,7 @@ def sizes_of(heads: Tensor) -> Any:
 def is_in_two(parts: Tensor, heads: Tensor, axis: int) -> None:
     """The last axis is split in two, or into pairs of neighbours."""
     *ahead, columns = sizes_of(heads)
-    wanted = (*ahead, *((2, columns // 2) if axis == HALVES else (columns // 2, 2)))
+    wanted = (*ahead, *((2, columns // 2) if axis == HALF_SPLIT else (columns // 2, 2)))
     require(parts.shape == wanted, "the last axis is not split into pairs")
 
 
@@ -65,16 +65,16 @@ def is_swapped(_: Tensor, places: Tensor, heads: Tensor, axis: int) -> None:
     """The numbers of the one part stand where those of the other were."""
     columns = sizes_of(heads)[-1]
     require(isinstance(columns, int), "the size of a head is unknown")
-    grid = np.arange(columns).reshape((2, -1) if axis == HALVES else (-1, 2))
-    wanted = np.flip(grid, 0 if axis == HALVES else 1).reshape(-1)
+    grid = np.arange(columns).reshape((2, -1) if axis == HALF_SPLIT else (-1, 2))
+    wanted = np.flip(grid, 0 if axis == HALF_SPLIT else 1).reshape(-1)
     is_told = places.is_constant and np.array_equal(places.values, wanted)
     require(is_told, "the places are not those of the parts in the other order")
 
 
-class Parts:
+class HeadPairs:
     """Heads in two parts, as a pattern looks for them: those of x, of what x is split from, or of that without an x."""
 
-    def __init__(self, g: Graph, m: Heads, of_base: bool, has_x: bool = True) -> None:
+    def __init__(self, g: Graph, m: RotaryInput, of_base: bool, has_x: bool = True) -> None:
         if of_base and has_x:
             m.x = g.shared(g.any_of(g.reshaped(m.base), g.squeeze(m.base, m.gone), g.unsqueeze(m.base, m.added)))
         parts = g.named(g.reshaped(m.base if of_base else m.x))
@@ -89,14 +89,14 @@ class Parts:
             forms = [g.gather(in_two, at, axis=m.cut_at), g.squeeze(self.kept[at], [m.cut_at])]
             if has_x:
                 every_other = g.slice(m.x, [at], g.any_tensor(), [-1], [2])
-                forms.insert(0, g.cut(m.x, 2, -1)[at] if m.cut_at == HALVES else every_other)
+                forms.insert(0, g.cut(m.x, 2, -1)[at] if m.cut_at == HALF_SPLIT else every_other)
             self.two.append(g.such_that(g.any_of(*forms), is_half, self.heads))
 
     def together(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
         """Two parts in the last axis again.  lifted: both with an axis."""
         g = self.g
         stacked = g.such_that(self.stacked(first, second, *lifted), is_whole, self.heads)
-        return g.any_of(g.concat(first, second, axis=-1), stacked) if self.axis == HALVES else stacked
+        return g.any_of(g.concat(first, second, axis=-1), stacked) if self.axis == HALF_SPLIT else stacked
 
     def stacked(self, first: Tensor, second: Tensor, *lifted: Tensor) -> Tensor:
         """Two parts stacked, and these in any shape; that of the pairs may be read."""

@@ -3,22 +3,22 @@
 from typing import Any, NamedTuple
 
 from surgeon import Graph, Tensor, require
-from ._decomposed_rotary import Rotary, Table
-from ._rotary_halves import HALVES
+from ._decomposed_rotary import CosSinTable, DecomposedRotary
+from ._rotary_halves import HALF_SPLIT
 
-NO_TURN = "the matrices are not known to be of cosines and sines, of which one is negative"
+NOT_A_ROTATION = "the matrices are not known to be of cosines and sines, of which one is negative"
 
 
-class Cells(NamedTuple):
+class MatrixColumn(NamedTuple):
     """One number of each of the matrices that turn pairs: in the first column, in this row."""
 
     matrix: Tensor
     row: int
 
 
-def halved(g: Graph, m: Table | Cells, axis: int) -> Any:
+def half_table(g: Graph, m: CosSinTable | MatrixColumn, axis: int) -> Any:
     """Each column of a table once."""
-    if isinstance(m, Cells):
+    if isinstance(m, MatrixColumn):
         return g.gather(g.gather(m.matrix, 0, axis=-1), m.row, axis=-1)
     table = m.whole if m.signed is None else m.signed
     if table is None and m.pair is not None:
@@ -28,17 +28,17 @@ def halved(g: Graph, m: Table | Cells, axis: int) -> Any:
     columns = table.columns
     require(columns is not None, "the number of columns of a table is unknown")
     half = len(columns) // 2
-    first, second = (columns[:half], columns[half:]) if axis == HALVES else (columns[::2], columns[1::2])
+    first, second = (columns[:half], columns[half:]) if axis == HALF_SPLIT else (columns[::2], columns[1::2])
     if m.signed is not None:
         require(second == tuple(-column for column in first), "the sines of the parts are not of the other sign")
     require(m.signed is not None or first == second, "unlike halves of a table")
-    end, step = (half, 1) if axis == HALVES else (2 * half, 2)
+    end, step = (half, 1) if axis == HALF_SPLIT else (2 * half, 2)
     return table.values[..., :end:step] if table.is_constant else g.slice(table, [0], [end], [-1], [step])
 
 
-def sizes_of_table(table: Table | Cells) -> tuple[Any, ...]:
+def sizes_of_table(table: CosSinTable | MatrixColumn) -> tuple[Any, ...]:
     """The shape of a table, of at least one axis, without the axis of one that may be behind."""
-    if isinstance(table, Cells):
+    if isinstance(table, MatrixColumn):
         return tuple(table.matrix.shape[:-2])
     given = next(one for one in (table.whole, table.signed, table.half, table.lifted, table.pair) if one is not None)
     require(given.shape is not None, "the tables' shapes are unknown")
@@ -48,17 +48,17 @@ def sizes_of_table(table: Table | Cells) -> tuple[Any, ...]:
     return given.shape[:-1] or (None,)
 
 
-def are_of_one_turn(m: Rotary) -> None:
+def require_rotation(m: DecomposedRotary) -> None:
     """Refuse two sines, or columns of a matrix, by which the parts are not turned alike."""
     sin = m.sin
     if m.matrix is not None:
         is_square = m.matrix.shape is not None and m.matrix.shape[-2:] == (2, 2)
         cells = m.matrix.cells(2) if is_square else None
-        require(cells is not None and cells[0] == cells[3] and cells[1] == -cells[2], NO_TURN)
+        require(cells is not None and cells[0] == cells[3] and cells[1] == -cells[2], NOT_A_ROTATION)
     if sin.pair is not None:
         own, other = m.cos.pair.columns_beside(sin.pair)
         is_turn = own is not None and len(other or ()) == 2 and own == (other[1], -other[0])
-        require(is_turn, NO_TURN)
+        require(is_turn, NOT_A_ROTATION)
     if sin.negated is not None:
         own, other = sin.negated.columns_beside(sin.half if sin.lifted is None else sin.lifted)
         is_turn = own is not None and other is not None and own == tuple(-column for column in other)

@@ -3,28 +3,35 @@
 from typing import cast
 
 from surgeon import Captures, Graph, Tensor, require, rule
-from ._decomposed_rotary import Neighbours, NeighboursAsHalves, Rotary, by_formulas, by_matrices, by_tables
-from ._emit_rotary import runtimes, standard, turned
-from ._fused_rotary import Turning, as_onnx, in_parts, of_onnx, of_runtime
+from ._decomposed_rotary import (
+    DecomposedRotary,
+    DeinterleavedRotary,
+    InterleavedRotary,
+    matrix_form,
+    rotate_half_form,
+    two_term_form,
+)
+from ._emit_rotary import emit_onnx_rotary, emit_ort_rotary, emit_rotary
+from ._fused_rotary import FusedRotary, decompose_rotary, onnx_rotary_node, ort_rotary_node, to_onnx_rotary
 
 
-def of_halves(g: Graph, m: Rotary) -> Tensor:
+def of_halves(g: Graph, m: DecomposedRotary) -> Tensor:
     """a · cos − b · sin before b · cos + a · sin, for the halves a, b of a head; or x · cos + (−b before a) · sin."""
-    return g.any_of(by_formulas(g, m), by_tables(g, m), by_tables(g, m, of_base=True))
+    return g.any_of(two_term_form(g, m), rotate_half_form(g, m), rotate_half_form(g, m, of_base=True))
 
 
-def of_neighbours(g: Graph, m: Neighbours) -> Tensor:
+def of_neighbours(g: Graph, m: InterleavedRotary) -> Tensor:
     """The same beside each other, for neighbours, perhaps as complex numbers; heads may be split at once into pairs."""
-    forms = by_formulas(g, m), by_formulas(g, m, of_base=True), by_matrices(g, m), by_tables(g, m)
-    return g.any_of(*forms, by_tables(g, m, of_base=True))
+    forms = two_term_form(g, m), two_term_form(g, m, of_base=True), matrix_form(g, m), rotate_half_form(g, m)
+    return g.any_of(*forms, rotate_half_form(g, m, of_base=True))
 
 
-def of_sorted_neighbours(g: Graph, m: NeighboursAsHalves) -> Tensor:
+def of_sorted_neighbours(g: Graph, m: DeinterleavedRotary) -> Tensor:
     """The same for neighbours that become halves, as DeepSeek has it."""
-    return by_formulas(g, m)
+    return two_term_form(g, m)
 
 
-@rule(patterns=[of_halves, of_neighbours, of_sorted_neighbours], form_patterns=[of_runtime])
+@rule(patterns=[of_halves, of_neighbours, of_sorted_neighbours], form_patterns=[ort_rotary_node])
 def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     """Fuse a rotary embedding into one RotaryEmbedding node.
 
@@ -34,16 +41,20 @@ def rotary_embedding(g: Graph, m: Captures) -> Tensor:
     too; for target decomposed, both become primitives.
     Numerics: rounding only.
     """
-    require(isinstance(m, Rotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
-    return turned(g, cast(Rotary, m), runtimes)
+    require(isinstance(m, DecomposedRotary), "RotaryEmbedding of ONNX is not written as an op of ONNX Runtime's own")
+    return emit_rotary(g, cast(DecomposedRotary, m), emit_ort_rotary)
 
 
-@rotary_embedding.on("onnx", opset=23, patterns=[of_onnx])
+@rotary_embedding.on("onnx", opset=23, patterns=[onnx_rotary_node])
 def _(g: Graph, m: Captures) -> Tensor:
-    return turned(g, m, standard) if isinstance(m, Rotary) else as_onnx(g, cast(Turning, m))
+    return (
+        emit_rotary(g, m, emit_onnx_rotary)
+        if isinstance(m, DecomposedRotary)
+        else to_onnx_rotary(g, cast(FusedRotary, m))
+    )
 
 
 @rotary_embedding.on("decomposed")
 def _(g: Graph, m: Captures) -> Tensor:
-    require(not isinstance(m, Rotary), "it is in parts already")
-    return in_parts(g, cast(Turning, m))
+    require(not isinstance(m, DecomposedRotary), "it is in parts already")
+    return decompose_rotary(g, cast(FusedRotary, m))

@@ -3,10 +3,10 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, rule
-from ._fused_rotary import Turning, by_runtime
+from ._fused_rotary import FusedRotary, ort_rotary
 
 
-class Turned(Turning):
+class Turned(FusedRotary):
     """Heads x behind the rows, joined or not, that are moved to the front, turned by a rotary embedding, and joined.
 
     wide, narrow: the dtypes that they are cast to before and behind it.
@@ -24,7 +24,7 @@ class Turned(Turning):
 def between_layouts(g: Graph, m: Turned) -> Tensor:
     """RotaryEmbedding of heads that were behind the rows before, and are again behind it."""
     m.split = g.any_of(g.heads_first(g.reshaped(m.x)), g.heads_first(m.x))
-    made = by_runtime(g, m, g.optional(g.cast(m.split, to=m.wide)))
+    made = ort_rotary(g, m, g.optional(g.cast(m.split, to=m.wide)))
     m.y = g.joined_heads(g.optional(g.cast(made, to=m.narrow)))
     return m.y
 
@@ -38,5 +38,5 @@ def rotary_of_rows(g: Graph, m: Turned) -> Tensor:
     Numerics: none.
     """
     joined = m.x if m.x.rank == 3 else g.reshape(m.x, [0, 0, m.heads * m.columns])
-    made = by_runtime(g, m, g.optional(g.cast(joined, to=m.wide)), num_heads=m.heads)
+    made = ort_rotary(g, m, g.optional(g.cast(joined, to=m.wide)), num_heads=m.heads)
     return g.optional(g.cast(made, to=m.narrow))

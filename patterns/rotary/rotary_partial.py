@@ -3,10 +3,10 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._fused_rotary import Turning, by_onnx, by_runtime
+from ._fused_rotary import FusedRotary, onnx_rotary, ort_rotary
 
 
-class Partial(Turning):
+class Partial(FusedRotary):
     """Heads, the part of them that is turned and the rest.
 
     joined: the parts of heads behind rows as one axis.
@@ -23,8 +23,8 @@ def of_part(g: Graph, m: Partial) -> Tensor:
     """RotaryEmbedding of a part of each head; heads behind the rows are joined for it and split again."""
     m.part, m.rest = g.parts(m.x, 2, -1)
     m.joined = g.reshaped(m.part)
-    behind_rows = g.reshaped(by_runtime(g, m, m.joined))
-    return g.concat(g.any_of(by_runtime(g, m, m.part), by_onnx(g, m, m.part), behind_rows), m.rest, axis=-1)
+    behind_rows = g.reshaped(ort_rotary(g, m, m.joined))
+    return g.concat(g.any_of(ort_rotary(g, m, m.part), onnx_rotary(g, m, m.part), behind_rows), m.rest, axis=-1)
 
 
 @rule(patterns=[of_part], target="any")
@@ -43,8 +43,8 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
     require(isinstance(heads, int), "the number of heads is unknown")
     told = {"rotary_embedding_dim": size, "num_heads": heads}
     if m.joined is None:
-        return by_runtime(g, m, m.x, **told)
+        return ort_rotary(g, m, m.x, **told)
     is_joined = m.attributes.get("num_heads") == heads and m.joined.shape == (*m.part.shape[:2], heads * size)
     require(is_joined, "the heads are joined otherwise")
-    made = by_runtime(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **told)
+    made = ort_rotary(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **told)
     return g.reshape(made, [0, 0, heads, m.columns])

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-REACH = {"linear": 1, "cubic": 2}
-INFINITE = {"non_finite": "of one infinite element a product makes NaN where its weight is 0"}
+KERNEL_RADIUS = {"linear": 1, "cubic": 2}
+INFINITY_DIFFERS = {"non_finite": "of one infinite element a product makes NaN where its weight is 0"}
 Numbers = np.ndarray[Any, Any]
 
 
-def word(settings: Mapping[str, Any], name: str, default: str) -> str:
+def string_attribute(settings: Mapping[str, Any], name: str, default: str) -> str:
     """An attribute that is a word."""
     found = settings.get(name, default)
     return found.decode() if isinstance(found, bytes) else str(found)
@@ -23,7 +23,9 @@ def cubic_weights(distance: Numbers, a: float) -> Numbers:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
 
 
-def table(size: int, places: Numbers, squeezed: float, cubic: float | None, *, excludes: bool) -> Numbers:
+def interpolation_matrix(
+    size: int, places: Numbers, squeezed: float, cubic: float | None, *, excludes: bool
+) -> Numbers:
     """What each element of an axis adds to each new one: [new, old], rows that sum to 1.
 
     places: where between the elements each new one lies.  squeezed: below 1 the weights reach so much further.  cubic:
@@ -43,7 +45,7 @@ def table(size: int, places: Numbers, squeezed: float, cubic: float | None, *, e
     return found
 
 
-def nearest(places: Numbers, size: int, how: str) -> Numbers:
+def nearest_indices(places: Numbers, size: int, how: str) -> Numbers:
     """Which element each new one is."""
     below, above = np.floor(places), np.ceil(places)
     rounded = {

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._interpolation import word
+from ._interpolation import string_attribute
 
 
 class Named(Captures):
@@ -35,7 +35,10 @@ def resized_axes(g: Graph, m: Named) -> Tensor:
     require(rank is not None, "the rank of x is unknown")
     axes = [axis % rank for axis in m.axes or ()]
     require(bool(axes), "its axes are not named, so it is of all")
-    require(word(m.attributes, "keep_aspect_ratio_policy", "stretch") == "stretch", "it keeps the ratio of the sides")
+    require(
+        string_attribute(m.attributes, "keep_aspect_ratio_policy", "stretch") == "stretch",
+        "it keeps the ratio of the sides",
+    )
     if m.sizes is None:
         require(m.scales is not None and m.scales.values.size == len(axes), "there is no scale for each axis named")
         scales = np.ones(rank, np.float32)

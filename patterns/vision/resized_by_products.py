@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._interpolation import INFINITE, REACH, table, word
+from ._interpolation import INFINITY_DIFFERS, KERNEL_RADIUS, interpolation_matrix, string_attribute
 
 
 class Resized(Captures):
@@ -53,7 +53,7 @@ def antialiased(g: Graph, m: Resized) -> Tensor:
     return g.resize(m.x, None, m.scales, m.sizes, antialias=1, **m.attributes)
 
 
-@rule(patterns=[antialiased], target="any", opset=18, lacking=True, dtypes="floats", differs=INFINITE)
+@rule(patterns=[antialiased], target="any", opset=18, lacking=True, dtypes="floats", differs=INFINITY_DIFFERS)
 def resized_by_products(g: Graph, m: Resized) -> Tensor:
     """Write a Resize with antialiasing as products with tables of weights, where the target has none.
 
@@ -63,11 +63,11 @@ def resized_by_products(g: Graph, m: Resized) -> Tensor:
     Numerics: rounding only.
     """
     settings = m.attributes
-    mode = word(settings, "mode", "nearest")
-    require(mode in REACH, f"it is for the modes linear and cubic alone, and here is {mode}")
-    place = word(settings, "coordinate_transformation_mode", "half_pixel")
+    mode = string_attribute(settings, "mode", "nearest")
+    require(mode in KERNEL_RADIUS, f"it is for the modes linear and cubic alone, and here is {mode}")
+    place = string_attribute(settings, "coordinate_transformation_mode", "half_pixel")
     require(place == "half_pixel", "its places are not those of half a pixel")
-    policy = word(settings, "keep_aspect_ratio_policy", "stretch")
+    policy = string_attribute(settings, "keep_aspect_ratio_policy", "stretch")
     require(policy == "stretch", "it keeps the ratio of the sides")
     require(m.x.rank is not None and m.x.dtype is not None, "the rank or the dtype of x is unknown")
     made, last = m.x, m.x.rank - 1
@@ -81,7 +81,7 @@ def resized_by_products(g: Graph, m: Resized) -> Tensor:
         else:
             cubic = None if mode == "linear" else settings.get("cubic_coeff_a", -0.75)
             places, squeezed = (np.arange(count) + 0.5) / scale - 0.5, min(scale, 1.0)
-            made_by = table(m.x.shape[axis], places, squeezed, cubic, excludes=excludes)
+            made_by = interpolation_matrix(m.x.shape[axis], places, squeezed, cubic, excludes=excludes)
             weights = g.literal(made_by.astype(m.x.dtype))
         made = g.matmul(made, g.transpose(weights, perm=[1, 0])) if axis == last else g.matmul(weights, made)
     require(made is not m.x, "no size changes")

@@ -6,7 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
-from ._interpolation import INFINITE, REACH, Numbers, nearest, table, word
+from ._interpolation import (
+    INFINITY_DIFFERS,
+    KERNEL_RADIUS,
+    Numbers,
+    interpolation_matrix,
+    nearest_indices,
+    string_attribute,
+)
 
 KNOWN = ("half_pixel", "asymmetric", "align_corners")
 PLACES = (*KNOWN, "half_pixel_symmetric", "tf_crop_and_resize")
@@ -82,7 +89,7 @@ def resized(g: Graph, m: Resized) -> Tensor:
     return g.resize(m.x, m.region, m.scales, m.sizes, **m.attributes)
 
 
-@rule(patterns=[resized], target="any", opset=11, lacking=True, dtypes="floats", differs=INFINITE)
+@rule(patterns=[resized], target="any", opset=11, lacking=True, dtypes="floats", differs=INFINITY_DIFFERS)
 def resized_elsewhere(g: Graph, m: Resized) -> Tensor:
     """Write a Resize of places or sizes that the target does not know as another Resize, as Gather, or as products.
 
@@ -92,11 +99,11 @@ def resized_elsewhere(g: Graph, m: Resized) -> Tensor:
     Numerics: rounding only.
     """
     require(m.x.rank is not None and not m.attributes.get("antialias"), "the rank of x is unknown, or it antialiases")
-    kind, policy = word(m.attributes, PLACE, PLACES[0]), word(m.attributes, POLICY, "stretch")
+    kind, policy = string_attribute(m.attributes, PLACE, PLACES[0]), string_attribute(m.attributes, POLICY, "stretch")
     require(kind in PLACES and (kind not in KNOWN or policy != "stretch"), "it is for other places, or sizes, alone")
     if kind == "half_pixel_symmetric" and m.sizes is not None and policy == "stretch":
         return g.resize(m.x, sizes=m.sizes, **{**m.attributes, PLACE: "half_pixel"})
-    mode, outside = word(m.attributes, "mode", "nearest"), np.zeros((1,) * m.x.rank, bool)
+    mode, outside = string_attribute(m.attributes, "mode", "nearest"), np.zeros((1,) * m.x.rank, bool)
     made, last = m.x, m.x.rank - 1
     for one in changes(m, policy):
         places = one.places(kind)
@@ -106,13 +113,13 @@ def resized_elsewhere(g: Graph, m: Resized) -> Tensor:
         if np.array_equal(places, np.arange(one.size)):
             continue
         if mode == "nearest":
-            how = word(m.attributes, "nearest_mode", "round_prefer_floor")
-            made = g.gather(made, nearest(places, one.size, how), axis=one.axis)
+            how = string_attribute(m.attributes, "nearest_mode", "round_prefer_floor")
+            made = g.gather(made, nearest_indices(places, one.size, how), axis=one.axis)
             continue
-        require(mode in REACH and one.axis >= last - 1 > -1, "another axis than the last two changes")
+        require(mode in KERNEL_RADIUS and one.axis >= last - 1 > -1, "another axis than the last two changes")
         cubic = None if mode == "linear" else m.attributes.get("cubic_coeff_a", -0.75)
         excludes = bool(m.attributes.get("exclude_outside"))
-        weights = table(one.size, places, 1.0, cubic, excludes=excludes).astype(m.x.dtype)
+        weights = interpolation_matrix(one.size, places, 1.0, cubic, excludes=excludes).astype(m.x.dtype)
         made = g.matmul(made, weights.T) if one.axis == last else g.matmul(weights, made)
     if outside.any():
         made = g.where(outside, np.array(m.attributes.get("extrapolation_value", 0.0), m.x.dtype), made)

@@ -3,54 +3,54 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._channel_weights import new_bias, scaled
-from .conv_batch_norm import Normalised, as_line, at_inference, norm
+from ._channel_weights import folded_bias, rounded_product
+from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of, is_inference
 
 
-def norm_and_conv(g: Graph, m: Normalised) -> Tensor:
+def norm_and_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """conv of the normalised."""
-    return g.conv(norm(g, m, m.x), m.w, m.bias, **m.attributes)
+    return g.conv(batch_norm_of(g, m, m.x), m.w, m.bias, **m.attributes)
 
 
-def norm_and_linear(g: Graph, m: Normalised) -> Tensor:
+def norm_and_linear(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """The same before a Gemm, whose rows of weights are the channels."""
-    return g.gemm(norm(g, m, m.x), m.w, m.bias, **m.attributes)
+    return g.gemm(batch_norm_of(g, m, m.x), m.w, m.bias, **m.attributes)
 
 
-def pads_nothing(m: Normalised) -> None:
+def pads_nothing(m: FoldedBatchNorm) -> None:
     """What is put around pictures would have to be shifted too."""
     pads = m.attributes.get("pads") or [0]
     is_bare = not any(pads) and m.attributes.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
     require(is_bare, "the convolution puts zeros around, which the normalisation would shift")
 
 
-@rule(patterns=[norm_and_conv], conditions=[at_inference, pads_nothing], target="onnx", opset=7)
-def batch_norm_before_conv(g: Graph, m: Normalised) -> Tensor:
+@rule(patterns=[norm_and_conv], conditions=[is_inference, pads_nothing], target="onnx", opset=7)
+def batch_norm_before_conv(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the convolution behind it, where that puts no zeros around.
 
     What: weights · k and bias + Σ weights · s, for k = scale / √(variance + ε) and s = shift − mean · k of each channel
     that the convolution reads.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    factor, offset = as_line(m)
+    factor, offset = affine_coefficients(m)
     group, (made, read, *_) = m.attributes.get("group", 1), m.w.shape
     require(factor.size == read * group, f"the convolution reads {read * group} channels, and {factor.size} are normal")
     ones = [1] * (len(m.w.shape) - 2)
     of_each = np.repeat(np.arange(group), made // group)  # the group of each channel that is made
     factors, offsets = (item.reshape(group, read)[of_each].reshape(made, read, *ones) for item in (factor, offset))
     added = (m.w.values.astype(np.float64) * offsets).reshape(made, -1).sum(axis=1)
-    bias = g.literal(new_bias(m.bias, 1.0, added, m.w.dtype))
-    return g.conv(m.x, g.literal(scaled(m.w.values, factors)), bias, **m.attributes)
+    bias = g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype))
+    return g.conv(m.x, g.literal(rounded_product(m.w.values, factors)), bias, **m.attributes)
 
 
-@rule(patterns=[norm_and_linear], conditions=[at_inference], target="onnx", opset=7)
-def batch_norm_before_gemm(g: Graph, m: Normalised) -> Tensor:
+@rule(patterns=[norm_and_linear], conditions=[is_inference], target="onnx", opset=7)
+def batch_norm_before_gemm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the Gemm behind it.
 
     What: as `batch_norm_before_conv`; the columns of what is multiplied are the channels.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    factor, offset = as_line(m)
+    factor, offset = affine_coefficients(m)
     told = dict(m.attributes)
     require(not told.get("transA", 0), "what is normalised is turned before it is multiplied")
     is_turned = bool(told.get("transB", 0))
@@ -58,5 +58,5 @@ def batch_norm_before_gemm(g: Graph, m: Normalised) -> Tensor:
     require(told.pop("beta", 1.0) == 1.0 or m.bias is None, "the bias is multiplied with a number")
     weights = m.w.values.astype(np.float64) if is_turned else m.w.values.astype(np.float64).T
     added = (weights * offset).sum(axis=1) * told.get("alpha", 1.0)
-    made = scaled(m.w.values, factor if is_turned else factor.reshape(-1, 1))
-    return g.gemm(m.x, g.literal(made), g.literal(new_bias(m.bias, 1.0, added, m.w.dtype)), **told)
+    made = rounded_product(m.w.values, factor if is_turned else factor.reshape(-1, 1))
+    return g.gemm(m.x, g.literal(made), g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype)), **told)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from ._channel_weights import Array, Weighted, conv, convolution, new_bias, scaled, scaled_weights
+from ._channel_weights import Array, WeightedOp, conv, folded_bias, matched_conv, rounded_product, with_scaled_channels
 
 
-class Normalised(Weighted):
+class FoldedBatchNorm(WeightedOp):
     """A convolution or a linear layer, and what is told of the normalisation behind it; momentum plays no part."""
 
     scale: Constant
@@ -17,29 +17,29 @@ class Normalised(Weighted):
     momentum: float
 
 
-def norm(g: Graph, m: Normalised, made: Tensor) -> Tensor:
+def batch_norm_of(g: Graph, m: FoldedBatchNorm, made: Tensor) -> Tensor:
     """(made − mean) / √(variance + ε) · scale + shift, each a vector over channels."""
     vectors = m.scale, m.shift, m.mean, m.variance
     return g.batch_normalization(made, *vectors, epsilon=m.epsilon, momentum=m.momentum)
 
 
-def conv_and_norm(g: Graph, m: Normalised) -> Tensor:
+def conv_and_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """(conv(x) − mean) / √(variance + ε) · scale + shift."""
-    return norm(g, m, conv(g, m))
+    return batch_norm_of(g, m, conv(g, m))
 
 
-def linear_and_norm(g: Graph, m: Normalised) -> Tensor:
+def linear_and_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """The same behind a Gemm, whose columns are the channels."""
-    return norm(g, m, g.gemm(m.x, m.w, m.bias, **m.attributes))
+    return batch_norm_of(g, m, g.gemm(m.x, m.w, m.bias, **m.attributes))
 
 
-def at_inference(m: Normalised) -> None:
+def is_inference(m: FoldedBatchNorm) -> None:
     """Before opset 14 further outputs, of statistics, mean training (ONNX spec, BatchNormalization-9)."""
     norms = [node for node in m.match.nodes if node.op == "BatchNormalization"]
     require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
 
 
-def as_line(m: Normalised) -> tuple[Array, Array]:
+def affine_coefficients(m: FoldedBatchNorm) -> tuple[Array, Array]:
     """(factor, offset): the normalisation is x · factor + offset, in double precision."""
     vectors = (m.scale, m.shift, m.mean, m.variance)
     require(all(vector.rank == 1 for vector in vectors), "scale, bias, mean and variance must be vectors")
@@ -50,30 +50,30 @@ def as_line(m: Normalised) -> tuple[Array, Array]:
         return factor, shift - mean * factor
 
 
-@rule(patterns=[conv_and_norm], conditions=[at_inference], target="onnx", opset=7)
-def conv_batch_norm(g: Graph, m: Normalised) -> Tensor:
+@rule(patterns=[conv_and_norm], conditions=[is_inference], target="onnx", opset=7)
+def conv_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the convolution before it.
 
     What: weights · k and (bias − mean) · k + shift with k = scale / √(variance + ε), computed from the constants.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    op = convolution(m.match)
-    factor, offset = as_line(m)
-    weights = g.literal(scaled_weights(op, m.w, factor, m.attributes.get("group", 1)))
-    bias = g.literal(new_bias(m.bias, factor, offset, m.w.dtype))
+    op = matched_conv(m.match)
+    factor, offset = affine_coefficients(m)
+    weights = g.literal(with_scaled_channels(op, m.w, factor, m.attributes.get("group", 1)))
+    bias = g.literal(folded_bias(m.bias, factor, offset, m.w.dtype))
     made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
     return made
 
 
-@rule(patterns=[linear_and_norm], conditions=[at_inference], target="onnx", opset=7)
-def gemm_batch_norm(g: Graph, m: Normalised) -> Tensor:
+@rule(patterns=[linear_and_norm], conditions=[is_inference], target="onnx", opset=7)
+def gemm_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the Gemm before it.
 
     What: as `conv_batch_norm`; the columns of the product are the channels.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    factor, offset = as_line(m)
-    weights = g.literal(scaled(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))
+    factor, offset = affine_coefficients(m)
+    weights = g.literal(rounded_product(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))
     told = dict(m.attributes)
-    bias = g.literal(new_bias(m.bias, factor * told.pop("beta", 1.0), offset, m.w.dtype))
+    bias = g.literal(folded_bias(m.bias, factor * told.pop("beta", 1.0), offset, m.w.dtype))
     return g.gemm(m.x, weights, bias, **told)

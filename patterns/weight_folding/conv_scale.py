@@ -5,10 +5,18 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, rule
-from ._channel_weights import Weighted, channels_of, conv, convolution, new_bias, over_channels, scaled_weights
+from ._channel_weights import (
+    WeightedOp,
+    conv,
+    folded_bias,
+    matched_conv,
+    output_channels,
+    over_channels,
+    with_scaled_channels,
+)
 
 
-class Scaled(Weighted):
+class Scaled(WeightedOp):
     """A convolution, transposed or not, and the constant behind it."""
 
     factor: Constant | None = None
@@ -35,14 +43,14 @@ def conv_scale(g: Graph, m: Scaled) -> Tensor:
     leaves the weights as they are.
     Numerics: rounding only; products are computed in double precision and rounded once to the weights' dtype.
     """
-    op, group, rank = convolution(m.match), m.attributes.get("group", 1), m.w.rank
-    channels = channels_of(op, m.w, group)
+    op, group, rank = matched_conv(m.match), m.attributes.get("group", 1), m.w.rank
+    channels = output_channels(op, m.w, group)
     one, two = (over_channels(item, rank, channels, 1.0) for item in (m.factor, m.divisor))
     offset = over_channels(m.shift, rank, channels, 0.0) - over_channels(m.less, rank, channels, 0.0)
     with np.errstate(all="ignore"):
         ratio = one / two
     is_product = m.shift is None and m.less is None
-    weights: Any = g.literal(scaled_weights(op, m.w, ratio, group)) if is_product else m.w
-    bias = None if is_product and m.bias is None else g.literal(new_bias(m.bias, ratio, offset, m.w.dtype))
+    weights: Any = g.literal(with_scaled_channels(op, m.w, ratio, group)) if is_product else m.w
+    bias = None if is_product and m.bias is None else g.literal(folded_bias(m.bias, ratio, offset, m.w.dtype))
     made: Tensor = g.op(op, m.x, weights, bias, **m.attributes)
     return made

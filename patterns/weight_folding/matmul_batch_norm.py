@@ -3,11 +3,11 @@
 from typing import Any
 
 from surgeon import Graph, Tensor, dims, require, rule
-from ._channel_weights import linear, new_bias, of_columns, scaled
-from .conv_batch_norm import Normalised, as_line, at_inference, norm
+from ._channel_weights import folded_bias, linear, require_column_bias, rounded_product
+from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of, is_inference
 
 
-class Rows(Normalised):
+class Rows(FoldedBatchNorm):
     """The same of a product of matrices: made, and y as it is shaped again, or perm, the order of its axes."""
 
     made: Tensor | Any = None
@@ -22,14 +22,14 @@ def product_and_norm(g: Graph, m: Rows) -> Tensor:
     """(x · w + bias − mean) / √(variance + ε) · scale + shift for each column, its rows in one axis."""
     m.made = linear(g, m)
     m.flat = g.any_of(g.reshaped(m.made), g.flatten(m.made, axis=m.axis))
-    m.y = g.reshaped(norm(g, m, m.flat))
+    m.y = g.reshaped(batch_norm_of(g, m, m.flat))
     return m.y
 
 
 def turned_and_norm(g: Graph, m: Rows) -> Tensor:
     """The same of a matrix as it is, or behind a Transpose that makes channels of the columns."""
     m.made = linear(g, m)
-    return norm(g, m, g.any_of(g.transpose(m.made, perm=m.perm), m.made))
+    return batch_norm_of(g, m, g.any_of(g.transpose(m.made, perm=m.perm), m.made))
 
 
 def channels_are_columns(m: Rows) -> None:
@@ -42,7 +42,7 @@ def channels_are_columns(m: Rows) -> None:
 
 @rule(
     patterns=[product_and_norm, turned_and_norm],
-    conditions=[at_inference, channels_are_columns],
+    conditions=[is_inference, channels_are_columns],
     target="onnx",
     opset=7,
 )
@@ -53,12 +53,12 @@ def matmul_batch_norm(g: Graph, m: Rows) -> Tensor:
     it (Graham et al., arXiv:2104.01136), TabNet without a bias, and PointPillars between two Transposes.
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
-    factor, offset = as_line(m)
-    of_columns(m, m.w.shape[-1])
+    factor, offset = affine_coefficients(m)
+    require_column_bias(m, m.w.shape[-1])
     columns = factor.size if m.flat is None else m.columns
     require(m.w.shape[1] == factor.size == columns, "the columns of the product are not normalised")
-    bias = g.literal(new_bias(m.bias, factor, offset, m.w.dtype).reshape(-1))
-    made: Tensor = g.add(g.matmul(m.x, g.literal(scaled(m.w.values, factor))), bias)
+    bias = g.literal(folded_bias(m.bias, factor, offset, m.w.dtype).reshape(-1))
+    made: Tensor = g.add(g.matmul(m.x, g.literal(rounded_product(m.w.values, factor))), bias)
     if m.flat is None:
         return made if m.perm is None else g.transpose(made, perm=m.perm)
     require(m.y.shape is not None, "the shape of the result is unknown")

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from surgeon import Constant, Graph, Tensor, require, rule
-from ._channel_weights import Array, Weighted, linear, new_bias, of_columns, scaled
+from ._channel_weights import Array, WeightedOp, folded_bias, linear, require_column_bias, rounded_product
 
 
-class ScaledLinear(Weighted):
+class ScaledLinear(WeightedOp):
     """A product of matrices, perhaps with a bias and its axes in another order, and the constant behind it."""
 
     y: Tensor
@@ -45,14 +45,14 @@ def matmul_scale(g: Graph, m: ScaledLinear) -> Tensor:
     """
     turned = bool((m.attributes or {}).get("transB", 0))
     columns = m.w.shape[0 if turned else -1]
-    of_columns(m, columns)
+    require_column_bias(m, columns)
     factor = for_columns(m, columns)
-    weights = scaled(m.w.values, factor[:, None] if turned else factor)
+    weights = rounded_product(m.w.values, factor[:, None] if turned else factor)
     if weights.dtype == np.float16:
         largest = np.abs(weights).max(axis=int(turned))
         kept = (largest >= np.finfo(np.float16).tiny) | (largest == 0)
         require(bool(kept.all()), "the weights of a column would have fewer digits in half precision")
-    bias = None if m.bias is None else g.literal(new_bias(m.bias, factor, np.zeros(()), m.w.dtype).reshape(-1))
+    bias = None if m.bias is None else g.literal(folded_bias(m.bias, factor, np.zeros(()), m.w.dtype).reshape(-1))
     if m.attributes is not None:
         made: Tensor = g.gemm(m.x, g.literal(weights), bias, **m.attributes)
     else:

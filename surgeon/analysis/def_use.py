@@ -7,29 +7,29 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from surgeon.file.tensors.decoding import decode
-from surgeon.ops.traits.trait_lookup import WITH_BODIES, likened_node
-from surgeon.ops.traversal import Key, called_by, graphs_in, key_of
+from surgeon.file.tensors.decoding import decode_tensor
+from surgeon.ops.traits.trait_lookup import WITH_BODIES, guess_node_traits
+from surgeon.ops.traversal import FunctionKey, attribute_graphs, called_function_key, function_key
 from surgeon.shapes.constraints.input_dims import input_dims
 
 
 @dataclass(slots=True, eq=False)
-class UseDef:
+class DefUseScope:
     """One graph or function body: who uses each name (bodies inside included), and what is known of it."""
 
-    parent: "UseDef | None"
+    parent: "DefUseScope | None"
     inputs: list[str]
     outputs: list[str]
-    uses: dict[str, list[tuple[NodeProto, int, "UseDef"]]] = field(default_factory=dict)
+    uses: dict[str, list[tuple[NodeProto, int, "DefUseScope"]]] = field(default_factory=dict)
     makers: dict[str, NodeProto] = field(default_factory=dict)
-    bodies: dict[int, list[tuple[str, "UseDef"]]] = field(default_factory=dict)  # by id() of the node
+    bodies: dict[int, list[tuple[str, "DefUseScope"]]] = field(default_factory=dict)  # by id() of the node
     node: NodeProto | None = None  # whose body this is
     initializers: dict[str, TensorProto] = field(default_factory=dict)
     types: dict[str, ValueInfoProto] = field(default_factory=dict)
 
-    def owner(self, name: str) -> "UseDef":
+    def owner(self, name: str) -> "DefUseScope":
         """Return the innermost scope that makes `name`, or this one if none does."""
-        scope: UseDef | None = self
+        scope: DefUseScope | None = self
         while scope is not None:
             if name in scope.makers or name in scope.initializers or name in scope.inputs:
                 return scope
@@ -37,35 +37,35 @@ class UseDef:
         return self
 
 
-class UseDefs:
+class DefUseGraph:
     """All scopes of a model.  Nodes are the model's own: keep the model alive as long as this."""
 
     def __init__(self, model: ModelProto) -> None:
-        self._functions = {key_of(function): function for function in model.functions}
-        self._function_scopes: dict[Key, UseDef] = {}
+        self._functions = {function_key(function): function for function in model.functions}
+        self._function_scopes: dict[FunctionKey, DefUseScope] = {}
         self._alive: list[NodeProto] = []
         self.main = self._graph(model.graph, None)
 
-    def function(self, node: NodeProto) -> UseDef | None:
+    def function(self, node: NodeProto) -> DefUseScope | None:
         """Return the scope of the local function that `node` calls, or None."""
-        key = called_by(node)
+        key = called_function_key(node)
         if key not in self._functions:
             return None
         if key not in self._function_scopes:
             function = self._functions[key]
-            scope = UseDef(None, list(function.input), list(function.output))
+            scope = DefUseScope(None, list(function.input), list(function.output))
             self._function_scopes[key] = scope
             self._nodes(function.node, scope)
         return self._function_scopes[key]
 
-    def _graph(self, graph: GraphProto, parent: UseDef | None) -> UseDef:
-        scope = UseDef(parent, [value.name for value in graph.input], [value.name for value in graph.output])
+    def _graph(self, graph: GraphProto, parent: DefUseScope | None) -> DefUseScope:
+        scope = DefUseScope(parent, [value.name for value in graph.input], [value.name for value in graph.output])
         scope.initializers = {tensor.name: tensor for tensor in graph.initializer}
         scope.types = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
         self._nodes(graph.node, scope)
         return scope
 
-    def _nodes(self, nodes: Iterable[NodeProto], scope: UseDef) -> None:
+    def _nodes(self, nodes: Iterable[NodeProto], scope: DefUseScope) -> None:
         uses, makers = scope.uses, scope.makers
         for node in nodes:
             for slot, name in enumerate(node.input):
@@ -79,10 +79,10 @@ class UseDefs:
                 continue
             self._alive.append(node)  # bodies are kept by id(), which is good only while the node's view lives
             for attribute in node.attribute:
-                for graph in graphs_in(attribute):
+                for graph in attribute_graphs(attribute):
                     self._body(node, attribute.name, graph, scope)
 
-    def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: UseDef) -> None:
+    def _body(self, node: NodeProto, attribute: str, graph: GraphProto, scope: DefUseScope) -> None:
         body = self._graph(graph, scope)
         body.node = node
         scope.bodies.setdefault(id(node), []).append((attribute, body))
@@ -90,7 +90,7 @@ class UseDefs:
             if name not in body.makers and name not in body.initializers and name not in body.inputs:
                 scope.uses.setdefault(name, []).extend(uses)
 
-    def constant(self, scope: UseDef, name: str) -> np.ndarray | None:
+    def constant(self, scope: DefUseScope, name: str) -> np.ndarray | None:
         """Return the value of a constant (initializer or Constant node), or None: also where its payload is cut out."""
         owner = scope.owner(name)
         tensor = owner.initializers.get(name)
@@ -103,9 +103,9 @@ class UseDefs:
                 found = onnx.helper.get_attribute_value(attribute)
                 return np.asarray(found) if isinstance(found, (int, float, list)) else None
             tensor = attribute.t
-        return None if tensor.data_location == TensorProto.EXTERNAL else decode(tensor)
+        return None if tensor.data_location == TensorProto.EXTERNAL else decode_tensor(tensor)
 
-    def dim(self, scope: UseDef, name: str, axis: int) -> int | str | None:
+    def dim(self, scope: DefUseScope, name: str, axis: int) -> int | str | None:
         """Return the size of `name` along `axis`: a number, the key of a free dimension, or None if unknown."""
         for _ in range(16):  # layouts in front of a table are short chains
             owner = scope.owner(name)
@@ -127,7 +127,7 @@ class UseDefs:
                 if not -len(perm) <= axis < len(perm):
                     return None
                 axis = perm[axis]
-            elif not likened_node(node).keeps or name != node.output[0]:
+            elif not guess_node_traits(node).keeps or name != node.output[0]:
                 return None
             scope, name = owner, node.input[0]
         return None

@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from onnx import ModelProto, NodeProto
 
-from surgeon.analysis.def_use import UseDef, UseDefs
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import RECORDS, likened_node
+from surgeon.analysis.def_use import DefUseGraph, DefUseScope
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import RECORDS, guess_node_traits
 
 # By operator, the slots whose value is an index, a size, a count or a coordinate.
 _DECIDING = {
@@ -37,18 +37,18 @@ _ALLOCATING = {
 _NONE: frozenset[int] = frozenset()
 _MOST_TURNS = 256  # of a Loop whose condition may be anything
 
-_Trace: TypeAlias = tuple[UseDef, str, bool]
+_Trace: TypeAlias = tuple[DefUseScope, str, bool]
 """A scope, a tensor in it, and whether the value stays small whatever the input is."""
 _Key: TypeAlias = tuple[int, str, bool]
 
 
-def allocates(scopes: UseDefs, name: str) -> bool:
+def allocates(scopes: DefUseGraph, name: str) -> bool:
     """Whether the memory that a model takes, or its time, depends on graph input `name`."""
     return decides(scopes, name, set(), _ALLOCATING)
 
 
 def decides(
-    scopes: UseDefs, name: str, harmless: set[_Key], deciding: Mapping[str, frozenset[int]] = _DECIDING
+    scopes: DefUseGraph, name: str, harmless: set[_Key], deciding: Mapping[str, frozenset[int]] = _DECIDING
 ) -> bool:
     """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
 
@@ -64,7 +64,7 @@ def decides(
             continue
         seen.add(key)
         for node, slot, place in scope.uses.get(tensor, ()):
-            op = likened_node(node)
+            op = guess_node_traits(node)
             if not bounded and slot in deciding.get(op.name, _NONE):
                 return True
             if not op.reads_shape:
@@ -73,7 +73,7 @@ def decides(
             continue
         for position, output in enumerate(scope.outputs):
             if output == tensor:
-                if position == 0 and likened_node(scope.node).trips:
+                if position == 0 and guess_node_traits(scope.node).trips:
                     if not _is_limited(scopes, scope.parent, scope.node):
                         return True  # the condition of a Loop
                     continue
@@ -82,30 +82,30 @@ def decides(
     return False
 
 
-def _is_limited(scopes: UseDefs, outside: UseDef, node: NodeProto) -> bool:
+def _is_limited(scopes: DefUseGraph, outside: DefUseScope, node: NodeProto) -> bool:
     """Whether a Loop ends after few turns, whatever its condition is: the file holds its trip count."""
-    limits = [node.input[slot] for slot in likened_node(node).trips if slot < len(node.input) and node.input[slot]]
+    limits = [node.input[slot] for slot in guess_node_traits(node).trips if slot < len(node.input) and node.input[slot]]
     held = [scopes.constant(outside, name) for name in limits]
     return any(one is not None and one.size == 1 and one.item() <= _MOST_TURNS for one in held)
 
 
 def counts(model: ModelProto) -> frozenset[str]:
     """The constants of the main graph that all that reads them takes for an index, a size or a count."""
-    uses, names = UseDefs(model).main.uses, (tensor.name for tensor in model.graph.initializer)
+    uses, names = DefUseGraph(model).main.uses, (tensor.name for tensor in model.graph.initializer)
     return frozenset(name for name in names if name in uses and all(map(_is_deciding, uses[name])))
 
 
-def _is_deciding(use: tuple[NodeProto, int, UseDef]) -> bool:
+def _is_deciding(use: tuple[NodeProto, int, DefUseScope]) -> bool:
     node, slot, _ = use
-    return slot in _DECIDING.get(likened_node(node).name, _NONE)
+    return slot in _DECIDING.get(guess_node_traits(node).name, _NONE)
 
 
-def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounded: bool) -> Iterator[_Trace]:
+def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScope, bounded: bool) -> Iterator[_Trace]:
     """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
     called = scopes.function(node)
     if called is not None and slot < len(called.inputs):
         yield called, called.inputs[slot], bounded
-    op, bodies = likened_node(node), place.bodies.get(id(node), ())
+    op, bodies = guess_node_traits(node), place.bodies.get(id(node), ())
     is_carried = False
     for _, body in bodies:
         inner = _inner(node, slot, body)
@@ -119,18 +119,20 @@ def _computed(scopes: UseDefs, node: NodeProto, slot: int, place: UseDef, bounde
             yield place, output, bounded or (position > 0 and op.further_places)
 
 
-def _inner(node: NodeProto, slot: int, body: UseDef) -> str | None:
+def _inner(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
     """The input of a body that one of its node is; None where the node's inputs are not those of its body in order."""
     is_alike = not node.domain and len(body.inputs) == len(node.input)
     return body.inputs[slot] if is_alike else None
 
 
-def _outwards(node: NodeProto, body: UseDef, outside: UseDef, position: int, bounded: bool) -> Iterator[_Trace]:
+def _outwards(
+    node: NodeProto, body: DefUseScope, outside: DefUseScope, position: int, bounded: bool
+) -> Iterator[_Trace]:
     """Yield what an output of a body becomes: an output of its node, and an input of the next iteration.
 
     A Loop has no output for its condition, and gives its body the number of the iteration in front.
     """
-    is_loop = bool(likened_node(node).trips)
+    is_loop = bool(guess_node_traits(node).trips)
     if node.domain:
         yield from ((outside, output, bounded) for output in node.output if output)
     elif 0 <= position - is_loop < len(node.output) and node.output[position - is_loop]:
@@ -140,6 +142,6 @@ def _outwards(node: NodeProto, body: UseDef, outside: UseDef, position: int, bou
         yield body, body.inputs[again], bounded
 
 
-def _is_remainder(op: Op, slot: int) -> bool:
+def _is_remainder(op: OpTraits, slot: int) -> bool:
     """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
     return bool(op.divisors) and op.family != "product" and slot not in op.divisors

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from onnx import NodeProto, TensorProto
 
-from surgeon.analysis.def_use import UseDef, UseDefs
-from surgeon.ops.traits.op_traits import Lookup, Op
-from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.analysis.def_use import DefUseGraph, DefUseScope
+from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
+from surgeon.ops.traits.trait_lookup import guess_node_traits
 
 _RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
 _LONGEST_WAY = 8  # nodes between a number and the shape that tells it
@@ -26,7 +26,7 @@ _MOST_STEPS = 20_000  # of following one input; past that, what is known by then
 _OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with, or that are known
 
 
-class Limit(NamedTuple):
+class IndexLimit(NamedTuple):
     """A table that is indexed, and what is added to the index on the way.
 
     table: its size, as a number or the key of a free dimension; None if unknown.  shift: a number that is added.
@@ -54,7 +54,7 @@ class KeyCount(NamedTuple):
 
 
 @dataclass(slots=True)
-class Role:
+class InputRole:
     """What was seen of one input.
 
     `limits`: of the tables it indexes.  `keys`: what it says of the keys of an attention.  `flags`: other meanings:
@@ -64,30 +64,30 @@ class Role:
     `whole`: what its numbers add up to, as sizes of parts do: a number, or the key of a free dimension.
     """
 
-    limits: list[Limit] = field(default_factory=list)
+    limits: list[IndexLimit] = field(default_factory=list)
     keys: list[KeyCount] = field(default_factory=list)
     flags: set[str] = field(default_factory=set)
     words: list[str] = field(default_factory=list)
     whole: int | str | None = None
 
 
-Call = tuple[UseDef, NodeProto]  # where a local function was called from
+Call = tuple[DefUseScope, NodeProto]  # where a local function was called from
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A tensor that carries an input's value: its scope, name, the calls that led here, and what was added so far."""
 
-    scope: UseDef
+    scope: DefUseScope
     name: str
     calls: tuple[Call, ...]
     shift: int = 0
     sizes: tuple[str, ...] = ()
 
 
-def read_role(scopes: UseDefs, name: str) -> Role:
+def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
     """Follow graph input `name` and return its role."""
-    role = Role()
+    role = InputRole()
     places = [_Place(scopes.main, name, ())]
     seen: set[tuple[int, str, tuple[int, ...]]] = set()
     while places and len(seen) < _MOST_STEPS:
@@ -105,9 +105,9 @@ def read_role(scopes: UseDefs, name: str) -> Role:
     return role
 
 
-def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> None:
+def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
-    op = likened_node(node)
+    op = guess_node_traits(node)
     for lookup in op.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
             role.limits.append(_limit(scopes, place, node, lookup))
@@ -115,7 +115,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
     if op.below is not None and slot == op.below[0]:
         depth = scopes.constant(place.scope, node.input[op.below[1]])
         table = int(depth.ravel()[0]) if depth is not None and depth.size else None
-        role.limits.append(Limit(table, place.shift, place.sizes))
+        role.limits.append(IndexLimit(table, place.shift, place.sizes))
         role.flags.add("beyond")
     if op.key_counts is not None and slot in op.key_counts and op.attends is not None:
         past = node.input[op.attends.past_key or 0]
@@ -123,7 +123,7 @@ def _note(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place
         role.keys.append(KeyCount(*sizes, slot == op.key_counts[1]))
     if slot == op.boxes:
         role.flags.add("boxes")
-        role.limits.append(Limit(_table_size(scopes, place, node.input[0], 0)))
+        role.limits.append(IndexLimit(_table_size(scopes, place, node.input[0], 0)))
     if slot in op.mask:
         role.flags.add("mask")
     if op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL:
@@ -159,14 +159,14 @@ def _text(item: bytes | str) -> str:
     return item.decode("utf-8", "replace") if isinstance(item, bytes) else str(item)
 
 
-def _sign(op: Op, slot: int) -> int:
+def _sign(op: OpTraits, slot: int) -> int:
     """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
     return op.signs[slot] if op.family == "sum" and slot < len(op.signs) == 2 else 0
 
 
-def _onwards(scopes: UseDefs, role: Role, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
+def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
     """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
-    op = likened_node(node)
+    op = guess_node_traits(node)
     called = scopes.function(node)
     if called is not None:
         recursion = len(place.calls) > 32
@@ -204,19 +204,21 @@ def _outwards(place: _Place) -> Iterator[_Place]:
         parent = place.scope.parent
         for node in parent.makers.values():
             for _, body in parent.bodies.get(id(node), ()):
-                if body is place.scope and likened_node(node).chooses:
+                if body is place.scope and guess_node_traits(node).chooses:
                     position = place.scope.outputs.index(place.name)
                     yield replace(place, scope=parent, name=node.output[position])
                     return
 
 
-def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place) -> tuple[int, tuple[str, ...]] | None:
+def _added(
+    scopes: DefUseGraph, node: NodeProto, slot: int, sign: int, place: _Place
+) -> tuple[int, tuple[str, ...]] | None:
     """Return what a sum or difference adds to the value at most: a number, and free sizes by their keys.
 
     None if the value does not go on as an index.
     """
     other = scopes.constant(place.scope, node.input[1 - slot])
-    if likened_node(node).signs[1] < 0:
+    if guess_node_traits(node).signs[1] < 0:
         if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
             return None
         return -int(other.min()), ()
@@ -230,7 +232,7 @@ def _added(scopes: UseDefs, node: NodeProto, slot: int, sign: int, place: _Place
     return int(other.max()), ()
 
 
-def _told_size(scopes: UseDefs, scope: UseDef, name: str) -> int | str | None:
+def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str | None:
     """Return the size that a number is, where it is one of those that a node tells of a tensor: see `UseDefs.dim`."""
     place = 0
     for _ in range(_LONGEST_WAY):
@@ -238,7 +240,7 @@ def _told_size(scopes: UseDefs, scope: UseDef, name: str) -> int | str | None:
         node = owner.makers.get(name)
         if node is None or not node.input:
             return None
-        op = likened_node(node)
+        op = guess_node_traits(node)
         if op.name == "Shape":
             return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
         choosing = tuple(lookup.indices for lookup in op.lookups)  # of a Gather the index
@@ -255,7 +257,7 @@ def _told_size(scopes: UseDefs, scope: UseDef, name: str) -> int | str | None:
     return None
 
 
-def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | str | None:
+def _table_size(scopes: DefUseGraph, place: _Place, table: str, axis: int) -> int | str | None:
     """Return the size of a table along an axis; a function's argument is looked up where the function is called."""
     scope, calls = place.scope, list(place.calls)
     while True:
@@ -270,16 +272,16 @@ def _table_size(scopes: UseDefs, place: _Place, table: str, axis: int) -> int | 
         table = node.input[position]
 
 
-def _limit(scopes: UseDefs, place: _Place, node: NodeProto, lookup: Lookup) -> Limit:
+def _limit(scopes: DefUseGraph, place: _Place, node: NodeProto, lookup: IndexedTable) -> IndexLimit:
     """What limits indices into a table: its size along the axis that they go over, or along each axis of tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:
         axis = _attribute(node, lookup.axis, lookup.usual)
-        return Limit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
+        return IndexLimit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
     parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
     sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))
     known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
-    return Limit(known[0] if known else None, place.shift, place.sizes, tuple(known[1:]), parts)
+    return IndexLimit(known[0] if known else None, place.shift, place.sizes, tuple(known[1:]), parts)
 
 
 def _attribute(node: NodeProto, name: str, default: int) -> int:

@@ -13,30 +13,30 @@ from onnx import NodeProto
 from surgeon.authoring.learning import learn
 from surgeon.authoring.learning.codegen import identifier
 from surgeon.authoring.learning.generalise import StructuresDiffer
-from surgeon.authoring.learning.learn import Lesson
+from surgeon.authoring.learning.learn import LearnedOperation
 from surgeon.authoring.learning.relaxation import count, loosened
 from surgeon.authoring.learning.terms import Example
 from surgeon.edits.selection import Selection
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.file.tensors.decoding import encode
 from surgeon.ops.schemas.helper_names import snake_case
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.prune import stored_in
-from surgeon.pipeline.editing.subgraph import CutRegion, extract, region_of
+from surgeon.pipeline.editing.prune import initializer_names
+from surgeon.pipeline.editing.subgraph import Subgraph, extract, subgraph_between
 from surgeon.pipeline.rewriting.rewrite import find
-from surgeon.pipeline.rewriting.rule_run import indexed
-from surgeon.result_base import Displayed
+from surgeon.pipeline.rewriting.rule_run import open_index
+from surgeon.result_base import ResultBase
 from surgeon.rules.rule import Rule
-from surgeon.text import counted
+from surgeon.text import format_count
 
 MOST_NODES = 1_000  # of a selection
 MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
 
 
 @dataclass(frozen=True, slots=True)
-class Looser:
+class RelaxedCount:
     """The same pattern with one thing free.  what: that thing; sites: how many it would match."""
 
     what: str
@@ -44,7 +44,7 @@ class Looser:
 
 
 @dataclass(frozen=True, slots=True)
-class CapturedRule(Displayed):
+class CapturedRule(ResultBase):
     """A rule file from a selection.
 
     Attributes:
@@ -69,7 +69,7 @@ class CapturedRule(Displayed):
     compared: int
     fixed: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
-    looser: tuple[Looser, ...] = ()
+    looser: tuple[RelaxedCount, ...] = ()
 
     @property
     def rule(self) -> Rule:
@@ -100,7 +100,7 @@ class CapturedRule(Displayed):
 
 
 def capture(
-    source: Source,
+    source: ModelLike,
     froms: "Sequence[str] | Selection",
     tos: Sequence[str] = (),
     name: str = "captured",
@@ -132,9 +132,9 @@ def capture(
         raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
     if isinstance(froms, Selection):
         froms, tos = _cuts(froms)
-    with Model.open(as_written(source)) as model:
+    with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
-        region = region_of(draft, tuple(froms), tuple(tos))
+        region = subgraph_between(draft, tuple(froms), tuple(tos))
         if not region.nodes:
             raise UsageError("Nothing lies between the two cuts; name tensors further apart.")
         if len(region.nodes) > MOST_NODES:
@@ -149,15 +149,17 @@ def capture(
         ]
     lesson, compared = _learned(own, alike, name)
     ends = " to ".join(", ".join(cut) or "the inputs" for cut in (region.froms, region.tos))
-    told = Path(label(source, "a model")).name
+    told = Path(model_name(source, "a model")).name
     lesson.about.append(f"Captured from {told}, {ends}.")
     sites = sum(1 for _ in find(source, lesson.rule))
-    lesson.about.append(f"It matches {counted(sites, 'site')} there; {compared} others of its structure were compared.")
+    lesson.about.append(
+        f"It matches {format_count(sites, 'site')} there; {compared} others of its structure were compared."
+    )
     written = lesson.forms[0].written
     variants = list(loosened(written))
-    with Model.open(as_written(source)) as model:
-        index = indexed(model)
-        looser = tuple(Looser(variant.what, count(index, variant.function)) for variant in variants)
+    with Model.open(resolve_model(source)) as model:
+        index = open_index(model)
+        looser = tuple(RelaxedCount(variant.what, count(index, variant.function)) for variant in variants)
     fixed, free = (tuple(item.what for item in variants), tuple(f"{kind} {one}" for one, kind in written.parameters))
     return CapturedRule(lesson.name, lesson.text(), sites, compared, fixed, free, looser)
 
@@ -183,7 +185,7 @@ def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str)
     return Example(made, label, names)
 
 
-def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[Lesson, int]:
+def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[LearnedOperation, int]:
     """What the selection and those of the others that are of one structure with it have in common."""
     examples = [own]
     lesson = learn.learn([[own]], name)
@@ -196,12 +198,12 @@ def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[Lesson,
     return lesson, len(examples) - 1
 
 
-def _alike(draft: ModelDraft, region: CutRegion) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _alike(draft: ModelDraft, region: Subgraph) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Cuts elsewhere between which nodes of the same ops are joined in the same way, in the order of the file."""
     graph = draft.graph
     makers = {name: node for node in graph.node for name in node.output if name}
     inside = {id(graph.node[place]) for place in region.nodes}
-    first, stored = makers[region.tos[0]], stored_in(graph)
+    first, stored = makers[region.tos[0]], initializer_names(graph)
     for root in graph.node:
         if root is first or root.op_type != first.op_type or root.domain != first.domain:
             continue
@@ -214,7 +216,7 @@ class _Lockstep:
     """A walk over a selection and over what may be its like, side by side."""
 
     def __init__(
-        self, makers: dict[str, NodeProto], inside: set[int], region: CutRegion, stored: Collection[str]
+        self, makers: dict[str, NodeProto], inside: set[int], region: Subgraph, stored: Collection[str]
     ) -> None:
         self._makers, self._inside, self._region, self._stored = makers, inside, region, stored
         self._names: dict[str, str] = {}

@@ -17,7 +17,7 @@ from typing import Literal
 import onnx
 import onnx.parser
 
-from surgeon.ir.verify_rewrite import check_structure
+from surgeon.ir.verify_rewrite import new_violations
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.rewrite import rewrite
 from surgeon.proof.check_options import Check, CheckOptions
@@ -71,7 +71,7 @@ def check_fires(case: Case) -> Report:
     assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({told})"
     assert list(after.graph.input) == list(case.model.graph.input) or case.model.ir_version < 4
     assert list(after.graph.output) == list(case.model.graph.output), "the outputs have changed"
-    complaints = check_structure(case.model, after)
+    complaints = new_violations(case.model, after)
     assert not complaints, complaints
     if case.check:
         assert report.outcome == "proved", "; ".join(report.doubts)

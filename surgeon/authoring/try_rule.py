@@ -5,19 +5,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from surgeon.diagnostics.explanation import TOP, Explanation, explanations
+from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
 from surgeon.errors import CheckFailed, UsageError
-from surgeon.file.model_like import Source, as_written, is_in_memory
+from surgeon.file.model_like import ModelLike, is_in_memory, resolve_model
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.rewrite import rewrite
-from surgeon.proof.check_options import CheckOptions, options_of
-from surgeon.result_base import Displayed, as_json
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.proof.check_options import CheckOptions, resolve_options
+from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.rule import Rule
 
 
 @dataclass(slots=True)
-class TriedRule(Displayed):
+class TriedRule(ResultBase):
     """What came of trying a rule.
 
     Attributes:
@@ -48,7 +48,7 @@ class TriedRule(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the trial as JSON can hold it."""
-        return as_json(self, "rule report explanation")
+        return to_json_dict(self, "rule report explanation")
 
     def __repr__(self) -> str:
         misses = len(self.explanation.misses)
@@ -56,7 +56,12 @@ class TriedRule(Displayed):
 
 
 def try_rule(
-    rule: Rule | str, model: Source, *, target: str = "ort", top: int = TOP, options: CheckOptions | None = None
+    rule: Rule | str,
+    model: ModelLike,
+    *,
+    target: str = "ort",
+    top: int = MAX_PER_RULE,
+    options: CheckOptions | None = None,
 ) -> TriedRule:
     """Try a rule on a model and write nothing: its sites with their proofs, and its nearest misses.
 
@@ -79,15 +84,15 @@ def try_rule(
         >>> surgeon.try_rule("quick_gelu", "notebooks/models/tiny_distilbert.onnx")
         <TriedRule quick_gelu: 0 sites, unchanged; 1 near misses>
     """
-    found = flat(resolve(rule))
+    found = unique_rules(resolve(rule))
     if len(found) != 1:
         names = ", ".join(item.name for item in found[:3])
         raise UsageError(f"One rule is tried at a time, and {rule} names {len(found)} ({names} ...): name one of them.")
-    source = as_written(model)
+    source = resolve_model(model)
     with TemporaryDirectory() as folder:  # a file is rewritten to one that is thrown away
         output = None if is_in_memory(source) else Path(folder) / "tried.onnx"
         try:
-            _, report = rewrite(source, found, target=target, output=output, options=options_of(options))
+            _, report = rewrite(source, found, target=target, output=output, options=resolve_options(options))
         except CheckFailed as failed:
             if not isinstance(failed.report, Report):
                 raise

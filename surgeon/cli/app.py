@@ -13,12 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED, TRACEBACK, Commands, Opset, Pair, reading, writing
+from surgeon.cli.options import (
+    CHECK_FAILED,
+    TRACEBACK,
+    CommandGroup,
+    NameAndNumber,
+    Opset,
+    check_and_output_options,
+    explain_invalid_names,
+)
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.progress import progress
-from surgeon.cli.report_file import report_option, tell
+from surgeon.cli.report_file import report_option, run_and_report
 from surgeon.display.terminal.console import print_json
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import CheckFailed, UsageError
 from surgeon.printed_commands import command
 
@@ -40,7 +48,7 @@ def _traceback(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     ctx.meta[TRACEBACK] = wanted
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version and leave."
 )
@@ -91,7 +99,9 @@ def main() -> None:
 )
 @click.option("--only", multiple=True, metavar="PATTERN", help="Rewrite only where a node's name fits.")
 @click.option("--skip", multiple=True, metavar="PATTERN", help="Leave alone what a node's name fits.")
-@click.option("--expect", type=Pair(), multiple=True, help="Write only if a rule fires this many times, else exit 3.")
+@click.option(
+    "--expect", type=NameAndNumber(), multiple=True, help="Write only if a rule fires this many times, else exit 3."
+)
 @click.option("--dry-run", is_flag=True, help="Say what would happen and write nothing.")
 @click.option("--diff", is_flag=True, help="Print the nodes before and after, site by site.")
 @report_option("the report")
@@ -106,8 +116,8 @@ def main() -> None:
     help="Raise the opset first, where every node keeps its meaning: to N, or to the least at which all rules fire.",
 )
 @click.option("--verbose", "-v", is_flag=True, help="Say of every rule what kept it from firing.")
-@writing("sites", "model", "both", "none")
-@reading
+@check_and_output_options("sites", "model", "both", "none")
+@explain_invalid_names
 def rewrite(
     source: str,
     output: str,
@@ -138,7 +148,7 @@ def rewrite(
 
         print_report(report, sys.stdout, diff=diff, verbose=verbose)
 
-    report = tell(
+    report = run_and_report(
         lambda note: run(source, rules, output=output, options=options, progress=note, **settings),
         show,
         (source, output),
@@ -162,15 +172,15 @@ def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
 
 def _whisper(report: "Report") -> None:
     """Say on stderr what a quiet run that ends well must not hide."""
-    from surgeon.display.content.near_misses import remarks
-    from surgeon.pipeline.rewriting.verification import complaint_of
+    from surgeon.display.content.near_misses import warning_lines
+    from surgeon.pipeline.rewriting.verification import rollback_message
 
     if report.rolled_back:
-        click.echo(clean(f"FAILED: {complaint_of(report)}"), err=True)
+        click.echo(sanitise(f"FAILED: {rollback_message(report)}"), err=True)
     for reason in dict.fromkeys(report.doubts):
-        click.echo(clean(f"UNPROVED: {reason}"), err=True)
-    for line in remarks(report):
-        click.echo(clean(line), err=True)
+        click.echo(sanitise(f"UNPROVED: {reason}"), err=True)
+    for line in warning_lines(report):
+        click.echo(sanitise(line), err=True)
 
 
 _ELSEWHERE = (
@@ -213,18 +223,18 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
     from surgeon.display.terminal.rule_manual import print_list, print_manual, print_tail
-    from surgeon.rules.catalogue import all_rules, flat, groups, resolve
-    from surgeon.rules.edit_aliases import TAILS
+    from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
+    from surgeon.rules.edit_aliases import EDIT_ALIASES
 
     if name is None:
         if prove:
             raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
         print_list(all_rules(), groups(), sys.stdout)
         return
-    if name in TAILS and not prove:
+    if name in EDIT_ALIASES and not prove:
         print_tail(name, sys.stdout)
         return
-    found = flat(resolve(name))
+    found = unique_rules(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):
         ctx.exit(CHECK_FAILED)
     for place, rule in enumerate(() if prove else found):
@@ -257,7 +267,7 @@ def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Se
 @main.command(short_help="Show what is in a model.")
 @click.argument("source", metavar="MODEL")
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON.")
-@reading
+@explain_invalid_names
 def inspect(source: str, as_json: bool) -> None:
     """Show opsets, ops, custom ops, inputs, outputs and the size of the weights of MODEL.  Payloads are not read."""
     from surgeon.display.terminal.inspection import print_inspection
@@ -274,8 +284,8 @@ def inspect(source: str, as_json: bool) -> None:
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
 @click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
-@writing("model", "none")
-@reading
+@check_and_output_options("model", "none")
+@explain_invalid_names
 def upgrade(
     source: str,
     output: str,
@@ -286,17 +296,17 @@ def upgrade(
 ) -> None:
     """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
     from surgeon.display.terminal.rewrite import print_upgrade
-    from surgeon.pipeline.reports.upgrade_report import Upgrade
+    from surgeon.pipeline.reports.upgrade_report import UpgradeReport
     from surgeon.pipeline.upgrading.upgrade import upgrade as run
 
     try:
         with progress(quiet):
             done = run(source, opset, output, options=options, **settings)
     except CheckFailed as error:
-        if not quiet and isinstance(error.report, Upgrade):
+        if not quiet and isinstance(error.report, UpgradeReport):
             print_upgrade(error.report, sys.stdout, written=False)
         raise
     if not quiet:
         print_upgrade(done, sys.stdout, written=True)
     elif done.check is not None and done.check.outcome.value == "unproved":
-        click.echo(clean(f"UNPROVED: {done.check.reason}"), err=True)
+        click.echo(sanitise(f"UNPROVED: {done.check.reason}"), err=True)

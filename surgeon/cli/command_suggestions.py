@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from surgeon.printed_commands import command
-from surgeon.text import like
+from surgeon.text import close_matches
 
 _WORDS = {
     "--help": "help man usage",
@@ -41,7 +41,7 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
     if os.path.isfile(name):
         return f"{name!r} is a file; name a command first, as in: {command('inspect', name)}"
     meant = [one for one, words in _WORDS.items() if name.lower() in words.split()]
-    meant = meant or like(name, known)
+    meant = meant or close_matches(name, known)
     how = f"did you mean {' or '.join(f'surgeon {one}' for one in meant)}?" if meant else "surgeon --help lists them."
     return f"There is no command {name!r}; {how}"
 

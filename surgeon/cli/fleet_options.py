@@ -121,13 +121,13 @@ def run_fleet(
     """Run a recipe on many models, and leave with the exit code that tells what came of it."""
     from surgeon.automation.fleet.run_many import run_many
     from surgeon.cli.report_file import require_report_path, write_report
-    from surgeon.display.terminal.fleet import Watch, print_fleet
+    from surgeon.display.terminal.fleet import FleetProgress, print_fleet
 
     require_report_path(report_path)
     asked = {name: fleet[name] for name in _OWN if name not in ("to", "at_once")}
     shared = ("check", "require_proof", "external_data", "dry_run", "variables", "options")
     kept = {name: settings[name] for name in shared}
-    with Watch(quiet) as watch:
+    with FleetProgress(quiet) as watch:
         found = run_many(
             recipe,
             fleet["over"],

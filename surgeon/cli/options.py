@@ -15,11 +15,11 @@ import click
 from surgeon.cli.command_suggestions import extra_arguments, unknown_command
 from surgeon.cli.watchdog import watch
 from surgeon.display.terminal.console import make_printable
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import NO_TEMPORARY, CheckFailed, ExpectationUnmet, SurgeonError, lacks_temporary
 from surgeon.printed_commands import with_traceback
-from surgeon.runtime.processes.fork import allow_copies
-from surgeon.runtime.run_limits import RUN_TIME, RUNTIMES, TENSORRT
+from surgeon.runtime.processes.fork import allow_fork
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, RUNTIMES, TENSORRT
 
 Sizes = tuple[int, int, int]
 """The least, the best and the largest size of a dimension."""
@@ -31,7 +31,7 @@ TYPED = "surgeon.typed"  # in a context's meta: the command line
 TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a defect is
 
 
-class Ended(BaseException):
+class Terminated(BaseException):
     """A signal asked the process to end; what is under way cleans up behind itself.  number: of the signal."""
 
     def __init__(self, number: int) -> None:
@@ -39,7 +39,7 @@ class Ended(BaseException):
         self.number = number
 
 
-def end_in_order() -> None:
+def raise_on_termination() -> None:
     """Have SIGTERM and SIGHUP raise Ended, which unwinds as an interrupt does, unless they are ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         return
@@ -48,14 +48,14 @@ def end_in_order() -> None:
     def end(number: int, _: object) -> NoReturn:
         for other in numbers:
             signal.signal(other, signal.SIG_IGN)  # a second one must not break the cleaning up
-        raise Ended(number)
+        raise Terminated(number)
 
     for number in numbers:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """A group whose commands turn what went wrong into one sentence and an exit code.
 
     elsewhere: the modules of commands that are imported when they are asked for, by name.
@@ -93,15 +93,15 @@ class Commands(click.Group):
         if args is not None:
             return super().main(args, *rest, **named)
         make_printable(sys.stdout, sys.stderr)
-        allow_copies()
+        allow_fork()
         code: Any = 0
         try:
-            end_in_order()
+            raise_on_termination()
             watch()
             super().main(args, *rest, **named)
         except SystemExit as end:
             code = end.code
-        except Ended as end:
+        except Terminated as end:
             click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
             code = 128 + end.number  # as a shell reports it
         if "surgeon.runtime.processes.worker" in sys.modules:
@@ -169,11 +169,11 @@ def _defect(error: Exception) -> str:
 
 
 def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
-    click.echo(f"Error: {clean(sentence)}", err=True)
+    click.echo(f"Error: {sanitise(sentence)}", err=True)
     ctx.exit(code)
 
 
-def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+def explain_invalid_names(command: Callable[..., Any]) -> Callable[..., Any]:
     """Explain what a command stumbles over in a model whose names are not UTF-8: protobuf hands them out as bytes.
 
     The model is `source`, and where there are two, also `second`.  Looking at every name beforehand would cost more
@@ -195,7 +195,7 @@ def reading(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+class NameAndNumber(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
     """NAME=NUMBER."""
 
     name = "NAME=N"
@@ -210,7 +210,7 @@ class Pair(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return name.strip(), int(number)
 
 
-class Range(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
+class NameAndSizeRange(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
     """NAME=NUMBER, or NAME=LEAST:BEST:LARGEST."""
 
     name = "NAME=N[:N:N]"
@@ -243,7 +243,7 @@ class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
         return int(value)
 
 
-def writing(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
+def check_and_output_options(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
     """Add the options of every command that checks and writes a model; those of the check come as one `options`.
 
     checks: what `--check` may be, the default first.  dim: the option for sizes in the check.  layers: whether inner
@@ -291,10 +291,10 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
 
         if named["check"] != "none" and not named.get("dry_run"):
             from surgeon.runtime.processes.worker_pool import (
-                spare,  # not at the top: it imports numpy, and other commands do without
+                prefork_workers,  # not at the top: it imports numpy, and other commands do without
             )
 
-            spare(named.get("jobs", 1))
+            prefork_workers(named.get("jobs", 1))
         limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
         options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, **limits)
         return command(options=options, **named)
@@ -332,7 +332,7 @@ _LAYERS: Decorator = click.option(
 run_time: Decorator = click.option(
     "--run-time",
     type=float,
-    default=RUN_TIME,
+    default=DEFAULT_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
     help="Processor time that one run of a whole model may take; beyond it nothing is told of it.",
@@ -358,7 +358,7 @@ def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, .
     """
     return (
         click.option(
-            dim, "dims", type=Pair(), multiple=True, help="Size of a named dimension in the check; repeatable."
+            dim, "dims", type=NameAndNumber(), multiple=True, help="Size of a named dimension in the check; repeatable."
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the check's random inputs."),
         click.option(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from surgeon.text import counted
+from surgeon.text import format_count
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -47,9 +47,9 @@ class Spinner:
     def update(self, what: str, count: int) -> None:
         """Say how far the rewrite has come.  what: a rule, with the rewrites so far, or a phase, with its sites."""
         if what in PHASES:
-            self._text = PHASES[what].format(counted(count, 'site'))
+            self._text = PHASES[what].format(format_count(count, 'site'))
         else:
-            self._text = f"{what}: {counted(count, self._unit)} so far"
+            self._text = f"{what}: {format_count(count, self._unit)} so far"
         is_due = what in PHASES or self._unit != REWRITE or count % STRIDE == 0
         if self._status is not None and is_due:
             self._status.update(self._text)

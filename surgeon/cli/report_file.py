@@ -81,7 +81,7 @@ def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return click.option("--report", "report_path", metavar="FILE", help=told)
 
 
-def tell(
+def run_and_report(
     run: Callable[[Callable[[str, int], None] | None], tuple[Any, Any]],
     show: Callable[[Any], None],
     files: Sequence[str],
@@ -111,7 +111,7 @@ def tell(
     return report
 
 
-def tell_found(
+def emit_result(
     found: Any,
     show: Callable[[], None],
     report_path: str | None,

@@ -4,18 +4,18 @@ from surgeon.edits.dynamic_dims.baked_in_size import size_inside
 from surgeon.edits.dynamic_dims.make_dynamic import Free
 from surgeon.ir.index import Index
 from surgeon.printed_commands import command
-from surgeon.shapes.algebra.size_expressions import parse, symbol
-from surgeon.shapes.constraints.input_dims import wanted_inputs
-from surgeon.targets.lint.dtype_conflicts import spelled
-from surgeon.targets.lint.finding import Diagnostics, place_of
+from surgeon.shapes.algebra.size_expressions import parse_size, symbol
+from surgeon.shapes.constraints.input_dims import required_inputs
+from surgeon.targets.lint.dtype_conflicts import op_text
+from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 
-def check_dynamic_dims(index: Index, found: Diagnostics) -> None:
+def check_dynamic_dims(index: Index, found: DiagnosticCollector) -> None:
     """Note each declared dynamic dim that the model takes at one size only, with the edit that changes it."""
     places: dict[str, list[tuple[str, int]]] = {}
-    for value in wanted_inputs(index.main.proto).values():
+    for value in required_inputs(index.main.proto).values():
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            if dim.dim_param and parse(dim.dim_param) == symbol(dim.dim_param):
+            if dim.dim_param and parse_size(dim.dim_param) == symbol(dim.dim_param):
                 places.setdefault(dim.dim_param, []).append((value.name, axis))
     for name, axes in places.items():
         inside = size_inside(index, name)
@@ -23,13 +23,13 @@ def check_dynamic_dims(index: Index, found: Diagnostics) -> None:
             continue
         source, axis = axes[0]
         node = inside.node
-        at = f"the node {place_of(node)!r}" if node is not None else "an output"
+        at = f"the node {node_path(node)!r}" if node is not None else "an output"
         reason = f"the inputs declare the dynamic dim {name!r}, but {at} has the size {inside.size} of the trace"
         found.add(
             "shape",
-            spelled(node) if node is not None else "",
+            op_text(node) if node is not None else "",
             f"{reason}, so the model runs only at that size",
-            at=place_of(node) if node is not None else "",
+            at=node_path(node) if node is not None else "",
             node=node,
             helps=[command("edit", "IN", "OUT", "--free", Free(axis, name, source).spelling)],
             stops=False,

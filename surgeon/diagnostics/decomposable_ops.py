@@ -9,11 +9,11 @@ from surgeon.ir.index import Index
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.pattern import ops_of
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.rule import Plan, Rule
+from surgeon.rules.rule import Rule, RulePlan
 from surgeon.target_registry import DECOMPOSED
 
 
-def with_hidden(index: Index, miss: Mismatch) -> Mismatch:
+def mention_decomposable_ops(index: Index, miss: Mismatch) -> Mismatch:
     """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
     if miss.kind != "absent" or not miss.wanted:
         return miss
@@ -46,7 +46,7 @@ def _whole(index: Index, rule: Rule) -> str:
         plan = rule.plan(DECOMPOSED, index.main.opset)
     except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
         return ""
-    for compiled in plan.sources if isinstance(plan, Plan) else ():
+    for compiled in plan.sources if isinstance(plan, RulePlan) else ():
         ops = ops_of(compiled.pattern)
         if len(ops) == 1 and _count(index, min(ops)):
             return min(ops)

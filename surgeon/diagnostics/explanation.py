@@ -7,45 +7,45 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from surgeon.diagnostics.decomposable_ops import with_hidden
-from surgeon.diagnostics.rule_fixes import is_own, with_edits
+from surgeon.diagnostics.decomposable_ops import mention_decomposable_ops
+from surgeon.diagnostics.rule_fixes import is_user_rule, with_rule_fixes
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written
+from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.acceptance.already_fused import present
-from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined
+from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import (
     Explainer,
-    Place,
-    accepting,
-    apart,
-    grouped,
+    NearMissSite,
+    accept_by,
+    group_equal,
     is_near,
-    lacking,
+    missing_ops,
     nearness,
-    plans,
+    rule_plans,
+    without_overlaps,
 )
-from surgeon.pipeline.acceptance.op_history import Turned
+from surgeon.pipeline.acceptance.op_history import OpHistory
 from surgeon.pipeline.reports.rewrite_report import Site
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, refusal
-from surgeon.pipeline.rewriting.rewrite import Rules, paused_collector
+from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, declined_mismatch
+from surgeon.pipeline.rewriting.rewrite import Rules, gc_paused
 from surgeon.pipeline.rewriting.rewrite_settings import require_target
-from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.printed_commands import command
-from surgeon.result_base import Displayed
-from surgeon.rules.catalogue import flat, resolve
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.result_base import ResultBase
+from surgeon.rules.catalogue import resolve, unique_rules
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import Match, find, match_at
-from surgeon.rules.mismatches.candidate_roots import Way, possible_roots
+from surgeon.rules.mismatches.candidate_roots import TolerantRootPaths, candidate_roots
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
-from surgeon.text import first_of, like
+from surgeon.text import close_matches, join_first
 
 _ROOM = "surgeon.display.content.explanation"  # far above: it is looked up when somebody prints, and by nobody else
-TOP = 5  # different misses told of each rule
-NAMED = 8  # rules of which more is told: those of a group are many, and lack the same
+MAX_PER_RULE = 5  # different misses told of each rule
+MAX_DETAILED_RULES = 8  # rules of which more is told: those of a group are many, and lack the same
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
 SOME = 3  # nodes named where an unknown one was asked for
@@ -53,7 +53,7 @@ ALIKE = 2  # letters by which the length of a name that is offered for an unknow
 
 
 @dataclass(slots=True)
-class Explanation(Displayed):
+class Explanation(ResultBase):
     """What stands against one rule in one model.
 
     fires: (scope, node) of the sites where it fires.  times: how often it does, as a rewrite counts it: more than once
@@ -87,7 +87,7 @@ class Explanation(Displayed):
         }
 
 
-class Explanations(Displayed, list[Explanation]):
+class Explanations(ResultBase, list[Explanation]):
     """What stands against several rules.  node: the name that was asked for."""
 
     node: str | None = None
@@ -97,7 +97,7 @@ class Explanations(Displayed, list[Explanation]):
         return str(import_module(_ROOM).explanations_text(self))
 
 
-class Mismatches(Displayed, list[Mismatch]):
+class Mismatches(ResultBase, list[Mismatch]):
     """Misses of several rules.  told: what they were found as, with where each rule does fire."""
 
     told: Explanations | None = None
@@ -108,13 +108,13 @@ class Mismatches(Displayed, list[Mismatch]):
 
 
 def explain(
-    source: Source,
+    source: ModelLike,
     rules: Rules,
     *,
     target: str = "ort",
     ep: str | None = None,
     node: str | None = None,
-    top: int | None = TOP,
+    top: int | None = MAX_PER_RULE,
 ) -> list[Mismatch]:
     """Say why rules do not fire where they nearly could, nearest misses first for each rule.
 
@@ -150,21 +150,21 @@ def explain(
 
 
 def explanations(
-    source: Source,
+    source: ModelLike,
     rules: Rules,
     *,
     target: str = "ort",
     ep: str | None = None,
     node: str | None = None,
-    top: int | None = TOP,
+    top: int | None = MAX_PER_RULE,
 ) -> Explanations:
     """As `explain`, with where each rule does fire."""
     require_target(target, ep)
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
-    chosen = flat(resolve(rules))
+    chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
-    with paused_collector(), Model.open(as_written(source)) as model:
+    with gc_paused(), Model.open(resolve_model(source)) as model:
         told = _after(model, early, early, target, ep, node, top, {})
         told |= _after(model, chosen, last, target, ep, node, top, told)  # what is left to these others would take
     found = Explanations(told[rule] for rule in chosen)
@@ -188,7 +188,7 @@ def _after(
     """
     if not about:
         return {}
-    index = indexed(model)
+    index = open_index(model)
     asked = None if node is None else _named(index, node)
     run = RuleRun(model, rules, target, NodeFilter(), None, index, ep=ep)
     followed = None if asked is None else _Followed.of(run, asked)
@@ -196,11 +196,11 @@ def _after(
         explanation.fired_at(_sites(run, rule, followed))
         if explanation.fires:  # what the model lacked these may have made
             explanation.misses = [miss for miss in explanation.misses if miss.node]
-    turned = Turned(index, run.driver.log)
+    turned = OpHistory(index, run.driver.log)
     found = {rule: _of_rule(run, rule, turned, followed, top) for rule in about}
     for rule, explanation in found.items():
-        if len(rules) <= NAMED:
-            explanation.misses = [with_hidden(index, miss) for miss in explanation.misses]
+        if len(rules) <= MAX_DETAILED_RULES:
+            explanation.misses = [mention_decomposable_ops(index, miss) for miss in explanation.misses]
         explanation.misses = [replace(miss, _seen=(index, rule)) for miss in explanation.misses]
     return found
 
@@ -243,15 +243,15 @@ def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
     return [site for site in run.sites if rule.name in site.fired]
 
 
-def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | None, top: int | None) -> Explanation:
-    found, work = Explanation(rule.name), _Work(run.index, rule, run.target, run.ep)
+def _of_rule(run: RuleRun, rule: Rule, turned: OpHistory, followed: _Followed | None, top: int | None) -> Explanation:
+    found, work = Explanation(rule.name), _RuleOnModel(run.index, rule, run.target, run.ep)
     fires = list(work.fires())  # what the run left to others, if anything
     if followed is not None:
         fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
         found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
     found.left = [(match.scope.label, match.root.label) for match in fires]
     found.fired_at(_sites(run, rule, followed))
-    absent = (turned.told(miss) for miss in lacking(run.index, rule, run.target))
+    absent = (turned.told(miss) for miss in missing_ops(run.index, rule, run.target))
     if followed is not None:
         told = [] if found.fires else list(work.at(followed.now))
         if found.taken_by:  # who took it says most
@@ -261,31 +261,31 @@ def _of_rule(run: RuleRun, rule: Rule, turned: Turned, followed: _Followed | Non
         found.misses = work.edited(sorted(told, key=nearness))
         return found
     misses = [miss for miss in (*work.refused, *work.everywhere()) if not miss.of_written or miss.opset]
-    near = grouped(filter(is_near, misses))
+    near = group_equal(filter(is_near, misses))
     if not misses and not found.fires:
         near = work.instead()
     if not near and not found.fires:
         there = present(run.index, rule, run.target)
-        near = grouped(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
+        near = group_equal(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
     found.misses = work.edited(near[:top])
     found.more = len(near) - len(found.misses)
     return found
 
 
-class _Work:
+class _RuleOnModel:
     """One rule on one model."""
 
     def __init__(self, index: Index, rule: Rule, target: str, ep: str | None) -> None:
         self.index, self.rule, self.target = index, rule, target
         self.explainer = Explainer(index, rule.name)
-        self.acceptance = Acceptance.over(index, target, ep)
+        self.acceptance = MatchAcceptance.over(index, target, ep)
         self.taken: set[Node] = set()
         self.refused: list[Mismatch] = []  # what a search found, which has no site where it nearly does
 
-    def _sources(self) -> Iterator[tuple[Scope, Compiled, Callable[[Match], object]]]:
-        for scope, plan in plans(self.index, self.rule, self.target):
+    def _sources(self) -> Iterator[tuple[Scope, CompiledPattern, Callable[[Match], object]]]:
+        for scope, plan in rule_plans(self.index, self.rule, self.target):
             for compiled in plan.sources:
-                yield scope, compiled, accepting(self.acceptance, self.rule, plan, compiled)
+                yield scope, compiled, accept_by(self.acceptance, self.rule, plan, compiled)
 
     def fires(self) -> Iterator[Match]:
         """Where the rule fires, a node belonging to one match."""
@@ -299,35 +299,37 @@ class _Work:
     def _is_accepted(self, accept: Callable[[Match], object], match: Match) -> bool:
         try:
             accept(match)
-        except Declined as declined:
+        except MatchDeclined as declined:
             if self.rule.search is not None:
-                self.refused.append(replace(refusal(self.rule, match, match.root, declined), wanted=str(declined)))
+                self.refused.append(
+                    replace(declined_mismatch(self.rule, match, match.root, declined), wanted=str(declined))
+                )
             return False
         return True
 
     def edited(self, misses: list[Mismatch]) -> list[Mismatch]:
         """Misses with the edits of the rule that let it fire there, where it is the user's own."""
-        if not misses or not is_own(self.rule):
+        if not misses or not is_user_rule(self.rule):
             return misses
-        return [with_edits(self.index, self.rule, self.target, self.acceptance, miss) for miss in misses]
+        return [with_rule_fixes(self.index, self.rule, self.target, self.acceptance, miss) for miss in misses]
 
     def instead(self) -> list[Mismatch]:
         """Where another op stands for one that is nowhere: r · r for r²; or one that an edit of the rule looks for."""
         nodes = (node for scope in self.index.scopes for node in scope.live_nodes())
         doubled = {node.label for node in nodes if len(node.inputs) > len(set(node.inputs)) == 1}
-        if not doubled and not is_own(self.rule):
+        if not doubled and not is_user_rule(self.rule):
             return []
-        others = grouped(miss for miss in self.everywhere(may_lack=True) if miss.kind in INSTEAD and miss.at)
-        mended = (miss for miss in self.edited(others[:TOP]) if miss.edits)
+        others = group_equal(miss for miss in self.everywhere(may_lack=True) if miss.kind in INSTEAD and miss.at)
+        mended = (miss for miss in self.edited(others[:MAX_PER_RULE]) if miss.edits)
         return [miss for miss in others if miss.at in doubled and is_near(miss)] or list(islice(mended, 1))
 
     def everywhere(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
         """The misses in the whole model.  may_lack: also where an op that the pattern needs is nowhere."""
-        found: list[Place] = []
+        found: list[NearMissSite] = []
         for scope, compiled, accept in self._sources():
-            roots = possible_roots(compiled, scope, BREADTH, may_lack=may_lack)
+            roots = candidate_roots(compiled, scope, BREADTH, may_lack=may_lack)
             found += self.explainer.misses_at(compiled, scope, roots, accept)
-        return apart(found, self.taken)
+        return without_overlaps(found, self.taken)
 
     def at(self, nodes: list[Node]) -> Iterator[Mismatch]:
         """What stands against each pattern at given nodes: of all sites that one may belong to, the nearest."""
@@ -335,7 +337,7 @@ class _Work:
             self.explainer.covered = set()
             here = [node for node in nodes if node.scope is scope]
             roots = [root for node in here for root in _roots(scope, compiled, node)]
-            found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=Place.order)
+            found = sorted(self.explainer.misses_at(compiled, scope, roots, accept), key=NearMissSite.order)
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
 
@@ -356,19 +358,19 @@ class _Work:
         return None
 
 
-def misses_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
+def mismatches_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
     """What stands against a rule at one node of an index that it is not to edit, nearest first."""
-    return sorted(_Work(index, rule, target, ep).at([node]), key=nearness)
+    return sorted(_RuleOnModel(index, rule, target, ep).at([node]), key=nearness)
 
 
-def fit_at(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
+def match_covering(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
     """The match of a rule that a node of an index that it is not to edit is of; None where there is none."""
-    return _Work(index, rule, target, None).fit_at(node)
+    return _RuleOnModel(index, rule, target, None).fit_at(node)
 
 
-def _roots(scope: Scope, compiled: Compiled, node: Node) -> list[Node]:
+def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
     """Where a match with this node would start: at nodes above it, else at itself."""
-    straight, around = Way(scope, compiled).up(node, True)
+    straight, around = TolerantRootPaths(scope, compiled).up(node, True)
     return [*reversed(straight), *reversed(around)] or [node]
 
 
@@ -385,7 +387,7 @@ def _named(index: Index, name: str) -> list[Node]:
             f"No node makes {name!r}, which is an input or a weight; name a node or a tensor that one makes."
         )
     names = {text for _, node in nodes for text in (node.label, *node.outputs) if abs(len(text) - len(name)) <= ALIKE}
-    near = like(name, sorted(names))
-    some = first_of([node.label for _, node in nodes], SOME) or "none"
+    near = close_matches(name, sorted(names))
+    some = join_first([node.label for _, node in nodes], SOME) or "none"
     hint = f"did you mean {' or '.join(near)}?" if near else f"it has {some}; all of them: {command('view', 'IN')}"
     raise UsageError(f"The model has no node or tensor {name!r}; {hint}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from surgeon.diagnostics.pattern_source import RuleSource, TextChange, name_of
+from surgeon.diagnostics.pattern_source import PatternSource, TextEdit, helper_name_of
 from surgeon.rules.rule import Rule
 
 FOLDED = ("op", "operand", "value")  # kinds of misses that a node which is not there leads to
@@ -23,17 +23,17 @@ class FoldedNumber(NamedTuple):
     """
 
     what: str
-    changes: list[TextChange]
-    defaults: list[TextChange]
+    changes: list[TextEdit]
+    defaults: list[TextEdit]
     rule: Rule
 
 
-def left_out(source: RuleSource, rule: Rule) -> Iterator[FoldedNumber]:
+def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:
     """Let each product and each sum with a captured number be left out; the number has a default then."""
     graph, *parameters = source.pattern.args.args
     numbers = {item.arg for item in parameters if getattr(item.annotation, "id", "") in NUMBERS}
     for call in source.helpers:
-        operation = name_of(call)
+        operation = helper_name_of(call)
         if operation not in NEUTRAL or len(call.args) != 2 or call.keywords or not source.is_in_pattern(call):
             continue
         named = [item for item in call.args if isinstance(item, ast.Name) and item.id in numbers]
@@ -51,7 +51,7 @@ def left_out(source: RuleSource, rule: Rule) -> Iterator[FoldedNumber]:
         )
 
 
-def _defaults(source: RuleSource, rule: Rule, name: str, value: str) -> Iterator[TextChange]:
+def _defaults(source: PatternSource, rule: Rule, name: str, value: str) -> Iterator[TextEdit]:
     """The default of a parameter, in each replacement of the rule that is in the same file."""
     lines = {form.function.__code__.co_firstlineno for form in rule.forms if form.function is not source.function}
     for item in ast.parse(source.data).body:
@@ -59,7 +59,7 @@ def _defaults(source: RuleSource, rule: Rule, name: str, value: str) -> Iterator
             last = item.args.args[-1] if item.args.args and not item.args.defaults else None
             if last is not None and last.arg == name:
                 place = source.span(last)[1]
-                yield TextChange(place, place, f" = {value}" if last.annotation else f"={value}")
+                yield TextEdit(place, place, f" = {value}" if last.annotation else f"={value}")
 
 
 def _with_default(rule: Rule, name: str, value: float) -> Rule:

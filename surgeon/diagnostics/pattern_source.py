@@ -15,7 +15,7 @@ from surgeon.rules.mismatches.mismatch import ChangedLine
 FUTURE = __future__.annotations.compiler_flag
 
 
-class TextChange(NamedTuple):
+class TextEdit(NamedTuple):
     """Bytes of a file that another text takes the place of."""
 
     start: int
@@ -23,7 +23,7 @@ class TextChange(NamedTuple):
     text: str
 
 
-class RuleSource:
+class PatternSource:
     """The file of a pattern function, and those of its functions that the pattern is made of."""
 
     def __init__(
@@ -42,7 +42,7 @@ class RuleSource:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> "RuleSource | None":
+    def of(cls, function: Callable[..., Any]) -> "PatternSource | None":
         """The source of a function that stands at the outermost level of a file; None for any other."""
         code = getattr(function, "__code__", None)
         if code is None or function.__closure__:
@@ -79,7 +79,9 @@ class RuleSource:
         found: list[ast.Call] = []
         for definition in self.definitions:
             graph = definition.args.args[0].arg if definition.args.args else ""
-            found += [item for item in ast.walk(definition) if isinstance(item, ast.Call) and name_of(item, graph)]
+            found += [
+                item for item in ast.walk(definition) if isinstance(item, ast.Call) and helper_name_of(item, graph)
+            ]
         return found
 
     def is_in_pattern(self, node: ast.AST) -> bool:
@@ -115,16 +117,16 @@ class RuleSource:
         end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end
 
-    def replaced(self, node: ast.expr | ast.arg, text: str) -> TextChange:
+    def replaced(self, node: ast.expr | ast.arg, text: str) -> TextEdit:
         """Another text for an expression."""
-        return TextChange(*self.span(node), text)
+        return TextEdit(*self.span(node), text)
 
-    def argument(self, call: ast.Call, text: str) -> TextChange:
+    def argument(self, call: ast.Call, text: str) -> TextEdit:
         """A further argument at the end of a call."""
         end = self.span(call)[1] - 1
-        return TextChange(end, end, f", {text}" if call.args or call.keywords else text)
+        return TextEdit(end, end, f", {text}" if call.args or call.keywords else text)
 
-    def captured(self, wanted: Sequence[str], annotation: str) -> tuple[str, TextChange]:
+    def captured(self, wanted: Sequence[str], annotation: str) -> tuple[str, TextEdit]:
         """A further capture by one of some names: what stands for it, and the change that makes it.
 
         It is a field where the pattern has a record of its captures, else a parameter.
@@ -138,9 +140,9 @@ class RuleSource:
         holder = next(item for item in self.pattern.args.args if getattr(item.annotation, "id", "") == self.record.name)
         last = [item for item in fields if item.value is None][-1:] or fields[-1:]
         end = self.span(last[0])[1]
-        return f"{holder.arg}.{free}", TextChange(end, end, f"\n{' ' * last[0].col_offset}{free}: {annotation}")
+        return f"{holder.arg}.{free}", TextEdit(end, end, f"\n{' ' * last[0].col_offset}{free}: {annotation}")
 
-    def parameter(self, name: str, annotation: str, default: str = "") -> TextChange:
+    def parameter(self, name: str, annotation: str, default: str = "") -> TextEdit:
         """A further parameter of the pattern; its annotation may be followed by a default."""
         arguments = self.pattern.args
         plain = len(arguments.args) - len(arguments.defaults)
@@ -148,7 +150,7 @@ class RuleSource:
         if default and arguments.defaults:
             last = arguments.defaults[-1]
         end = self.span(last)[1]
-        return TextChange(end, end, f", {name}: {annotation}{f' = {default}' if default else ''}")
+        return TextEdit(end, end, f", {name}: {annotation}{f' = {default}' if default else ''}")
 
     def free_name(self, *wanted: str) -> str:
         """The first of some names that the pattern does not use, else one with a line behind it."""
@@ -158,14 +160,14 @@ class RuleSource:
         }
         return next((name for name in wanted if name not in used), f"{wanted[0]}_")
 
-    def text_with(self, changes: Iterable[TextChange]) -> str:
+    def text_with(self, changes: Iterable[TextEdit]) -> str:
         """The file with its changes."""
         data = self.data
         for change in sorted(changes, reverse=True):
             data = data[: change.start] + change.text.encode() + data[change.end :]
         return data.decode()
 
-    def lines_with(self, changes: Iterable[TextChange]) -> tuple[ChangedLine, ...]:
+    def lines_with(self, changes: Iterable[TextEdit]) -> tuple[ChangedLine, ...]:
         """The lines that changes are of, before and after."""
         old, new = self.data.decode().splitlines(), self.text_with(changes).splitlines()
         steps = difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
@@ -179,7 +181,7 @@ class RuleSource:
                 found.append(ChangedLine(self.file, i + 1, "\n".join(old[i:j]), "\n".join(new[k:m])))
         return tuple(found)
 
-    def function_with(self, changes: Iterable[TextChange]) -> Callable[..., Any]:
+    def function_with(self, changes: Iterable[TextEdit]) -> Callable[..., Any]:
         """The pattern with its changes.  Raises what Python raises where they make no such function."""
         names = {item.name for item in self.definitions} | ({self.record.name} if self.record else set())
         module = ast.parse(self.text_with(changes))
@@ -194,7 +196,7 @@ class RuleSource:
         return made
 
 
-def name_of(call: ast.Call, graph: str = "") -> str:
+def helper_name_of(call: ast.Call, graph: str = "") -> str:
     """The helper that is called; "" where it is none.  graph: of which graph, by its name; of any unless told."""
     called = call.func
     if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):

@@ -9,9 +9,9 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
-from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.printed_commands import command, placed
-from surgeon.rules.catalogue import flat, groups, resolve
+from surgeon.rules.catalogue import groups, resolve, unique_rules
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.target_registry import DECOMPOSED
 from surgeon.targets.lint.finding import CONSTANT, Diagnostic
@@ -97,8 +97,8 @@ class _Trial:
     def _run(self, one: _Set) -> RuleRun | None:
         """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
         try:
-            rules = flat(resolve(one.names, approximate=False))
-            run = RuleRun(self._model, rules, one.target, NodeFilter(), None, indexed(self._model), ep=one.ep)
+            rules = unique_rules(resolve(one.names, approximate=False))
+            run = RuleRun(self._model, rules, one.target, NodeFilter(), None, open_index(self._model), ep=one.ep)
         except SurgeonError:
             return None
         added = (node for step in run.driver.log for node in step.added if node.alive)

@@ -9,21 +9,21 @@ from itertools import chain, islice
 from typing import Any
 
 from surgeon.diagnostics.folded_constants import FOLDED, left_out
-from surgeon.diagnostics.pattern_source import RuleSource, TextChange, name_of
-from surgeon.diagnostics.word_recognition import words_for
+from surgeon.diagnostics.pattern_source import PatternSource, TextEdit, helper_name_of
+from surgeon.diagnostics.word_recognition import matching_words
 from surgeon.errors import SurgeonError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, split_op
-from surgeon.ops.builder.composites import find_word
+from surgeon.ops.builder.composites import find_composite
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.schemas.helper_names import helper_name
-from surgeon.ops.traits.trait_lookup import RETYPING
-from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined
-from surgeon.pipeline.acceptance.near_misses import accepting, plans
+from surgeon.ops.traits.trait_lookup import CAST_OPS
+from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
+from surgeon.pipeline.acceptance.near_misses import accept_by, rule_plans
 from surgeon.rules.catalogue import packs
 from surgeon.rules.matching.match_state import plain
 from surgeon.rules.matching.matcher import Match, match_at
-from surgeon.rules.mismatches.mismatch import Mismatch, RuleEdit
+from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
 from surgeon.rules.rule import Rule
 
 MOST, TRIALS = 3, 48  # edits told of a miss, and tried for it
@@ -32,23 +32,23 @@ OTHERS = ("y", "z", "other")
 ANNOTATIONS = {float: "float", int: "int", str: "str", list: "list"}
 QUOTED = re.compile(r"\('(\w+)'\)")
 JOINS = {"add": "add", "mul": "multiply by"}
-Candidate = tuple[str, list[TextChange]]  # what an edit does, and the changes to the file
+Candidate = tuple[str, list[TextEdit]]  # what an edit does, and the changes to the file
 
 
-def is_own(rule: Rule) -> bool:
+def is_user_rule(rule: Rule) -> bool:
     """Whether a rule is the user's to edit: it comes from no installed pack, and has a pattern."""
     return rule.search is None and not any(rule.module in modules for modules in packs().values())
 
 
-def with_edits(index: Index, rule: Rule, target: str, acceptance: Acceptance, miss: Mismatch) -> Mismatch:
+def with_rule_fixes(index: Index, rule: Rule, target: str, acceptance: MatchAcceptance, miss: Mismatch) -> Mismatch:
     """A miss with the edits of its pattern that let the rule fire there; each was tried."""
     function = next((item for item in rule.patterns if item.__name__ == miss.pattern), None)
-    source = RuleSource.of(function) if function is not None else None
+    source = PatternSource.of(function) if function is not None else None
     roots = [node for scope in index.scopes for node in scope.live_nodes() if _is_root(node, miss)]
     if source is None or not roots:
         return miss
 
-    def fires(changes: list[TextChange], rule: Rule = rule) -> bool:
+    def fires(changes: list[TextEdit], rule: Rule = rule) -> bool:
         with suppress(SurgeonError, SyntaxError, NameError):  # what makes no rule is no edit to propose
             made = source.function_with(changes)
             patterns = tuple(made if item is function else item for item in rule.patterns)
@@ -57,9 +57,9 @@ def with_edits(index: Index, rule: Rule, target: str, acceptance: Acceptance, mi
         return False
 
     folded = [one for one in left_out(source, rule) if fires(one.changes, one.rule)] if miss.kind in FOLDED else []
-    first = (RuleEdit(one.what, source.lines_with([*one.changes, *one.defaults])) for one in folded)
+    first = (RuleFix(one.what, source.lines_with([*one.changes, *one.defaults])) for one in folded)
     tried = islice(_candidates(source, miss, roots), TRIALS)
-    found = (RuleEdit(what, source.lines_with(changes)) for what, changes in tried if fires(changes))
+    found = (RuleFix(what, source.lines_with(changes)) for what, changes in tried if fires(changes))
     return replace(miss, edits=tuple(islice(chain(first, found), MOST)))
 
 
@@ -67,14 +67,14 @@ def _is_root(node: Node, miss: Mismatch) -> bool:
     return bool(miss.node) and node.label == miss.node and node.scope.label == miss.scope
 
 
-def _fires(index: Index, rule: Rule, target: str, acceptance: Acceptance, roots: Sequence[Node]) -> bool:
+def _fires(index: Index, rule: Rule, target: str, acceptance: MatchAcceptance, roots: Sequence[Node]) -> bool:
     """Whether a rule fires at one of some nodes."""
-    for scope, plan in plans(index, rule, target):
+    for scope, plan in rule_plans(index, rule, target):
         for compiled in plan.sources:
-            accept = accepting(acceptance, rule, plan, compiled)
+            accept = accept_by(acceptance, rule, plan, compiled)
 
             def is_accepted(match: Match, accept: Callable[[Match], object] = accept) -> bool:
-                with suppress(Declined):
+                with suppress(MatchDeclined):
                     accept(match)
                     return True
                 return False
@@ -85,7 +85,7 @@ def _fires(index: Index, rule: Rule, target: str, acceptance: Acceptance, roots:
     return False
 
 
-def _candidates(source: RuleSource, miss: Mismatch, roots: Sequence[Node]) -> Iterator[Candidate]:
+def _candidates(source: PatternSource, miss: Mismatch, roots: Sequence[Node]) -> Iterator[Candidate]:
     """Edits that might mend a miss, the likeliest first."""
     makers = {
         "attribute": _attributes,
@@ -104,7 +104,7 @@ def _candidates(source: RuleSource, miss: Mismatch, roots: Sequence[Node]) -> It
 class _MissedPattern:
     """A miss and the source of its pattern.  helpers: calls, those that the miss is told of first."""
 
-    def __init__(self, source: RuleSource, miss: Mismatch, root: Node) -> None:
+    def __init__(self, source: PatternSource, miss: Mismatch, root: Node) -> None:
         self.source, self.miss, self.root = source, miss, root
         line = int(miss.where.rpartition(":")[2])
         self.here = [call for call in source.helpers if call.lineno <= line <= (call.end_lineno or line)]
@@ -113,7 +113,7 @@ class _MissedPattern:
     def is_asked(self, call: ast.Call) -> bool:
         """Whether a call is of the op that the miss names."""
         domain, op = split_op(self.miss.op)
-        name = name_of(call)
+        name = helper_name_of(call)
         given = getattr(call.args[0], "value", None) if name == "op" and call.args else None
         return given == self.miss.op or (bool(op.isidentifier()) and name == helper_name(domain, op))
 
@@ -124,7 +124,7 @@ class _MissedPattern:
     def casts(self) -> Iterator[str]:
         """The dtypes of the Casts that the miss names."""
         for node in self.root.scope.live_nodes():
-            to = node.attribute("to") if node.op in RETYPING else None
+            to = node.attribute("to") if node.op in CAST_OPS else None
             if to is not None and repr(node.label) in f"{self.miss.reason} {self.miss.at!r}":
                 yield dtype_name(to.i)
 
@@ -140,7 +140,7 @@ def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
         values = {item.name: plain(item) for item in node.proto.attribute if not item.ref_attr_name}
         told = f"{missed.miss.wanted}; {missed.miss.reason}"
         others = {name: value for name, value in values.items() if re.search(rf"\b{name} = |^{name} ", told)}
-        changes: list[TextChange] = []
+        changes: list[TextEdit] = []
         for name, value in others.items():
             kind = ANNOTATIONS.get(type(value))
             if kind is None or not name.isidentifier():
@@ -158,13 +158,13 @@ def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
             free = source.free_name("attributes")
             last = source.parameter(f"**{free}", object_or_any)
             end = max(source.span(item)[1] for item in _parameters(source))
-            yield "take all further attributes", [source.argument(call, f"**{free}"), TextChange(end, end, last.text)]
+            yield "take all further attributes", [source.argument(call, f"**{free}"), TextEdit(end, end, last.text)]
         for name, value in others.items():
             if name in given and isinstance(value, (int, float, str)) and len(others) == 1:
                 yield _instead(value, source.text_of(given[name])), [source.replaced(given[name], repr(value))]
 
 
-def _parameters(source: RuleSource) -> list[Any]:
+def _parameters(source: PatternSource) -> list[Any]:
     arguments = source.pattern.args
     found = [*arguments.args, *arguments.defaults, arguments.vararg, arguments.kwarg]
     return [item for item in found if item is not None]
@@ -179,8 +179,8 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
     source = missed.source
     free, change = source.captured(NUMBERS, "float")
     for call in missed.helpers:
-        if name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
-            what = JOINS[name_of(call)]
+        if helper_name_of(call) in JOINS and not any(source.number(item) is not None for item in call.args):
+            what = JOINS[helper_name_of(call)]
             yield f"{what} {missed.miss.found} too", [source.argument(call, missed.miss.found)]
             if source.is_in_pattern(call):
                 yield f"{what} a number too, as {free}", [source.argument(call, free), change]
@@ -220,10 +220,12 @@ def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
     """A sum or product without a number that is not there."""
     source = missed.source
     for call in missed.helpers if missed.miss.found == "none" else ():
-        for item in call.args if name_of(call) in JOINS else ():
+        for item in call.args if helper_name_of(call) in JOINS else ():
             if source.number(item) is not None:
                 rest = [source.text_of(other) for other in call.args if other is not item]
-                text = f"{_graph(source, call)}.{name_of(call)}({', '.join(rest)})" if rest[1:] else "".join(rest)
+                text = (
+                    f"{_graph(source, call)}.{helper_name_of(call)}({', '.join(rest)})" if rest[1:] else "".join(rest)
+                )
                 yield f"leave out {source.text_of(item)}", [source.replaced(call, text)]
 
 
@@ -238,7 +240,7 @@ def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
             yield f"let a Cast to {dtype} stand there", [source.replaced(item, wrapped)]
 
 
-def _graph(source: RuleSource, item: Any) -> str:
+def _graph(source: PatternSource, item: Any) -> str:
     """What the graph is called where an expression stands."""
     owner = next(definition for definition in source.definitions if any(one is item for one in ast.walk(definition)))
     return owner.args.args[0].arg
@@ -248,9 +250,9 @@ def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iter
     """A word for what is written out in one form; or a Cast on the way."""
     source = missed.source
     for call in dict.fromkeys([*missed.helpers, *source.helpers]):
-        for word, given in words_for(call, source.number):
+        for word, given in matching_words(call, source.number):
             text = f"{_graph(source, call)}.{word}({', '.join(map(source.text_of, given))})"
-            note = (find_word(word).__doc__ or "").partition("\n")[0].rstrip(".")
+            note = (find_composite(word).__doc__ or "").partition("\n")[0].rstrip(".")
             yield f"write the word {word}, {note}", [source.replaced(call, text)]
     if with_casts:
         yield from _casts(missed)
@@ -272,7 +274,7 @@ def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
     """An op of the same name in another domain."""
     source = missed.source
     for call in missed.helpers:
-        if missed.is_asked(call) and name_of(call) == "op":
+        if missed.is_asked(call) and helper_name_of(call) == "op":
             yield f"look for {missed.miss.found}", [source.replaced(call.args[0], f'"{missed.miss.found}"')]
         elif missed.is_asked(call):
             rest = source.text_of(call)[len(source.text_of(call.func)) + 1 :]
@@ -304,5 +306,5 @@ def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
             given = [source.free_name(name.lower()) for name in names]
             changes = [source.argument(call, ", ".join(f"{a}={b}" for a, b in zip(names, given, strict=True)))]
             parameters = [source.parameter(name, "Tensor | None", "None") for name in given]
-            whole = TextChange(parameters[0].start, parameters[0].end, "".join(item.text for item in parameters))
+            whole = TextEdit(parameters[0].start, parameters[0].end, "".join(item.text for item in parameters))
             yield f"take {' and '.join(given)} too", [*changes, whole]

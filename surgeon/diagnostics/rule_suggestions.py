@@ -4,21 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from surgeon.diagnostics.explanation import misses_at
+from surgeon.diagnostics.explanation import mismatches_at
 from surgeon.errors import SurgeonError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
-from surgeon.pipeline.rewriting.greedy_driver import Driver
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.pattern import ops_of
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.rule import Plan, Rule
+from surgeon.rules.rule import Rule, RulePlan
 from surgeon.rules.searches.positional_arguments import unnamed_arguments
 from surgeon.targets.lint.finding import Diagnostic
 from surgeon.targets.target import Target
 
-HELPED = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
+FIXABLE_KINDS = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"})
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class _Help:
     is_whole: bool = False
 
 
-def add_rules(
+def suggest_rules(
     findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None
 ) -> list[tuple[Diagnostic, list[str]]]:
     """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
@@ -40,7 +40,7 @@ def add_rules(
     Returns:
         The findings that no rule cures by itself, each with the names of the rules that look for its nodes.
     """
-    wanted = [(found, _Help()) for found in findings if found.kind in HELPED and found.where]
+    wanted = [(found, _Help()) for found in findings if found.kind in FIXABLE_KINDS and found.where]
     ops = {node.op for found, _ in wanted for node in found.where}
     for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
         for chosen in (target.name, *target.also):
@@ -89,7 +89,7 @@ class _Told:
         """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
         if self.rule.search is not None:
             return ""
-        miss = next(iter(misses_at(self.index, self.rule, self.target, self.ep, node)), None)
+        miss = next(iter(mismatches_at(self.index, self.rule, self.target, self.ep, node)), None)
         if miss is not None and miss.opset:
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):
@@ -109,15 +109,15 @@ def _is_of_node(miss: Mismatch) -> bool:
     return not miss.also and (is_whole or (miss.total == 1 and miss.kind == "operand"))
 
 
-def _plan(rule: Rule, target: str, opset: int | None) -> Plan | None:
+def _plan(rule: Rule, target: str, opset: int | None) -> RulePlan | None:
     try:
         plan = rule.plan(target, opset)
     except SurgeonError:  # a pack of the user's own may hold a rule that cannot be traced: no fault of the model
         return None
-    return plan if isinstance(plan, Plan) else None
+    return plan if isinstance(plan, RulePlan) else None
 
 
-def _ops(plan: Plan, wanted: set[str]) -> set[str]:
+def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
     """Which of these ops a rule's patterns speak of; of a search, the placeholders that it may name."""
     found: set[str] = set()
     for compiled in plan.sources:
@@ -133,7 +133,7 @@ def _ops(plan: Plan, wanted: set[str]) -> set[str]:
 
 def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
     """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
-    driver = Driver(index, [rule], chosen, ep=ep)
+    driver = GreedyDriver(index, [rule], chosen, ep=ep)
     found: set[Node] = set()
     for scope in index.scopes:
         for match, fragment in driver.writings(rule, scope):

@@ -7,45 +7,45 @@ from typing import Any
 
 from surgeon.diagnostics.baked_in_sizes import check_dynamic_dims
 from surgeon.diagnostics.rule_combinations import add_sets
-from surgeon.diagnostics.rule_suggestions import add_rules
+from surgeon.diagnostics.rule_suggestions import suggest_rules
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written
+from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.ir.index import Index
-from surgeon.ops.plugins.plugin_declaration import without_plugins
+from surgeon.ops.plugins.plugin_declaration import declare_plugin_files
 from surgeon.ops.torch_fallbacks import lost
-from surgeon.pipeline.acceptance.kernel_support import provider_of
-from surgeon.pipeline.rewriting.rewrite import paused_collector
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
+from surgeon.pipeline.rewriting.rewrite import gc_paused
 from surgeon.pipeline.upgrading.declared_opset import declaration
 from surgeon.printed_commands import upgrade_to
 from surgeon.runtime.implementations.implementation import is_python
-from surgeon.runtime.run_limits import RUN_TIME, require_run_time
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, require_run_time
 from surgeon.runtime.sessions.ort_session import require_libraries
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.opsets.migration import newest_opset
 from surgeon.target_registry import names, target_of, targets
 from surgeon.targets import op_support
-from surgeon.targets.check_context import Examination, RuntimeRequest
-from surgeon.targets.inspection.provenance import came_from, made_by_torch, torch_op
-from surgeon.targets.lint.data_size import check_data, without_echoes
+from surgeon.targets.check_context import CheckContext, RuntimeRequest
+from surgeon.targets.inspection.provenance import is_torch_export, source_location, torch_op
+from surgeon.targets.lint.data_size import check_data_sizes, without_consequences
 from surgeon.targets.lint.declared_shapes import check_stated_shapes
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes
-from surgeon.targets.lint.finding import CONSTANT, Diagnostic, Diagnostics, Findings
-from surgeon.targets.lint.graph_structure import check_calls, check_ends, check_structure
-from surgeon.targets.lint.model_versions import check_header
+from surgeon.targets.lint.finding import CONSTANT, Diagnostic, DiagnosticCollector, Findings
+from surgeon.targets.lint.graph_structure import check_calls, check_inputs_and_outputs, check_structure
+from surgeon.targets.lint.model_versions import check_versions
 from surgeon.targets.lint.shape_mismatches import check_shapes
 from surgeon.targets.target import Target
-from surgeon.targets.user_ops import CustomOps
+from surgeon.targets.user_ops import UserOps
 
 
 def check(
-    source: Source,
+    source: ModelLike,
     target: str = "ort",
     *,
     ep: str | None = None,
     custom_ops: Sequence[str | Path] = (),
     load: bool = True,
-    run_time: float = RUN_TIME,
+    run_time: float = DEFAULT_TIMEOUT,
     trt: str | None = None,
     build: bool = False,
     sm: str | int = "86",
@@ -84,21 +84,21 @@ def check(
     wanted = _wanted(target)
     if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
-    provider = provider_of(target, ep)
-    custom_ops = without_plugins(custom_ops)
+    provider = resolve_provider(target, ep)
+    custom_ops = declare_plugin_files(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
     request = _request(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
-    custom = CustomOps(libraries)
-    with Model.open(as_written(source)) as model:
-        with paused_collector():
+    custom = UserOps(libraries)
+    with Model.open(resolve_model(source)) as model:
+        with gc_paused():
             found = _findings(model, wanted, provider, custom, request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
         if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
             found.extend([] if refused is None else [refused])
-        is_of_torch = made_by_torch(model.skeleton)
+        is_of_torch = is_torch_export(model.skeleton)
     for one in found:
         _complete(one, is_of_torch)
     found.sort(key=lambda one: not one.stops)
@@ -143,7 +143,7 @@ def _found(library: str) -> str:
     return str(Path(library).absolute())
 
 
-def checked() -> list[str]:
+def checkable_targets() -> list[str]:
     """The names of the targets that models are checked for."""
     return [target.name for target in targets() if isinstance(target, Target)]
 
@@ -152,16 +152,16 @@ def _wanted(name: str) -> Target:
     """The target to check for.  Raises UsageError where there is none."""
     found = target_of(name) if name in names() else None
     if not isinstance(found, Target):
-        raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checked())}.")
+        raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checkable_targets())}.")
     return found
 
 
 def _findings(
-    model: Model, target: Target, provider: str | None, custom: CustomOps, request: RuntimeRequest
+    model: Model, target: Target, provider: str | None, custom: UserOps, request: RuntimeRequest
 ) -> Findings:
-    found = Diagnostics()
+    found = DiagnosticCollector()
     proto = model.skeleton
-    check_header(proto, found, target.knows_imports)
+    check_versions(proto, found, target.knows_imports)
     if target.check_header is not None:
         target.check_header(proto, found)
     check_structure(proto, found)
@@ -169,26 +169,28 @@ def _findings(
         findings = Findings(list(found))
         findings.target = target.name
         return findings
-    wrong = check_data(model, found)
+    wrong = check_data_sizes(model, found)
     index = Index(model)
     shapes = shapes_of(index)
     dtypes = InferredDtypes(index, shapes, found)
     check_shapes([node for scope in index.scopes for node in scope.nodes], shapes, dtypes, found)
     check_stated_shapes(index, shapes, found)
-    check_ends(proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes)
+    check_inputs_and_outputs(
+        proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes
+    )
     limits = target.limits_of(index, shapes, provider)
     if wrong:  # a runtime is not given data that are not what the file says
         request = replace(request, load=False)
-    examination = Examination(target, provider, index, shapes, dtypes, limits, custom, found, request)
+    examination = CheckContext(target, provider, index, shapes, dtypes, limits, custom, found, request)
     (target.examine or op_support.examine)(examination)
     _check_opset(target, index, found)
     is_sound = _is_sound(index)
     if is_sound:
         check_dynamic_dims(index, found)
-    findings = Findings(without_echoes(list(found), wrong))
+    findings = Findings(without_consequences(list(found), wrong))
     findings.runtime, findings.target = found.runtime, target.name
     if is_sound:
-        uncured = add_rules(findings, index, target, provider)
+        uncured = suggest_rules(findings, index, target, provider)
         known = [found for found, _ in uncured]
         uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
         add_sets(uncured, index, model, target, provider)
@@ -208,7 +210,7 @@ def _add_declared(findings: Findings, index: Index) -> None:
         found.helps.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
 
 
-def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:
+def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> None:
     """Note a version of ai.onnx that the target is not documented for; one that is too old is not read."""
     opsets = target.opsets
     version = index.main.opset
@@ -222,7 +224,7 @@ def _check_opset(target: Target, index: Index, found: Diagnostics) -> None:
 def _complete(found: Diagnostic, is_of_torch: bool) -> None:
     """Say where the nodes came from, and what nothing brings back."""
     protos = [node.proto for node in found.where]
-    found.came_from = next(filter(None, map(came_from, protos)), "")
+    found.came_from = next(filter(None, map(source_location, protos)), "")
     found.is_of_torch = is_of_torch
     if is_of_torch:
         found.torch_op = next(filter(None, map(torch_op, protos)), "")

@@ -8,7 +8,7 @@ from itertools import islice, permutations, product
 from math import isclose
 from typing import Any
 
-from surgeon.ops.builder.composites import find_word, words
+from surgeon.ops.builder.composites import find_composite, words
 
 SPELLED = 64  # forms of a word that are spelled out: those with words in them multiply
 FREE_ORDER = frozenset({"add", "mul", "max", "min"})
@@ -54,7 +54,7 @@ def _named(name: str, item: Any) -> tuple[str, ...]:
 @cache
 def forms_of(word: str) -> tuple[ast.Call, ...]:
     """The forms of a word that a pattern may spell out; the word's parameters stand for themselves."""
-    function = find_word(word)
+    function = find_composite(word)
     if function is None:
         return ()
     parameters = list(inspect.signature(function).parameters)[1:]
@@ -66,10 +66,10 @@ def forms_of(word: str) -> tuple[ast.Call, ...]:
     return tuple(tree for tree in trees if isinstance(tree, ast.Call))
 
 
-def words_for(call: ast.Call, number: Number) -> Iterator[tuple[str, list[ast.expr]]]:
+def matching_words(call: ast.Call, number: Number) -> Iterator[tuple[str, list[ast.expr]]]:
     """The words of which a call is one form, and what each is given there."""
     for word in words():
-        function = find_word(word)
+        function = find_composite(word)
         parameters = list(inspect.signature(function).parameters)[1:] if function is not None else []
         for form in forms_of(word):
             held: dict[str, ast.expr] = {}

@@ -10,11 +10,11 @@ from onnx import TensorProto, ValueInfoProto
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.pipeline.editing.draft import ModelDraft, untold
-from surgeon.pipeline.editing.edit import KeyedEdit, flag_of
+from surgeon.pipeline.editing.draft import ModelDraft, unknown_type_error
+from surgeon.pipeline.editing.edit import KeyedEdit, parse_flag
 from surgeon.pipeline.editing.node_insertion import Build, add_nodes
-from surgeon.pipeline.editing.prune import keep, prune
-from surgeon.proof.model.exposed_outputs import needed
+from surgeon.pipeline.editing.prune import filter_repeated, prune
+from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.runtime.kernels.aten import sigmoid
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
@@ -45,7 +45,7 @@ def replace_outputs(
         draft.claim.answer(name, sources, change)
     known = stated or {}
     made = [known[name] if name in known else draft.facts(name) for name in makes]
-    keep(draft.graph.output, lambda _, value: value.name not in gone)
+    filter_repeated(draft.graph.output, lambda _, value: value.name not in gone)
     draft.graph.output.extend(made)
     if not set(gone) <= set(reads):
         prune(draft)
@@ -56,10 +56,10 @@ def replace_outputs(
 def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
     """Whether an output is one of those read, or computed from inner tensors that are."""
     inner = {name for name in reads if draft.kind(name) != "output"}
-    return output in reads or not inner.isdisjoint(needed(draft.graph, [output])[1])
+    return output in reads or not inner.isdisjoint(required_nodes(draft.graph, [output])[1])
 
 
-def require_floats(draft: ModelDraft, name: str) -> int:
+def require_float_rank(draft: ModelDraft, name: str) -> int:
     """The rank of a tensor of floats.  Raises UsageError for any other, and where there is none of this name."""
     if name not in draft.tensors():
         draft.output(name)
@@ -68,7 +68,7 @@ def require_floats(draft: ModelDraft, name: str) -> int:
         raise UsageError(f"The {draft.kind(name)} {name!r} is {dtype_name(dtype)}; this needs one of floats.")
     found = draft.shapes.facts(draft.index.main, name)
     if found.shape is None:
-        raise untold(name, found)
+        raise unknown_type_error(name, found)
     return len(found.shape)
 
 
@@ -79,11 +79,11 @@ class _OfScores(KeyedEdit):
     output: str
     axis: int = -1
     keep: bool = False
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": parse_flag}
 
     def _axis(self, draft: ModelDraft) -> int:
         """The axis, counted from the front.  Raises UsageError where the output has none such."""
-        rank = require_floats(draft, self.output)
+        rank = require_float_rank(draft, self.output)
         if not -rank <= self.axis < rank:
             raise UsageError(f"{self.output!r} has {rank} axes, and none with the number {self.axis}.")
         return self.axis % rank
@@ -164,7 +164,7 @@ class AppendSoftmax(_OfScores):
             made: np.ndarray = (powers / powers.sum(axis=axis, keepdims=True)).astype(x.dtype)
             return made
 
-        rank = require_floats(draft, self.output)
+        rank = require_float_rank(draft, self.output)
         also = replace_outputs(draft, [self.output], {name: computed}, build, keeps=self.keep)
         return (f"output '{name}' is the softmax of '{self.output}' along axis {axis}", *also)
 
@@ -192,11 +192,11 @@ class AppendSigmoid(KeyedEdit):
     keep: bool = False
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": parse_flag}
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
-        require_floats(draft, self.output)
+        require_float_rank(draft, self.output)
         name = draft.fresh(f"{self.output}_sigmoid")
 
         def computed(x: np.ndarray) -> np.ndarray:
@@ -235,7 +235,7 @@ class AppendTopK(_OfScores):
     flag = "append-topk"
     jumps = True
     metavar = "OUTPUT[,k=5,axis=-1,keep]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"k": int, "axis": int, "keep": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"k": int, "axis": int, "keep": parse_flag}
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""

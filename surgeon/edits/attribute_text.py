@@ -18,7 +18,7 @@ _FORM = "NAME[:TYPE]=VALUE, TYPE being int, float, string, or one of these with 
 _KINDS: Mapping[str, Callable[[str], Plain]] = MappingProxyType({"int": int, "float": float, "string": str})
 
 
-def typed(text: str) -> tuple[str, Any]:
+def parse_attribute(text: str) -> tuple[str, Any]:
     """Name and value: a whole number is an int, another a float, what else a string; with brackets or commas, a list.
 
     Raises UsageError where the text is not of that form.
@@ -38,16 +38,16 @@ def typed(text: str) -> tuple[str, Any]:
         raise UsageError(f"{value!r} is no value of the kind {kind} in {text!r}; it is of the form {_FORM}.") from None
 
 
-def spelled_value(name: str, value: Any) -> str:
-    """What `typed` reads."""
+def format_attribute(name: str, value: Any) -> str:
+    """What `parse_attribute` reads."""
     if isinstance(value, (list, tuple)):
         kind = next((kind for kind, read in _KINDS.items() if value and all(type(item) is read for item in value)), "")
         return f"{name}:{kind or 'int'}s=[{','.join(map(str, value))}]"
-    kind = "string" if isinstance(value, str) and typed(f"{name}={value}")[1] != value else ""
+    kind = "string" if isinstance(value, str) and parse_attribute(f"{name}={value}")[1] != value else ""
     return f"{name}{f':{kind}' if kind else ''}={value}"
 
 
-def put_attributes(node: NodeProto, schema: Schema | None, values: Mapping[str, Any]) -> None:
+def set_attributes(node: NodeProto, schema: Schema | None, values: Mapping[str, Any]) -> None:
     """Give a node attributes, of the types that its operator or plugin declares.
 
     Raises RuleError where a value cannot be of that type, UsageError where no attribute can hold it.

@@ -19,7 +19,7 @@ def all_edits() -> dict[str, type[Edit]]:
     Raises UsageError for an entry point that is no edit, or whose flag another edit has.
     """
     found: dict[str, type[Edit]] = {item.flag: item for item in OWN}
-    for point in entry_points.points(entry_points.EDITS):
+    for point in entry_points.entry_points(entry_points.EDITS):
         item = point.load()
         if not _is_edit(item):
             raise UsageError(f"The entry point {point.name!r} leads to {point.value}, no edit; mend that package.")

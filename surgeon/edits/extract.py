@@ -6,7 +6,7 @@ from typing import Self
 
 from surgeon.errors import UsageError
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, names
+from surgeon.pipeline.editing.edit import Edit, parse_names
 from surgeon.pipeline.editing.subgraph import extract
 
 
@@ -44,7 +44,7 @@ class Extract(Edit):
         left, sign, right = text.rpartition("=")
         if not sign or not (left.strip() or right.strip()):
             raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
-        return cls(*(names(side, cls.metavar) if side.strip() else () for side in (left, right)))
+        return cls(*(parse_names(side, cls.metavar) if side.strip() else () for side in (left, right)))
 
     @property
     def spelling(self) -> str:

@@ -6,23 +6,23 @@ from typing import Any
 
 from surgeon.edits.extract import Extract
 from surgeon.edits.insert import Insert
-from surgeon.file.model_like import Source
-from surgeon.file.save import DataMode
-from surgeon.pipeline.editing.driver import Checking, edit
+from surgeon.file.model_like import ModelLike
+from surgeon.file.save import ExternalDataMode
+from surgeon.pipeline.editing.driver import CheckMode, edit
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.proof.check_options import CheckOptions
 
 
 def extract(
-    source: Source,
+    source: ModelLike,
     froms: str | Sequence[str] = (),
     tos: str | Sequence[str] = (),
     *,
     output: str | os.PathLike[str] | None = None,
-    check: Checking = "model",
+    check: CheckMode = "model",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
@@ -71,7 +71,7 @@ def extract(
 
 
 def insert(
-    source: Source,
+    source: ModelLike,
     froms: str | Sequence[str],
     tos: str | Sequence[str],
     op: str,
@@ -79,10 +79,10 @@ def insert(
     attributes: Mapping[str, Any] | None = None,
     name: str = "",
     output: str | os.PathLike[str] | None = None,
-    check: Checking = "auto",
+    check: CheckMode = "auto",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:

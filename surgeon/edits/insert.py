@@ -7,18 +7,18 @@ from typing import Any, Self
 
 from onnx import GraphProto, NodeProto, helper
 
-from surgeon.edits.attribute_text import put_attributes, spelled_value, typed
+from surgeon.edits.attribute_text import format_attribute, parse_attribute, set_attributes
 from surgeon.errors import UsageError
 from surgeon.ir.scope import split_op
 from surgeon.ops.plugins.builtin_plugins import names_plugin
 from surgeon.ops.schemas import check_node, schema
-from surgeon.ops.traversal import free_names, imports_of, key_of
+from surgeon.ops.traversal import function_key, imports_of, names_read
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, names
-from surgeon.pipeline.editing.prune import keep, prune_functions, remove
-from surgeon.pipeline.editing.subgraph import CutRegion, behind, region_of, step_aside
-from surgeon.proof.model.exposed_outputs import needed
-from surgeon.text import counted
+from surgeon.pipeline.editing.edit import Edit, parse_names
+from surgeon.pipeline.editing.prune import delete_slots, filter_repeated, prune_functions
+from surgeon.pipeline.editing.subgraph import Subgraph, nodes_reachable_from, rename_outputs_of, subgraph_between
+from surgeon.proof.model.exposed_outputs import required_nodes
+from surgeon.text import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,48 +65,53 @@ class Insert(Edit):
         left, sign, right = cuts.rpartition("=")
         if not sign:
             raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
-        return cls(names(left, cls.metavar), names(right, cls.metavar), op, dict(typed(item) for item in rest))
+        return cls(
+            parse_names(left, cls.metavar),
+            parse_names(right, cls.metavar),
+            op,
+            dict(parse_attribute(item) for item in rest),
+        )
 
     @property
     def spelling(self) -> str:
         """The cuts, the operator and its attributes."""
         cuts = f"{','.join(self.froms)}={','.join(self.tos)}"
-        return shlex.join([cuts, self.op, *(spelled_value(name, value) for name, value in self.attributes.items())])
+        return shlex.join([cuts, self.op, *(format_attribute(name, value) for name, value in self.attributes.items())])
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Put it there."""
         if not self.froms or not self.tos or not self.op:
             raise UsageError("A node needs tensors to read, tensors to make and an operator; name them.")
-        region, graph = region_of(draft, self.froms, self.tos, weights=True), draft.graph
+        region, graph = subgraph_between(draft, self.froms, self.tos, weights=True), draft.graph
         self._require_no_circle(draft)
         domain, op = split_op(self.op)
         imports = imports_of(draft.skeleton.opset_import)
         known = schema(domain, op, imports.get(domain))
         node = NodeProto(op_type=op, domain=domain, input=self.froms, output=self.tos)
         node.name = self.name or f"{op}_{self.tos[0]}"
-        put_attributes(node, known, self.attributes)
+        set_attributes(node, known, self.attributes)
         wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
         if wrong and not names_plugin(domain, op):  # of plugins there are those of other releases, and users' own
             raise UsageError(f"{self.op} cannot stand there: {wrong[0]}")
         stated = [] if known is not None else self._stated(draft)
-        if domain not in imports and all(key_of(item)[:2] != (domain, op) for item in draft.skeleton.functions):
+        if domain not in imports and all(function_key(item)[:2] != (domain, op) for item in draft.skeleton.functions):
             draft.skeleton.opset_import.append(helper.make_opsetid(domain, known.since_version if known else 1))
         idle = _idle(graph, region)
         for place in region.nodes - idle:
-            step_aside(draft, graph.node[place], region.tos)
+            rename_outputs_of(draft, graph.node[place], region.tos)
         _place(graph, node, region, idle)
         _clear(draft, region)
         graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
-        told = f"{self.op} stands for {counted(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
+        told = f"{self.op} stands for {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
-        stays = f"{counted(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
+        stays = f"{format_count(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
         return (told, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
     def _require_no_circle(self, draft: ModelDraft) -> None:
         graph = draft.graph
-        after = {name for place in behind(graph, self.tos) for name in graph.node[place].output}
+        after = {name for place in nodes_reachable_from(graph, self.tos) for name in graph.node[place].output}
         circle = next((name for name in self.froms if name in after), None)
         if circle is not None:
             raise UsageError(
@@ -121,37 +126,37 @@ class Insert(Edit):
         return [draft.facts(name) for name, found in facts.items() if None not in found]
 
 
-def _idle(graph: GraphProto, region: CutRegion) -> frozenset[int]:
+def _idle(graph: GraphProto, region: Subgraph) -> frozenset[int]:
     """The places of the nodes that nobody needs where the tensors of the second cut are made by another."""
     others = [node for place, node in enumerate(graph.node) if place not in region.nodes]
-    read = {name for node in others for name in free_names(node)} | {value.name for value in graph.output}
-    return region.nodes - needed(graph, read.union(region.froms), region.tos)[0]
+    read = {name for node in others for name in names_read(node)} | {value.name for value in graph.output}
+    return region.nodes - required_nodes(graph, read.union(region.froms), region.tos)[0]
 
 
-def _place(graph: GraphProto, node: NodeProto, region: CutRegion, idle: Collection[int]) -> None:
+def _place(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collection[int]) -> None:
     """Put a node behind all that makes what it reads, and behind it what reads what it makes; take idle ones out."""
     reads = set(node.input)
     makers = [place for place, other in enumerate(graph.node) if not reads.isdisjoint(other.output)]
     at = max(max(makers, default=-1) + 1, min(region.nodes))
-    early = [place for place in behind(graph, node.output) if place < at]
+    early = [place for place in nodes_reachable_from(graph, node.output) if place < at]
     moved = [NodeProto.FromString(graph.node[place].SerializeToString()) for place in early if place not in idle]
     for number, other in enumerate((node, *moved)):
         graph.node.insert(at + number, other)
-    remove(graph.node, {place if place < at else place + 1 + len(moved) for place in {*early, *idle}})
+    delete_slots(graph.node, {place if place < at else place + 1 + len(moved) for place in {*early, *idle}})
 
 
-def _clear(draft: ModelDraft, region: CutRegion) -> None:
+def _clear(draft: ModelDraft, region: Subgraph) -> None:
     """Take out the weights, the notes and the functions that were there for nodes that went."""
     graph = draft.graph
-    read = {name for node in graph.node for name in free_names(node)} | {value.name for value in graph.output}
+    read = {name for node in graph.node for name in names_read(node)} | {value.name for value in graph.output}
     read.update(value.name for value in graph.input)
     gone = region.used - read
-    keep(graph.initializer, lambda _, tensor: tensor.name not in gone)
-    keep(graph.sparse_initializer, lambda _, tensor: tensor.values.name not in gone)
+    filter_repeated(graph.initializer, lambda _, tensor: tensor.name not in gone)
+    filter_repeated(graph.sparse_initializer, lambda _, tensor: tensor.values.name not in gone)
     made = {name for node in graph.node for name in node.output}
     lost = gone - made
-    keep(graph.value_info, lambda _, value: value.name not in lost)
-    keep(graph.quantization_annotation, lambda _, note: note.tensor_name not in lost)
+    filter_repeated(graph.value_info, lambda _, value: value.name not in lost)
+    filter_repeated(graph.quantization_annotation, lambda _, note: note.tensor_name not in lost)
     prune_functions(draft)
 
 

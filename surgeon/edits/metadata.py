@@ -7,7 +7,7 @@ from typing import Self
 from surgeon.errors import UsageError
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.prune import keep
+from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.pipeline.editing.tensor_renaming import strip_docs
 
 
@@ -55,7 +55,7 @@ class Metadata(Edit):
         if not self.value:
             if found is None:
                 raise UsageError(f"The model has no metadata {self.key!r} to take out; give it a value to write it.")
-            keep(entries, lambda _, entry: entry.key != self.key)
+            filter_repeated(entries, lambda _, entry: entry.key != self.key)
             return (f"metadata {self.key!r} is gone",)
         if found is not None and found.value == self.value:
             return ()

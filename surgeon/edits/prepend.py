@@ -14,10 +14,10 @@ from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import KeyedEdit, flag_of, numbers, spelled
+from surgeon.pipeline.editing.edit import KeyedEdit, format_keyed, parse_flag, parse_numbers
 from surgeon.pipeline.editing.node_insertion import add_nodes, opset_of
-from surgeon.pipeline.editing.prune import stored_in
-from surgeon.pipeline.editing.tensor_renaming import move_inside
+from surgeon.pipeline.editing.prune import initializer_names
+from surgeon.pipeline.editing.tensor_renaming import split_boundary_tensor
 from surgeon.printed_commands import upgrade_to
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
@@ -26,7 +26,7 @@ RESIZE_SINCE = 18  # the opset from which Resize has antialias (ONNX operator Re
 _DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 
 
-def size_of(text: str) -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
     """Read height and width: "640" for both, or "480x640".  Raises UsageError."""
     parts = text.lower().split("x")
     if len(parts) > 2 or not all(part.isdecimal() and int(part) for part in parts):
@@ -75,8 +75,8 @@ class PrependImage(KeyedEdit):
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        "layout": str, "dtype": str, "mean": numbers, "std": numbers, "scale": float,
-        "resize": size_of, "bgr": flag_of,
+        "layout": str, "dtype": str, "mean": parse_numbers, "std": parse_numbers, "scale": float,
+        "resize": parse_size, "bgr": parse_flag,
     }
 
     def __post_init__(self) -> None:
@@ -95,12 +95,12 @@ class PrependImage(KeyedEdit):
         """INPUT, and settings behind it."""
         resize = None if self.resize is None else "{}x{}".format(*self.resize)
         settings = {name: getattr(self, name) for name in self.settings}
-        return spelled(self.input, {**settings, "resize": resize})
+        return format_keyed(self.input, {**settings, "resize": resize})
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Put it in front."""
         value = draft.input(self.input)
-        if self.input in stored_in(draft.graph):
+        if self.input in initializer_names(draft.graph):
             raise UsageError(
                 f"The input {self.input!r} has a stored value of its own; name an input that has to be given."
             )
@@ -113,7 +113,7 @@ class PrependImage(KeyedEdit):
                 f"raise it first: {upgrade_to(RESIZE_SINCE)}."
             )
         inner = draft.fresh(f"{self.input}_normalized")
-        source, own = move_inside(draft, value, inner)
+        source, own = split_boundary_tensor(draft, value, inner)
         add_nodes(draft, self._nodes(dtype, channels), {self.input: _DTYPES[self.dtype]}, [inner], in_front=True)
         draft.claim.make(source, (own,), lambda pictures: self._computed(pictures, dtype, channels))
         self._retype(value)

@@ -33,7 +33,9 @@ class Selection:
         return bool(self.nodes or self.tos)
 
 
-def selected(scope: Scope, nodes: Sequence[Node], froms: Sequence[str] = (), tos: Sequence[str] = ()) -> Selection:
+def make_selection(
+    scope: Scope, nodes: Sequence[Node], froms: Sequence[str] = (), tos: Sequence[str] = ()
+) -> Selection:
     """The selection of some nodes of a scope.  froms, tos: cuts that were said, else those around the nodes."""
     names = tuple(node.label for node in nodes)
     if not (froms or tos):
@@ -45,7 +47,7 @@ def _given(scope: Scope, nodes: Sequence[Node]) -> list[str]:
     """The tensors that nodes read and none of them makes, stored ones apart."""
     made = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
-    return [name for name in read if not is_stored(scope, name)]
+    return [name for name in read if not is_constant(scope, name)]
 
 
 def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
@@ -56,7 +58,7 @@ def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
     return [name for name in made if name in ends or any(reader not in inside for reader in scope.readers(name))]
 
 
-def is_stored(scope: Scope, name: str) -> bool:
+def is_constant(scope: Scope, name: str) -> bool:
     """Whether a tensor is there without any input: an initializer that no caller may set, or a Constant."""
     home = scope.home(name)
     if home is None:

@@ -10,11 +10,11 @@ from onnx import NodeProto, numpy_helper
 from surgeon.ops.traversal import nodes_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.prune import keep, prune
-from surgeon.pipeline.editing.tensor_renaming import rename_in
+from surgeon.pipeline.editing.prune import filter_repeated, prune
+from surgeon.pipeline.editing.tensor_renaming import rename_in_graph
 from surgeon.printed_commands import command
-from surgeon.runtime.kernels.kernel_registry import dequantized
-from surgeon.text import counted
+from surgeon.runtime.kernels.kernel_registry import dequantize_linear
+from surgeon.text import format_count
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
@@ -78,7 +78,7 @@ class StripQdq(Edit):
                     renamed[node.output[0]] = source
                     gone.add(place)
         if pairs or stored:
-            keep(draft.graph.node, lambda place, _: place not in gone)
+            filter_repeated(draft.graph.node, lambda place, _: place not in gone)
             draft.store(*stored, *stored_limits)
             _read_others(draft, renamed)
             prune(draft)
@@ -89,9 +89,9 @@ class StripQdq(Edit):
 
     def _said(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
         if pairs:
-            yield f"{counted(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
+            yield f"{format_count(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
         if stored:
-            yield f"{counted(stored, 'stored tensor')} of integers became floats"
+            yield f"{format_count(stored, 'stored tensor')} of integers became floats"
         left = sum(node.op_type in (QUANTIZE, DEQUANTIZE) for node in nodes_of(draft.skeleton))
         if left and (pairs or stored):
             yield f"{left:,} of these nodes stay, as something computes with integers there"
@@ -177,7 +177,7 @@ def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
     if any(array is None and name for array, name in zip(arrays, node.input, strict=True)):
         return None
     given = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-    values = dequantized(*arrays, **given)
+    values = dequantize_linear(*arrays, **given)
     return numpy_helper.from_array(np.asarray(values), node.output[0])
 
 
@@ -189,6 +189,6 @@ def _read_others(draft: ModelDraft, names: dict[str, str]) -> None:
         while found in names:
             found = names[found]
         final[name] = found
-    keep(draft.graph.value_info, lambda _, value: value.name not in final)
-    rename_in(draft.graph, final)
+    filter_repeated(draft.graph.value_info, lambda _, value: value.name not in final)
+    rename_in_graph(draft.graph, final)
     draft.changed()

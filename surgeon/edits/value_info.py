@@ -8,11 +8,11 @@ import onnx
 
 from surgeon.errors import UsageError
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traversal import holders
-from surgeon.pipeline.editing.declared_shapes import restate
+from surgeon.ops.traversal import graphs_and_functions
+from surgeon.pipeline.editing.declared_shapes import infer_declared_shapes
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, dtype_asked, pair
-from surgeon.pipeline.upgrading.upgrade import raise_skeleton, require_opset
+from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
+from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
 from surgeon.shapes.non_tensor_types import is_no_tensor
 from surgeon.shapes.tensor_types import Shape, spelled
 
@@ -56,11 +56,11 @@ class ShapesOf(Edit):
             raise UsageError(f"{self.how!r} is nothing to do with shapes; write infer or drop.")
         before = [value.SerializeToString() for value in draft.graph.value_info]
         if self.how == "infer":
-            stated = restate(draft)
+            stated = infer_declared_shapes(draft)
             after = [value.SerializeToString() for value in draft.graph.value_info]
             return (f"the shapes of {stated:,} inner tensors are stated",) if after != before else ()
         dropped = 0
-        for holder in holders(draft.skeleton):
+        for holder in graphs_and_functions(draft.skeleton):
             dropped += len(holder.value_info)
             del holder.value_info[:]
         draft.changed()
@@ -99,7 +99,7 @@ class StateTensor(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a tensor, a dtype and, in brackets, sizes."""
-        name, told = pair(text, cls.metavar)
+        name, told = parse_pair(text, cls.metavar)
         dtype, bracket, sizes = told.removesuffix("]").partition("[")
         if not dtype.strip() or not bracket or not told.endswith("]"):
             raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
@@ -113,7 +113,7 @@ class StateTensor(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """State it."""
-        graph, dtype = draft.graph, dtype_asked(self.dtype)
+        graph, dtype = draft.graph, parse_dtype(self.dtype)
         draft.require_tensor(self.name)
         if not any(self.name in node.output for node in graph.node):
             raise UsageError(f"No node makes {self.name!r}; --dim, --free and --retype change what inputs are.")
@@ -197,7 +197,7 @@ class RaiseOpset(Edit):
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Raise it."""
         require_opset(self.version)
-        done = raise_skeleton(draft, self.version, "The model")
+        done = upgrade_skeleton(draft, self.version, "The model")
         if done.opset[0] == done.opset[1]:
             return ()
         draft.claim.by_structure = False

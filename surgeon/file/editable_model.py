@@ -9,18 +9,18 @@ import onnx
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.repack import gathered, settled
+from surgeon.file.external_data.repack import repack_converted, repack_unused
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.io.path_encoding import local
-from surgeon.file.minimal_patch import difference
+from surgeon.file.minimal_patch import minimal_patch
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.protobuf.payloads import DATA_FIELDS, KEY, Payload, marked
+from surgeon.file.protobuf.payloads import DATA_FIELDS, PAYLOAD_KEY, Payload, marked
 from surgeon.file.protobuf.wire_format import Buffer
-from surgeon.file.tensors.casting import CHANGE, Caster, Recast
+from surgeon.file.tensors.casting import CHANGE, Caster, TensorCast
 
 
-class Editable(Model):
+class EditableModel(Model):
     """What a model is to be: change its `skeleton` at will, and ask for the `patch` that turns the source into it.
 
     Tensors whose data were cut out keep their marks, wherever they go and whatever they are called then; their values
@@ -37,8 +37,8 @@ class Editable(Model):
         self.source = source
         self.files: dict[str, Path] = {}
         self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
-        self.recasts: list[Recast] = []
-        self._changes: dict[Hashable, Recast] = {}  # by where the data lie that change
+        self.recasts: list[TensorCast] = []
+        self._changes: dict[Hashable, TensorCast] = {}  # by where the data lie that change
         self.skeleton = onnx.ModelProto()
         self.skeleton.CopyFrom(source.skeleton)
 
@@ -62,12 +62,12 @@ class Editable(Model):
 
     def recast(
         self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False, by: Caster | None = None
-    ) -> Recast:
+    ) -> TensorCast:
         """Have a tensor of the skeleton be of another dtype, by its `TensorProto.DataType`.
 
         Of what lies in a file the data are converted when they are written, and `seen` then.  by: what converts them.
         """
-        change = Recast(tensor.name, tensor.data_type, new, saturate, by=by)
+        change = TensorCast(tensor.name, tensor.data_type, new, saturate, by=by)
         if tensor.data_location == locations.EXTERNAL:
             place = *((entry.key, entry.value) for entry in tensor.external_data), tensor.data_type, new, saturate
             change = self._changes.setdefault(place, change)  # what several tensors share is converted once
@@ -81,7 +81,7 @@ class Editable(Model):
         tensor.data_type, tensor.raw_data = new, array.tobytes()
         return change
 
-    def recast_of(self, tensor: onnx.TensorProto) -> Recast | None:
+    def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
         """How the data of a tensor change when they are written; None where they stay."""
         number = next((entry.value for entry in tensor.external_data if entry.key == CHANGE), "")
         return self.recasts[int(number)] if number else None
@@ -99,7 +99,7 @@ class Editable(Model):
         self._owners.update((id(payload), other) for payload in other._payloads)
         if other._payloads:
             for tensor in marked(copy):
-                entry = next(entry for entry in tensor.external_data if entry.key == KEY)
+                entry = next(entry for entry in tensor.external_data if entry.key == PAYLOAD_KEY)
                 entry.value = str(int(entry.value) + first)
         taken: dict[str, Path | None] = {}
         for skeleton, model in ((self.skeleton, self.source), (copy, other)):
@@ -114,10 +114,12 @@ class Editable(Model):
         out, whole: where it is to be written, and whether data files come along as they are; else of those of which
         less is used than was, the rest is left behind.
         """
-        skeleton, fresh = (self.skeleton, None) if whole or out is None else gathered(self.source, self.skeleton, out)
+        skeleton, fresh = (
+            (self.skeleton, None) if whole or out is None else repack_unused(self.source, self.skeleton, out)
+        )
         if self.recasts:
-            skeleton, fresh = settled(self.source, skeleton, self.recast_of, out, fresh)
-        patch = difference(self.source, skeleton, self)
+            skeleton, fresh = repack_converted(self.source, skeleton, self.recast_of, out, fresh)
+        patch = minimal_patch(self.source, skeleton, self)
         patch.fresh, patch.files = fresh, self.files
         return patch
 
@@ -129,7 +131,9 @@ class Editable(Model):
             raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
         named: dict[str, str] = {}
         for tensor in locations.tensors_of(skeleton):
-            if tensor.data_location != locations.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data):
+            if tensor.data_location != locations.EXTERNAL or any(
+                entry.key == PAYLOAD_KEY for entry in tensor.external_data
+            ):
                 continue
             location = locations.extent_of(tensor).location
             if location not in named:

@@ -17,7 +17,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
-from surgeon.file.protobuf.payloads import KEY
+from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from surgeon.file.protobuf.wire_format import is_repeated, write_varint
 from surgeon.file.tensors.casting import CHANGE
 
@@ -35,7 +35,7 @@ _PACKED = {
 Pair = tuple[int, int]
 
 
-def difference(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
+def minimal_patch(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
     """The edits that turn the file of `model` into `edited`, which was made of a copy of its skeleton.
 
     Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when it is
@@ -206,4 +206,4 @@ def is_changing(message: ProtoMessage) -> bool:
 
 def _mark(tensor: onnx.TensorProto) -> str:
     """The number of the payload that was cut out of a tensor, "" where none was."""
-    return next((f"{KEY} {entry.value}" for entry in tensor.external_data if entry.key == KEY), "")
+    return next((f"{PAYLOAD_KEY} {entry.value}" for entry in tensor.external_data if entry.key == PAYLOAD_KEY), "")

@@ -19,11 +19,21 @@ from surgeon.file.external_data import locations
 from surgeon.file.external_data.on_demand import bring
 from surgeon.file.io.file_type import describe, not_utf8
 from surgeon.file.io.memory_map import close_map, forget_pages, holds_word, map_whole, span_of, stamp
-from surgeon.file.protobuf.byte_edits import Edits, join
-from surgeon.file.protobuf.payloads import KEY, MARK, Body, Payload, cut, find_payloads, marked, refilled, restore
-from surgeon.file.protobuf.wire_format import Buffer, Message, WireError, begins_as_model, root
-from surgeon.file.tensors.casting import Recast
-from surgeon.file.tensors.decoding import Array, decode, decode_raw, densify
+from surgeon.file.protobuf.byte_edits import ByteEdits, join
+from surgeon.file.protobuf.payloads import (
+    MARK,
+    PAYLOAD_KEY,
+    Body,
+    Payload,
+    cut,
+    find_payloads,
+    marked,
+    refilled,
+    restore,
+)
+from surgeon.file.protobuf.wire_format import Buffer, Message, WireError, begins_as_model, parse_root
+from surgeon.file.tensors.casting import TensorCast
+from surgeon.file.tensors.decoding import Array, decode_raw, decode_tensor, densify
 
 Address = tuple[tuple[int, int], ...]
 """Where a message lies below ModelProto: steps of (field number, occurrence).
@@ -51,7 +61,7 @@ class Model:
         self.path = path
         self._data: Buffer | None = data
         self.stamp = None if path is None else stamp(path)
-        whole = root(data)
+        whole = parse_root(data)
         self._messages: dict[Address, Message] = {(): whole}
         self._store = locations.Store(None if path is None else path.parent)
         name = "The model" if path is None else str(path)
@@ -106,7 +116,7 @@ class Model:
         on disk or not those of their checksum.
         """
         if tensor.data_location != locations.EXTERNAL:
-            return decode(tensor)
+            return decode_tensor(tensor)
         payload = self._payload(tensor)
         if payload is None:
             return self._store.value(tensor)
@@ -115,7 +125,7 @@ class Model:
             bring(self.owner(payload).path, *payload.raw)
             return decode_raw(tensor, *span_of(self.owner(payload).data, *payload.raw))
         full = self._rebuild(payload)
-        return self._store.value(full) if full.data_location == locations.EXTERNAL else decode(full)
+        return self._store.value(full) if full.data_location == locations.EXTERNAL else decode_tensor(full)
 
     def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
         """Where in `data` the raw bytes of a tensor lie that were cut out, `[start, end)`; None for any other."""
@@ -152,7 +162,7 @@ class Model:
             self.recast_of,
         )
 
-    def recast_of(self, tensor: onnx.TensorProto) -> Recast | None:
+    def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
         """How the data of a tensor change when they are written: not at all."""
         return None
 
@@ -165,7 +175,7 @@ class Model:
         found = self._messages.get(where)
         if found is None:
             try:
-                found = self.message(where[:-1]).child(*where[-1]) if where else root(self.data)
+                found = self.message(where[:-1]).child(*where[-1]) if where else parse_root(self.data)
             except WireError as error:
                 raise ModelFileError(f"{self.path or 'The model'} is damaged ({error}): export it again.") from None
             self._messages[where] = found
@@ -245,13 +255,13 @@ class Model:
 
     def _parse(self) -> onnx.ModelProto:
         """The skeleton: the bytes with every payload replaced by its mark, parsed once."""
-        edits = Edits(len(self.data))
+        edits = ByteEdits(len(self.data))
         for number, payload in enumerate(self._payloads):
             cut(payload, number, edits)
         data = join(self.data, edits.pieces()) if edits else self.data[:]
         if data.count(MARK) != len(self._payloads):
             raise ModelFileError(
-                f"{self.path or 'The model'} holds the mark {KEY!r} that surgeon keeps for itself: "
+                f"{self.path or 'The model'} holds the mark {PAYLOAD_KEY!r} that surgeon keeps for itself: "
                 "it is a skeleton, not a model; use the file that it was made from."
             )
         skeleton: onnx.ModelProto = onnx.ModelProto.FromString(data)
@@ -259,7 +269,7 @@ class Model:
 
     def _payload(self, tensor: onnx.TensorProto) -> Payload | None:
         for entry in tensor.external_data:
-            if entry.key == KEY:
+            if entry.key == PAYLOAD_KEY:
                 if entry.value.isdecimal() and int(entry.value) < len(self._payloads):
                     return self._payloads[int(entry.value)]
                 raise ModelFileError(f"Tensor {tensor.name!r} bears a mark that does not belong to this model.")

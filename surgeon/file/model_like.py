@@ -9,10 +9,10 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 
-Source: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
+ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
 
 
-def as_written(source: Source) -> Path | ModelProto:
+def resolve_model(source: ModelLike) -> Path | ModelProto:
     """A path counts from the working folder of now; a gs.Graph is exported.
 
     Raises UsageError for what is no model, and where gs cannot export it.
@@ -38,7 +38,7 @@ def exported(graph: gs.Graph) -> ModelProto:
         ) from error
 
 
-def label(source: Source, unnamed: str = "") -> str:
+def model_name(source: ModelLike, unnamed: str = "") -> str:
     """What to call it: its path as it was given; `unnamed` for a model in memory."""
     _require(source)
     return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.file.external_data.new_file import NewData
+from surgeon.file.external_data.new_file import NewDataFile
 from surgeon.file.model import Address, Model
-from surgeon.file.protobuf.byte_edits import Edits, FileSpan, Piece, join
+from surgeon.file.protobuf.byte_edits import ByteEdits, FileSpan, Piece, join
 from surgeon.file.protobuf.payloads import MARK, Body, size_of
 from surgeon.file.protobuf.wire_format import LEN, MAX_SIZE, Message, write_varint
 
@@ -26,9 +26,9 @@ class Patch:
     def __init__(self, model: Model, holder: Model | None = None) -> None:
         """holder: what knows the tensors that are put in, where those may be of other models too."""
         self._model, self.holder = model, holder or model
-        self.fresh: NewData | None = None
+        self.fresh: NewDataFile | None = None
         self.files: Mapping[str, Path] = {}
-        self._edits = Edits(len(model.data))
+        self._edits = ByteEdits(len(model.data))
         self._tensors: list[tuple[Address, int, int, Sequence[onnx.TensorProto]]] = []
 
     @property
@@ -82,10 +82,10 @@ class Patch:
 
     def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
         """As `insert`, for tensors of the main graph; those with much raw data may go to a data file."""
-        self._insert(Edits(0), where, field, index, ())  # an IndexError comes now
+        self._insert(ByteEdits(0), where, field, index, ())  # an IndexError comes now
         self._tensors.append((where, field, index, tensors))
 
-    def _insert(self, edits: Edits, where: Address, field: int, index: int, bodies: Sequence[bytes | Body]) -> None:
+    def _insert(self, edits: ByteEdits, where: Address, field: int, index: int, bodies: Sequence[bytes | Body]) -> None:
         message = self._model.message(where)
         records = message.records(field)
         if not 0 <= index <= len(records):
@@ -102,7 +102,7 @@ class Patch:
         for piece in _pieces(message, field, bodies):
             edits.insert(frame, at, piece)
 
-    def pieces(self, data: NewData | None = None) -> list[Piece]:
+    def pieces(self, data: NewDataFile | None = None) -> list[Piece]:
         """The edited model from front to end: spans of the source, and new bytes.
 
         data: the file that large new tensors go to; None writes them into the model.  Raises RewriteError when two

@@ -18,20 +18,20 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations, on_demand
-from surgeon.file.external_data.new_file import LARGE, LEAST, NewData, name_beside
-from surgeon.file.external_data.staging import Move, OtherData, bring, holds, put_in_place, stage, take_back
+from surgeon.file.external_data.new_file import LARGE, LEAST, NewDataFile, name_beside
+from surgeon.file.external_data.staging import CopiedDataFile, StagedFile, bring, holds, put_in_place, stage, take_back
 from surgeon.file.io.atomic_file import AtomicFile, sync_folder
 from surgeon.file.io.file_copy import copy_span, open_read, read_at, write_all
 from surgeon.file.io.memory_map import forget_pages
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.protobuf.byte_edits import Edits, FileSpan, Piece
+from surgeon.file.protobuf.byte_edits import ByteEdits, FileSpan, Piece
 from surgeon.file.protobuf.payloads import DATA_FIELDS, EXTERNAL_DATA, LOCATION, tensors_in
-from surgeon.file.protobuf.wire_format import Buffer, root, write_varint
+from surgeon.file.protobuf.wire_format import Buffer, parse_root, write_varint
 from surgeon.file.tensors.decoding import raw_size
 
-Written = onnx.ModelProto | Path  # a model in memory, or its file
-DataMode = Literal["auto", "share", "copy", "inline"]
+OutputModel = onnx.ModelProto | Path  # a model in memory, or its file
+ExternalDataMode = Literal["auto", "share", "copy", "inline"]
 
 
 # What onnx.load reads as text.
@@ -48,7 +48,7 @@ def save(
     patch: Patch | None,
     out: str | os.PathLike[str],
     *,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     check: Callable[[Path], None] | None = None,
 ) -> None:
@@ -81,7 +81,7 @@ def save(
     model.check_unchanged()
     with ExitStack() as stack:
         file: AtomicFile | None = None
-        moves: list[Move] = []
+        moves: list[StagedFile] = []
         with _explained(out):
             home = _folder_to_leave(model, out, external_data)
             if not force and _holds_other(target):
@@ -97,7 +97,7 @@ def save(
                 file = stack.enter_context(AtomicFile(target))
                 with closing(_Writer(file.handle, source, model.path if source is model.data else None)) as writer:
                     writer.write(pieces)
-                extra: list[NewData | OtherData] = [fresh] if fresh is not None and fresh.size else []
+                extra: list[NewDataFile | CopiedDataFile] = [fresh] if fresh is not None and fresh.size else []
                 if home is not None or others:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
                     locations.check_sums(home or out.parent, tensors, others)
@@ -240,17 +240,19 @@ class _Writer:
         forget_pages(self._source)
 
 
-def _lacking(found: dict[str, Path], out: Path, mode: DataMode, force: bool) -> list[NewData | OtherData]:
+def _lacking(
+    found: dict[str, Path], out: Path, mode: ExternalDataMode, force: bool
+) -> list[NewDataFile | CopiedDataFile]:
     """The data files, by location, that are not in their places beside the model yet."""
     places = {name: locations.resolve(out.parent, name) for name in found}
     lacking = {name: path for name, path in found.items() if not holds(places[name], path, force)}
     if mode == "share" and lacking:
         path = next(iter(lacking.values()))
         raise UsageError(f"{path} does not lie beside {out}, so it cannot be shared: use copy instead of share.")
-    return [OtherData(name, path) for name, path in lacking.items()]
+    return [CopiedDataFile(name, path) for name, path in lacking.items()]
 
 
-def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
+def _folder_to_leave(model: Model, out: Path, mode: ExternalDataMode) -> Path | None:
     """The folder of the data files where they have to come along to another; raises where they cannot."""
     tensors = model.external_tensors
     if not tensors or mode == "inline":
@@ -272,7 +274,7 @@ def _folder_to_leave(model: Model, out: Path, mode: DataMode) -> Path | None:
 
 
 def _external_tensors(
-    model: Model, patch: Patch | None, written: Path, fresh: NewData | None
+    model: Model, patch: Patch | None, written: Path, fresh: NewDataFile | None
 ) -> list[onnx.TensorProto]:
     """The tensors of the written model whose data lie in external files that there are."""
     if patch is None or patch.empty:
@@ -282,15 +284,15 @@ def _external_tensors(
         return [item for item in found if fresh is None or locations.extent_of(item).location != fresh.location]
 
 
-def _new_data(model: Model, patch: Patch, out: Path, mode: DataMode) -> NewData | None:
+def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> NewDataFile | None:
     """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
     least = LEAST if patch.is_too_large else LARGE
-    return NewData(name_beside(out, model.external_tensors, patch.files), least)
+    return NewDataFile(name_beside(out, model.external_tensors, patch.files), least)
 
 
-def _put_new(move: Move, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[Move]:
+def _put_new(move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[StagedFile]:
     """Leave new data where the check finds them; returns the move if it is still to be made.
 
     at_once: the other data files are in their places already, so that the new one has to be there too.
@@ -313,8 +315,8 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
     if model.path is None and model.external_tensors:
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
     data = model.data if patch is None or patch.empty else patch.apply()
-    edits = Edits(len(data))
-    for message in tensors_in(root(data), -1):
+    edits = ByteEdits(len(data))
+    for message in tensors_in(parse_root(data), -1):
         if not message.records(EXTERNAL_DATA) or not message.records(LOCATION):
             continue
         tensor = onnx.TensorProto.FromString(message.bytes())

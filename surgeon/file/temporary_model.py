@@ -20,7 +20,7 @@ from pathlib import Path
 from surgeon.file.io.atomic_file import is_alive
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, save
+from surgeon.file.save import ExternalDataMode, save
 
 
 def path_between(folder: Path, source: Path) -> Path:
@@ -37,7 +37,7 @@ def path_between(folder: Path, source: Path) -> Path:
 
 
 @contextmanager
-def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, DataMode]]:
+def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, ExternalDataMode]]:
     """The folder for what comes of a source, and what becomes of data files.  output: where it goes in the end."""
     home = source.absolute().parent
     if os.access(home, os.W_OK):
@@ -49,7 +49,7 @@ def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, Data
 
 
 @contextmanager
-def written_beside(model: Model, patch: Patch, output: Path | None) -> Iterator[Path]:
+def temporary_model(model: Model, patch: Patch, output: Path | None) -> Iterator[Path]:
     """The patched model as a file, gone when the context is left.  output: where the model is to go in the end."""
     assert model.path is not None  # it came from one
     with ExitStack() as stack:

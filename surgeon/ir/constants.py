@@ -12,9 +12,9 @@ import onnx
 from onnx import AttributeProto, helper
 
 from surgeon.file.model import Model
-from surgeon.file.tensors.decoding import Array, decode
+from surgeon.file.tensors.decoding import Array, decode_tensor
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import COPYING
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS
 
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 FOLD_DEPTH = 16
@@ -22,7 +22,7 @@ SPREAD_LIMIT = 1 << 24  # elements of a weight that one number is spread over
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ConstantValue:
     """A constant.  eps: the relative precision of the coarsest float type on the way to it (0 for integers)."""
 
     array: Array
@@ -51,10 +51,10 @@ class Constants:
         self._model, self._ir_version = model, ir_version
         self._cut_off: set[tuple[int, str]] = set()  # within one question: what lies too deep below it
         self._is_cut_off = False
-        self._found: dict[int, dict[str, Value | None]] = {}
+        self._found: dict[int, dict[str, ConstantValue | None]] = {}
         self._scalars: defaultdict[int, dict[str, tuple[float, float, int, bool] | None]] = defaultdict(dict)
 
-    def get(self, scope: Scope, name: str) -> Value | None:
+    def get(self, scope: Scope, name: str) -> ConstantValue | None:
         """The value of a constant of at most FOLD_LIMIT elements, else None.  Larger weights are not read."""
         return self._get(scope, name, 0)
 
@@ -81,7 +81,7 @@ class Constants:
             return False
         if node.op == "Constant":
             return not any(item.ref_attr_name for item in node.proto.attribute)
-        if node.op in COPYING:
+        if node.op in IDENTITY_OPS:
             return self.is_constant(home, node.inputs[0])
         return node.op in FOLDS and (self.get(scope, name) is not None or self._spread(home, node) is not None)
 
@@ -101,7 +101,7 @@ class Constants:
         node = home.producers.get(name)
         if node is not None and node.op == "Constant":
             return self._of_node(node, limit=None)
-        if node is not None and node.op in COPYING:
+        if node is not None and node.op in IDENTITY_OPS:
             return self.array(home, node.inputs[0])
         spread = self._spread(home, node) if node is not None else None
         return None if spread is None or node is None else np.full(spread, _number_of(node))
@@ -118,7 +118,7 @@ class Constants:
         node = home.producers.get(name) if home is not None else None
         if home is None or node is None:
             return None
-        if node.op in COPYING:
+        if node.op in IDENTITY_OPS:
             return self.shape(home, node.inputs[0])
         return _written(node) if node.op == "Constant" else self._spread(home, node)
 
@@ -143,7 +143,7 @@ class Constants:
             return None
         return home.initializers.get(name) or home.sparse.get(name)
 
-    def _get(self, scope: Scope, name: str, depth: int) -> Value | None:
+    def _get(self, scope: Scope, name: str, depth: int) -> ConstantValue | None:
         known = self._found.setdefault(id(scope), {})
         if name in known:
             return known[name]
@@ -160,7 +160,7 @@ class Constants:
         self._is_cut_off = self._is_cut_off or was_cut_off
         return value
 
-    def _find(self, scope: Scope, name: str, depth: int) -> Value | None:
+    def _find(self, scope: Scope, name: str, depth: int) -> ConstantValue | None:
         home = scope.home(name)
         if home is None:
             return None
@@ -170,13 +170,13 @@ class Constants:
                 return None
             model = self._model
             array = model.value(stored) if isinstance(stored, onnx.TensorProto) else model.sparse_value(stored)
-            return Value(array, _precision(array))
+            return ConstantValue(array, _precision(array))
         node = home.producers.get(name)
         if node is None or name in home.inputs:
             return None
         if node.op == "Constant":
             array_or_none = self._of_node(node, limit=FOLD_LIMIT)
-            return None if array_or_none is None else Value(array_or_none, _precision(array_or_none))
+            return None if array_or_none is None else ConstantValue(array_or_none, _precision(array_or_none))
         return self._fold(home, node, depth)
 
     def _of_node(self, node: Node, limit: int | None) -> Array | None:
@@ -197,7 +197,7 @@ class Constants:
             return np.asarray(helper.get_attribute_value(item), np.int64)
         return np.asarray(helper.get_attribute_value(item), object)
 
-    def _fold(self, scope: Scope, node: Node, depth: int) -> Value | None:
+    def _fold(self, scope: Scope, node: Node, depth: int) -> ConstantValue | None:
         compute = FOLDS.get(node.op)
         self._is_cut_off = self._is_cut_off or depth >= FOLD_DEPTH
         if compute is None or depth >= FOLD_DEPTH or not node.inputs or not node.inputs[0]:
@@ -216,7 +216,7 @@ class Constants:
             return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
         if array is None or array.size > FOLD_LIMIT:
             return None
-        return Value(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
+        return ConstantValue(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
 
 
 def _may_be_one(scope: Scope, name: str) -> bool:
@@ -241,7 +241,7 @@ def _written(node: Node) -> tuple[int, ...] | None:
     return None
 
 
-def _as_scalar(value: Value | None) -> tuple[float, float, int, bool] | None:
+def _as_scalar(value: ConstantValue | None) -> tuple[float, float, int, bool] | None:
     number = value.scalar if value is not None else None
     if value is None or number is None:
         return None
@@ -375,7 +375,7 @@ def _number_of(node: Node) -> Array | None:
     item = node.attribute("value")
     if item is not None and item.ref_attr_name:
         return None
-    return np.zeros((), np.float32) if item is None else np.asarray(decode(item.t)).reshape(())
+    return np.zeros((), np.float32) if item is None else np.asarray(decode_tensor(item.t)).reshape(())
 
 
 _ONE = {"Sqrt": np.sqrt, "Neg": np.negative, "Reciprocal": np.reciprocal, "Exp": np.exp, "Log": np.log, "Abs": np.abs}

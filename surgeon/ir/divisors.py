@@ -1,7 +1,7 @@
 """What is divided by: there the sign of a zero tells, as one over -0 is minus infinity."""
 
 from surgeon.ir.scope import Scope
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 
 MOST_BETWEEN = 4  # nodes that move numbers, between a tensor and what divides by it
 
@@ -9,7 +9,7 @@ MOST_BETWEEN = 4  # nodes that move numbers, between a tensor and what divides b
 def divides(scope: Scope, name: str, between: int = 0) -> bool:
     """Whether a node divides by a tensor, or by what others merely move it to."""
     for node in scope.readers(name):
-        known = record(node.op)
+        known = traits_of(node.op)
         slots = [slot for slot, given in enumerate(node.inputs) if given == name]
         if known.family == "product" and any(known.signs[slot : slot + 1] == (-1,) for slot in slots):
             return True

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from onnx import AttributeProto
 
-from surgeon.ir.constants import Value
+from surgeon.ir.constants import ConstantValue
 from surgeon.ir.function_table import LocalFunctions
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import schema
@@ -58,7 +58,7 @@ def _gives_the_same(op: str) -> bool:
     return not any(spec.type in GRAPHS for spec in known.attributes.values())
 
 
-def are_equal_constants(one: Value | None, other: Value | None) -> bool:
+def are_equal_constants(one: ConstantValue | None, other: ConstantValue | None) -> bool:
     """Whether both are known and the same to the last bit, dtype and shape included."""
     return one is not None and other is not None and one.content == other.content
 
@@ -78,7 +78,7 @@ class Tensors(Protocol[T]):
     def repeats(self, node: Node) -> bool:
         """Whether a node gives the same for the same."""
 
-    def constant(self, tensor: T) -> Value | None:
+    def constant(self, tensor: T) -> ConstantValue | None:
         """What a tensor holds, where that is fixed."""
 
 

@@ -3,7 +3,7 @@
 from surgeon.ir.index import Index
 
 
-class FreeNames:
+class FreshNames:
     """Gives names that are free in all scopes of an index: of one that went, value_info may still speak."""
 
     def __init__(self, index: Index) -> None:

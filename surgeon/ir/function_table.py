@@ -7,8 +7,8 @@ from onnx import FunctionProto
 
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
-from surgeon.ir.scope import Node, Scope, qualified
-from surgeon.ops.traversal import Key, all_nodes, called_by, key_of
+from surgeon.ir.scope import Node, Scope, qualified_name
+from surgeon.ops.traversal import FunctionKey, all_nodes, called_function_key, function_key
 from surgeon.printed_commands import command
 
 FIRST_IR, FIRST_IR_WITH_DEFAULTS = 8, 9
@@ -20,23 +20,23 @@ class LocalFunctions:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._places = {key_of(function): place for place, function in enumerate(model.skeleton.functions)}
-        self._read: dict[Key, FunctionProto] = {}
-        self.added: dict[Key, FunctionProto] = {}
+        self._places = {function_key(function): place for place, function in enumerate(model.skeleton.functions)}
+        self._read: dict[FunctionKey, FunctionProto] = {}
+        self.added: dict[FunctionKey, FunctionProto] = {}
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[FunctionKey]:
         yield from self._places
         yield from self.added
 
-    def is_in_source(self, key: Key) -> bool:
+    def is_in_source(self, key: FunctionKey) -> bool:
         """Whether the file has it."""
         return key in self._places
 
     def is_called(self, op: str) -> bool:
         """Whether some function goes by the name that nodes of an op call."""
-        return any(qualified(*key[:2]) == op for key in self)
+        return any(qualified_name(*key[:2]) == op for key in self)
 
-    def get(self, key: Key) -> FunctionProto | None:
+    def get(self, key: FunctionKey) -> FunctionProto | None:
         """The function with all its data, None where there is none."""
         if key in self.added:
             return self.added[key]
@@ -47,9 +47,9 @@ class LocalFunctions:
 
     def require_free(self, function: FunctionProto) -> None:
         """Raise GraphError where the model has another function under this name."""
-        there = self.get(key_of(function))
+        there = self.get(function_key(function))
         if there is not None and _content(there) != _content(function):
-            name = qualified(function.domain, function.name)
+            name = qualified_name(function.domain, function.name)
             raise GraphError(
                 f"The model has another local function {name} already; give yours another name, or inline the one "
                 f"that is there: {command('rewrite', 'IN', 'OUT', '--inline', name)}"
@@ -58,35 +58,35 @@ class LocalFunctions:
     def add(self, function: FunctionProto) -> None:
         """Let the model have a function; one that is there already stays as it is.  Raises as `require_free`."""
         self.require_free(function)
-        if not self.is_in_source(key_of(function)):
-            self.added.setdefault(key_of(function), function)
+        if not self.is_in_source(function_key(function)):
+            self.added.setdefault(function_key(function), function)
 
 
-def calls(scopes: Iterable[Scope], keys: Iterable[Key]) -> "Counter[Key]":
+def calls(scopes: Iterable[Scope], keys: Iterable[FunctionKey]) -> "Counter[FunctionKey]":
     """How often each of these functions is called by the live nodes of scopes that are still there."""
-    wanted = {key: qualified(*key[:2]) for key in keys}
+    wanted = {key: qualified_name(*key[:2]) for key in keys}
     ops = set(wanted.values())
-    found: Counter[Key] = Counter()
+    found: Counter[FunctionKey] = Counter()
     for scope in scopes:
         if scope.is_gone:
             continue
         for op in ops.intersection(scope.by_op):
-            found.update(called_by(node.proto) for node in scope.by_op[op] if node.alive)
+            found.update(called_function_key(node.proto) for node in scope.by_op[op] if node.alive)
         for node in scope.new_nodes():  # whose bodies are no scopes
             if node.alive:
-                found.update(called_by(inner) for inner in list(all_nodes([node.proto]))[1:])
+                found.update(called_function_key(inner) for inner in list(all_nodes([node.proto]))[1:])
     return Counter({key: count for key, count in found.items() if key in wanted})
 
 
-def strays_of(scopes: Iterable[Scope], local: LocalFunctions) -> dict[Key, Node]:
+def accidental_calls(scopes: Iterable[Scope], local: LocalFunctions) -> dict[FunctionKey, Node]:
     """For each function that a rewrite adds, a node of the file of its name: it would become a call unasked."""
-    ops = {qualified(*key[:2]) for key in local.added}
-    found: dict[Key, Node] = {}
+    ops = {qualified_name(*key[:2]) for key in local.added}
+    found: dict[FunctionKey, Node] = {}
     for scope in scopes:
         for op in ops.intersection(scope.by_op) if not scope.is_gone else ():
             for node in scope.by_op[op]:
-                if node.alive and node.original and called_by(node.proto) in local.added:
-                    found.setdefault(called_by(node.proto), node)
+                if node.alive and node.original and called_function_key(node.proto) in local.added:
+                    found.setdefault(called_function_key(node.proto), node)
     return found
 
 

@@ -18,12 +18,12 @@ from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.ir.constants import Constants
 from surgeon.ir.function_table import LocalFunctions
-from surgeon.ir.scope import Node, Scope, qualified, split_op
+from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traits.trait_lookup import RETYPING
-from surgeon.ops.traversal import circle, imports_of, key_of, require_finite_calls
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traits.trait_lookup import CAST_OPS
+from surgeon.ops.traversal import circle, function_key, imports_of, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -60,7 +60,7 @@ def require_types(graph: GraphProto, read: Iterable[str]) -> None:
 def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
     known: dict[str, int] = {}
     for item in imports:
-        domain, version = plain_domain(item.domain), item.version
+        domain, version = normalize_domain(item.domain), item.version
         told = domain or "ai.onnx"
         if not 0 < version <= MOST_VERSION:
             raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
@@ -77,10 +77,10 @@ def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:
 
 
 def _require_functions(model: ModelProto) -> None:
-    functions = {key_of(function): function for function in model.functions}
+    functions = {function_key(function): function for function in model.functions}
     labels = [f"{function.domain}::{function.name}" for function in functions.values()]
     if len(functions) < len(model.functions):
-        keys = [key_of(function) for function in model.functions]
+        keys = [function_key(function) for function in model.functions]
         domain, name, _ = next(key for key in keys if keys.count(key) > 1)
         raise GraphError(f"The local function {domain}::{name} is there twice; {_MEND}")
     for label, function in zip(labels, functions.values(), strict=True):
@@ -108,7 +108,7 @@ class Index:
             address = ((FUNCTION_FIELD, position),)
             scope = Scope(function, address, imports_of(function.opset_import) or dict(versions), label=label)
             self.functions.append(scope)
-            self._called[qualified(function.domain, function.name), function.overload] = scope
+            self._called[qualified_name(function.domain, function.name), function.overload] = scope
             self._fill(scope)
         _hold_training(self.main, proto)
         self.constants = Constants(model, self.ir_version)
@@ -222,7 +222,7 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
                         f"The attribute {item.name} of node {node.label!r} ({op}) is of kind {kind} and has to be "
                         f"{other}; mend the model or export it again."
                     )
-                if op in RETYPING and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
+                if op in CAST_OPS and item.name == "to" and not item.ref_attr_name and item.i not in DTYPES:
                     raise GraphError(f"Node {node.label!r} casts to dtype {item.i}, which is none; export it again.")
         reads, makes = (min(map(len, map(of, nodes)), default=0) for of in (_INPUTS, _OUTPUTS))
         for node in nodes if reads < inputs or makes < outputs else ():
@@ -245,7 +245,7 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
     early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
-        op = qualified(domain, op) if domain else op
+        op = qualified_name(domain, op) if domain else op
         if op not in kinds:
             kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
         op, may_hold_bodies, list_it = kinds[op]

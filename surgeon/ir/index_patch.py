@@ -16,7 +16,7 @@ FUNCTION_VALUE_INFO = 12
 NODE_INPUT = 1
 
 
-def patch_of(index: Index) -> Patch:
+def index_patch(index: Index) -> Patch:
     """The edits that turn the source file into what the index says now.  No rewrite: an empty patch."""
     patch = Patch(index.model)
     for scope in index.scopes:

@@ -124,7 +124,7 @@ def attach(scope: Scope, node: Node) -> None:
     scope._by_op[node.op].append(node)
 
 
-def redirect(scope: Scope, old: str, new: str) -> list[Node]:
+def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
     """Let every reader of one tensor of a scope read another; returns the readers, each once."""
     home = scope.home(new) or scope
     readers = list(dict.fromkeys(scope.readers(old)))
@@ -142,25 +142,25 @@ def redirect(scope: Scope, old: str, new: str) -> list[Node]:
     return readers
 
 
-def liken(scope: Scope, old: str, new: str) -> None:
+def mark_equal(scope: Scope, old: str, new: str) -> None:
     """Note that a tensor, whose readers read another, equals it: both are of the file."""
     scope._alike[old] = new
 
 
-def fix(scope: Scope, name: str, values: Array) -> None:
+def set_known_value(scope: Scope, name: str, values: Array) -> None:
     """Note what a tensor was found to be, whatever the inputs are."""
     scope._fixed[name] = values
 
 
-def share(scope: Scope, instead: Mapping[str, str]) -> None:
+def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
     """Let readers of initializers read others of the same bytes; no new tensor takes such a name."""
     for old, new in instead.items():
-        redirect(scope, old, new)
+        replace_uses(scope, old, new)
     scope._shared.update(instead)
     scope._unmade.update(instead)
 
 
-def hold(scope: Scope, name: str, why: str) -> None:
+def pin(scope: Scope, name: str, why: str) -> None:
     """Let a tensor keep its name, for something outside of the nodes reads it."""
     home = scope.home(name) or scope
     home._held.setdefault(name, why)

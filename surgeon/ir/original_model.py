@@ -9,10 +9,10 @@ from surgeon.ir.constants import Constants
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 
-Place = tuple[Address, str]  # a tensor of the source: the scope that has it, and its name
+TensorAddress = tuple[Address, str]  # a tensor of the source: the scope that has it, and its name
 
 
-class Origin:
+class OriginalModel:
     """The scopes of the source, made anew from an index that may have been edited.
 
     Nodes are the index's own, dead or alive; what a rewrite let them read instead is not seen here.  Scopes are
@@ -55,7 +55,7 @@ class Origin:
 
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
         """A copy without the traces of any edit."""
-        return as_in_file(scope, Scope.beside(scope, parent))
+        return restore_file_state(scope, Scope.beside(scope, parent))
 
     def producer(self, scope: Scope, name: str) -> tuple[Scope, Node] | None:
         """The node that makes a tensor, seen from a scope, and the scope it stands in; None where no node does."""
@@ -63,7 +63,7 @@ class Origin:
         node = home.producers.get(name) if home is not None else None
         return None if home is None or node is None else (home, node)
 
-    def same(self, scope: Scope, name: str, taken: set[Place]) -> str:
+    def same(self, scope: Scope, name: str, taken: set[TensorAddress]) -> str:
         """What readers of a tensor were given to read in its place; the name itself where that is nothing of the file.
 
         An initializer of the same bytes, or a tensor that another site proves to be equal; what was taken for equal by
@@ -71,7 +71,7 @@ class Origin:
         """
         source = self.scope(scope)
         home, found = source.home(name), name
-        passed: list[Place] = []
+        passed: list[TensorAddress] = []
         while home is not None:
             now = home._shared.get(found)
             if now is None and (now := home.alike.get(found)) is not None:
@@ -94,7 +94,7 @@ class Origin:
         return tuple(node.proto.input) if node in node.scope.redirected else node.inputs
 
 
-def as_in_file(scope: Scope, made: Scope) -> Scope:
+def restore_file_state(scope: Scope, made: Scope) -> Scope:
     """Give a new scope the nodes and tables that another has in the file."""
     made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
     made.alike = scope.alike

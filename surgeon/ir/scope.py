@@ -305,7 +305,7 @@ class Scope:
         return (node for nodes in self._added.values() for node in nodes if not node.original)
 
 
-def qualified(domain: str, op: str) -> str:
+def qualified_name(domain: str, op: str) -> str:
     """The one-string key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
     return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
 

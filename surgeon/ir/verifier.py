@@ -11,9 +11,9 @@ from typing import Literal
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.trait_lookup import WITH_BODIES
-from surgeon.ops.traversal import circle, free_names, graphs_in, imports_of
+from surgeon.ops.traversal import attribute_graphs, circle, imports_of, names_read
 
 Kind = Literal[
     "input twice", "initializer twice", "made twice", "not made", "output not made", "domain", "order", "circle"
@@ -21,7 +21,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class GraphLocation:
     """A graph of a model, in words.  root: the main graph or the function that it lies in; owner: whose body it is."""
 
     words: str
@@ -31,7 +31,7 @@ class Within:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Violation:
     """One fault.
 
     name: of the tensor, or the domain.  node: what reads it, makes it again or is of the domain; first: what made it
@@ -40,13 +40,13 @@ class Fault:
 
     kind: Kind
     name: str
-    place: Within
+    place: GraphLocation
     node: NodeProto | None = None
     first: NodeProto | None = None
     around: tuple[NodeProto, ...] = ()
 
 
-def faults_of(model: ModelProto) -> list[Fault]:
+def verify(model: ModelProto) -> list[Violation]:
     """All faults of the main graph, of the bodies of its nodes and of the local functions."""
     return audited(model).faults
 
@@ -54,17 +54,19 @@ def faults_of(model: ModelProto) -> list[Fault]:
 def audited(model: ModelProto) -> "Audit":
     """The walk over a model: the same faults, and what else it came by."""
     audit = Audit(imports_of(model.opset_import))
-    root = Within("the graph", "the graph")
+    root = GraphLocation("the graph", "the graph")
     audit.unmade(audit.graph(model.graph, root))
     for function in model.functions:
         audit.imports = imports_of(function.opset_import)
         words = f"function {function.name!r}"
-        place = Within(words, words, function)
+        place = GraphLocation(words, words, function)
         audit.unmade(audit.nodes(function.node, set(function.input), function.output, place))
     return audit
 
 
-Late = tuple[str, Within, NodeProto | None]  # a name that was not made yet, and by whom it is read; None: as an output
+Late = tuple[
+    str, GraphLocation, NodeProto | None
+]  # a name that was not made yet, and by whom it is read; None: as an output
 
 
 @dataclass(slots=True)
@@ -76,20 +78,20 @@ class Audit:
     """
 
     imports: dict[str, int]
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Violation] = field(default_factory=list)
     apart: list[NodeProto] = field(default_factory=list)
 
-    def graph(self, graph: GraphProto, place: Within) -> list[Late]:
+    def graph(self, graph: GraphProto, place: GraphLocation) -> list[Late]:
         """Look at one graph; returns the names that it takes from around it."""
         given = [value.name for value in graph.input]
         initializers = [tensor.name for tensor in graph.initializer]
         initializers += [sparse.values.name for sparse in graph.sparse_initializer]
-        self.faults += [Fault("input twice", name, place) for name in _twice(given)]
-        self.faults += [Fault("initializer twice", name, place) for name in _twice(initializers)]
+        self.faults += [Violation("input twice", name, place) for name in _twice(given)]
+        self.faults += [Violation("initializer twice", name, place) for name in _twice(initializers)]
         return self.nodes(graph.node, {*given, *initializers}, [value.name for value in graph.output], place)
 
     def nodes(
-        self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: Within
+        self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: GraphLocation
     ) -> list[Late]:
         """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
 
@@ -125,12 +127,12 @@ class Audit:
             self.apart = apart
         if count != len(made):  # or outputs are left out
             self.faults += _repeated(nodes, given, place)
-        strange = [(domain, node) for domain, node in domains.items() if plain_domain(domain) not in self.imports]
-        self.faults += [Fault("domain", domain, place, node) for domain, node in strange]
+        strange = [(domain, node) for domain, node in domains.items() if normalize_domain(domain) not in self.imports]
+        self.faults += [Violation("domain", domain, place, node) for domain, node in strange]
         disordered = next((name for name, *_ in late if name in made), None)
         if disordered is not None:
             around = _circle(nodes)
-            self.faults.append(Fault("circle" if around else "order", disordered, place, around=around))
+            self.faults.append(Violation("circle" if around else "order", disordered, place, around=around))
         late.extend((name, place, None) for name in ends if name not in made)
         return [item for item in late if item[0] not in made]
 
@@ -138,14 +140,14 @@ class Audit:
         """Note the names that a main graph or a function uses and nothing makes."""
         each_once = {(name, id(node)): (name, place, node) for name, place, node in names}
         for name, place, node in each_once.values():
-            self.faults.append(Fault("output not made" if node is None else "not made", name, place, node))
+            self.faults.append(Violation("output not made" if node is None else "not made", name, place, node))
 
-    def _captured(self, node: NodeProto, place: Within) -> Iterator[Late]:
+    def _captured(self, node: NodeProto, place: GraphLocation) -> Iterator[Late]:
         """Look at the bodies of a node; yields the names that they take from around them."""
         for attribute in node.attribute:
-            for graph in graphs_in(attribute):
+            for graph in attribute_graphs(attribute):
                 inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
-                yield from self.graph(graph, Within(inside, place.root, place.function, node))
+                yield from self.graph(graph, GraphLocation(inside, place.root, place.function, node))
 
 
 def _twice(names: Sequence[str]) -> Sequence[str]:
@@ -153,18 +155,18 @@ def _twice(names: Sequence[str]) -> Sequence[str]:
     return () if len(set(names)) == len(names) else [name for name, count in Counter(names).items() if count > 1]
 
 
-def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: Within) -> Iterator[Fault]:
+def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: GraphLocation) -> Iterator[Violation]:
     """The names that nodes make again."""
     makers: dict[str, NodeProto | None] = dict.fromkeys(given)
     for node in nodes:
         for name in filter(None, node.output):
             if name in makers:
-                yield Fault("made twice", name, place, node, makers[name])
+                yield Violation("made twice", name, place, node, makers[name])
             makers.setdefault(name, node)
 
 
 def _circle(nodes: Sequence[NodeProto]) -> tuple[NodeProto, ...]:
     """Nodes that depend on themselves through each other, if there are such."""
     maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
-    needs = {place: [maker[name] for name in free_names(node) if name in maker] for place, node in enumerate(nodes)}
+    needs = {place: [maker[name] for name in names_read(node) if name in maker] for place, node in enumerate(nodes)}
     return tuple(nodes[place] for place in circle(needs))

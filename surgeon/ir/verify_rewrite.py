@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, checker
 
 from surgeon.errors import ModelFileError
-from surgeon.file.tensors.decoding import decode
-from surgeon.ir.verifier import Fault, audited, faults_of
+from surgeon.file.tensors.decoding import decode_tensor
+from surgeon.ir.verifier import Violation, audited, verify
 from surgeon.ops.schemas import check_node, only_ort_knows
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import GRAPHS, all_nodes, graphs_of, imports_of, key_of
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import GRAPHS, all_nodes, function_key, imports_of, subgraphs
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
@@ -81,7 +81,9 @@ def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) ->
     except checker.ValidationError as error:
         return [f"Initializer '{tensor.name}' is not valid ONNX: {_first_line(error)}"]
     try:
-        decode(tensor)  # onnx before 1.23 looks neither at the size of a payload nor at the number of its elements
+        decode_tensor(
+            tensor
+        )  # onnx before 1.23 looks neither at the size of a payload nor at the number of its elements
     except ModelFileError as error:
         return [f"Initializer '{tensor.name}' is not valid ONNX: {error}"]
     return []
@@ -108,14 +110,14 @@ def _check_nodes(
 
 def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Return the nodes inside the bodies of these nodes, at every depth."""
-    return [inner for node in nodes for graph in graphs_of(node) for inner in all_nodes(graph.node)]
+    return [inner for node in nodes for graph in subgraphs(node) for inner in all_nodes(graph.node)]
 
 
 def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
     """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
-    if plain_domain(node.domain) not in context.opset_imports:
+    if normalize_domain(node.domain) not in context.opset_imports:
         return None  # said once already, for the domain
-    opset = context.opset_imports[plain_domain(node.domain)]
+    opset = context.opset_imports[normalize_domain(node.domain)]
     if only_ort_knows(node.domain, node.op_type, opset):
         return next(iter(check_node(node, opset, lambda _: None)), None)
     if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
@@ -131,8 +133,8 @@ def _lightened(node: NodeProto) -> NodeProto:
     """Return a copy of a node with empty bodies, without payloads that lie elsewhere, in the plain default domain."""
     copy = NodeProto()
     copy.CopyFrom(node)
-    copy.domain = plain_domain(copy.domain)
-    for graph in graphs_of(copy):
+    copy.domain = normalize_domain(copy.domain)
+    for graph in subgraphs(copy):
         graph.Clear()
         graph.name = "body"
     for attribute in copy.attribute:
@@ -159,7 +161,7 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
     context = _context(before.ir_version, imports_of(before.opset_import))
     for nodes in (before.graph.node, _nested(before.graph.node)):
         for other in nodes:
-            same_op = other.op_type == node.op_type and plain_domain(other.domain) == plain_domain(node.domain)
+            same_op = other.op_type == node.op_type and normalize_domain(other.domain) == normalize_domain(node.domain)
             if same_op and _node_complaint(other, context) == text:
                 return True
     return False
@@ -167,10 +169,10 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
 
 def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
     """Check the local functions of `after` that `before` does not have letter for letter."""
-    old = {key_of(function): function for function in before.functions}
+    old = {function_key(function): function for function in before.functions}
     complaints = []
     for function in after.functions:
-        known = old.get(key_of(function))
+        known = old.get(function_key(function))
         if known == function:
             continue
         text = _function_complaint(function, after.ir_version)
@@ -205,7 +207,7 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0].rstrip(".") + "."
 
 
-def check_structure(before: ModelProto, after: ModelProto) -> list[str]:
+def new_violations(before: ModelProto, after: ModelProto) -> list[str]:
     """Return what is wrong with `after` that was not already wrong with `before`, one sentence each; empty if nothing.
 
     Both may be skeletons: large payloads are not looked at.  Faults that `before` has too (unsorted nodes, operators
@@ -214,12 +216,12 @@ def check_structure(before: ModelProto, after: ModelProto) -> list[str]:
     audit = audited(after)
     found = audit.faults
     if found:
-        known = set(map(_key, faults_of(before)))
+        known = set(map(_key, verify(before)))
         found = [fault for fault in found if _key(fault) not in known]
     return list(dict.fromkeys([*map(_sentence, found), *_check_changes(before, after, audit.apart)]))
 
 
-def _key(fault: Fault) -> tuple[str, str, str]:
+def _key(fault: Violation) -> tuple[str, str, str]:
     """By what the same fault is known again in the other model."""
     kind, place = fault.kind, fault.place
     if kind in ("order", "circle"):
@@ -229,7 +231,7 @@ def _key(fault: Fault) -> tuple[str, str, str]:
     return kind.removeprefix("output "), place.root, fault.name
 
 
-def _sentence(fault: Fault) -> str:
+def _sentence(fault: Violation) -> str:
     name, words, root = fault.name, fault.place.words, fault.place.root
     node = fault.node.name or fault.node.op_type if fault.node is not None else ""
     return {
@@ -244,6 +246,6 @@ def _sentence(fault: Fault) -> str:
     }[fault.kind]
 
 
-def _first(fault: Fault) -> str:
+def _first(fault: Violation) -> str:
     """The tensor that is computed from itself."""
     return str(fault.around[0].output[0]) if fault.around else ""

@@ -18,7 +18,7 @@ from typing import Any
 from onnx import TensorProto
 
 from surgeon.errors import UsageError
-from surgeon.text import like
+from surgeon.text import close_matches
 
 ScalarTypes = Mapping[int, int]
 SCALAR_TYPES: ScalarTypes = MappingProxyType(
@@ -246,7 +246,7 @@ def homes(name: str) -> list[str]:
 def near_names(namespace: str, name: str) -> list[str]:
     """At most three names like one that nobody knows, as `aten::gelu`."""
     names = {ns_name for ns_name in (*_table(), *_declared) if ns_name[0] == namespace}
-    close = like(name, (one for _, one in names), cutoff=0.75)
+    close = close_matches(name, (one for _, one in names), cutoff=0.75)
     return [f"{namespace}::{one}" for one in close]
 
 

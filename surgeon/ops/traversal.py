@@ -10,11 +10,11 @@ from typing import TypeVar
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto
 
 from surgeon.errors import GraphError
-from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.schemas.op_schema import normalize_domain
 
 GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 """The kinds of attribute that hold graphs."""
-Key = tuple[str, str, str]
+FunctionKey = tuple[str, str, str]
 """What a local function, and a call of it, go by: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
 MOST_EXPANDED = 1 << 20
@@ -31,62 +31,62 @@ def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -
     return data
 
 
-def key_of(function: FunctionProto) -> Key:
+def function_key(function: FunctionProto) -> FunctionKey:
     """What calls of a function go by."""
     return function.domain, function.name, function.overload
 
 
-def label_of(node: NodeProto) -> str:
+def node_label(node: NodeProto) -> str:
     """What to call a node when speaking to a person: its name, or that of its first output."""
     return str(node.name) or next((name for name in node.output if name), node.op_type)
 
 
-def called_by(node: NodeProto) -> Key:
+def called_function_key(node: NodeProto) -> FunctionKey:
     """The key of the function that a node calls, if there is one."""
     return node.domain, node.op_type, node.overload
 
 
 def imports_of(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     """The imported version of each domain, by its plain name: that of ONNX is ""."""
-    return {plain_domain(entry.domain): int(entry.version) for entry in opsets}
+    return {normalize_domain(entry.domain): int(entry.version) for entry in opsets}
 
 
-def graphs_in(attribute: AttributeProto) -> Iterator[GraphProto]:
+def attribute_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
     """Yield the graphs that an attribute holds."""
     if attribute.type == AttributeProto.GRAPH or attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs
 
 
-def graphs_of(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """Yield the graphs that a node holds: its bodies, not those inside them."""
     for attribute in node.attribute:
-        yield from graphs_in(attribute)
+        yield from attribute_graphs(attribute)
 
 
-def graphs_below(graph: GraphProto) -> Iterator[GraphProto]:
+def nested_graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph, and those that its nodes hold, at any depth."""
     yield graph
     for node in graph.node:
-        for body in graphs_of(node):
-            yield from graphs_below(body)
+        for body in subgraphs(node):
+            yield from nested_graphs(body)
 
 
-def holders(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
+def graphs_and_functions(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
     """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
-    yield from graphs_below(model.graph)
+    yield from nested_graphs(model.graph)
     for function in model.functions:
         yield function
         for node in function.node:
-            for body in graphs_of(node):
-                yield from graphs_below(body)
+            for body in subgraphs(node):
+                yield from nested_graphs(body)
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Yield nodes and those of the bodies that they hold, at any depth, a node before those inside it."""
     for node in nodes:
         yield node
-        for graph in graphs_of(node):
+        for graph in subgraphs(node):
             yield from all_nodes(graph.node)
 
 
@@ -102,7 +102,7 @@ def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
     return bool(ops) and any((node.domain, node.op_type) in ops for node in nodes_of(model))
 
 
-def free_names(node: NodeProto) -> list[str]:
+def names_read(node: NodeProto) -> list[str]:
     """Return what a node reads, each name once: its inputs, and what its bodies take from outside of themselves."""
     return list(dict.fromkeys([*filter(None, node.input), *captured_names(node)]))
 
@@ -110,17 +110,17 @@ def free_names(node: NodeProto) -> list[str]:
 def captured_names(node: NodeProto) -> list[str]:
     """Return what the bodies of a node take from outside of themselves, each name once, inputs of the node among it."""
     names: dict[str, None] = {}
-    for graph in graphs_of(node):
+    for graph in subgraphs(node):
         own = {value.name for value in graph.input}
         own.update(tensor.name for tensor in graph.initializer)
         own.update(sparse.values.name for sparse in graph.sparse_initializer)
         own.update(name for inner in graph.node for name in inner.output)
-        names.update((name, None) for inner in graph.node for name in free_names(inner) if name not in own)
+        names.update((name, None) for inner in graph.node for name in names_read(inner) if name not in own)
         names.update((value.name, None) for value in graph.output if value.name not in own)
     return list(names)
 
 
-def unused(name: str, *taken: Container[str]) -> str:
+def unique_name(name: str, *taken: Container[str]) -> str:
     """A name that stands in none of some collections: this one, or this one with numbers behind it."""
     found, number = name, 1
     while any(found in names for names in taken):
@@ -137,10 +137,10 @@ def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
     return ()
 
 
-def expanded_sizes(functions: Mapping[Key, FunctionProto]) -> dict[Key, int]:
+def expanded_sizes(functions: Mapping[FunctionKey, FunctionProto]) -> dict[FunctionKey, int]:
     """The nodes that one call of each function comes to once all calls are inlined.  No function may call itself."""
-    called = {key: [called_by(node) for node in all_nodes(one.node)] for key, one in functions.items()}
-    sizes: dict[Key, int] = {}
+    called = {key: [called_function_key(node) for node in all_nodes(one.node)] for key, one in functions.items()}
+    sizes: dict[FunctionKey, int] = {}
     for key in TopologicalSorter({key: functions.keys() & keys for key, keys in called.items()}).static_order():
         sizes[key] = sum(sizes.get(inner, 1) for inner in called[key])
     return sizes
@@ -148,8 +148,8 @@ def expanded_sizes(functions: Mapping[Key, FunctionProto]) -> dict[Key, int]:
 
 def expanded_count(model: ModelProto) -> int:
     """The nodes of a model once all calls are inlined, bodies included.  No function may call itself."""
-    sizes = expanded_sizes({key_of(function): function for function in model.functions})
-    return sum(sizes.get(called_by(node), 1) for node in all_nodes(model.graph.node))
+    sizes = expanded_sizes({function_key(function): function for function in model.functions})
+    return sum(sizes.get(called_function_key(node), 1) for node in all_nodes(model.graph.node))
 
 
 def require_finite_calls(model: ModelProto) -> None:
@@ -159,8 +159,8 @@ def require_finite_calls(model: ModelProto) -> None:
     """
     if not model.functions:
         return
-    functions = {key_of(function): function for function in model.functions}
-    calls = {key: set(map(called_by, all_nodes(function.node))) for key, function in functions.items()}
+    functions = {function_key(function): function for function in model.functions}
+    calls = {key: set(map(called_function_key, all_nodes(function.node))) for key, function in functions.items()}
     around = circle({key: called & functions.keys() for key, called in calls.items()})
     if around:
         domain, name, _ = around[0]
@@ -178,7 +178,7 @@ def require_finite_calls(model: ModelProto) -> None:
         )
 
 
-def holds_half(model: ModelProto) -> bool:
+def uses_float16(model: ModelProto) -> bool:
     """Whether some weight, input or Cast of the main graph is float16."""
     graph, half = model.graph, TensorProto.FLOAT16
     return (

@@ -9,33 +9,33 @@ import onnx
 
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
-from surgeon.file.save import DataMode, Written, save
-from surgeon.file.tensors.casting import Seen, seen_of
+from surgeon.file.save import ExternalDataMode, OutputModel, save
+from surgeon.file.tensors.casting import CastRange, seen_of
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.dtype_traits import CHOOSING
-from surgeon.ops.traversal import holders
+from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.editing.node_insertion import require_casts
-from surgeon.precision.analyses.dtype_graph import STORED, Key, Wiring
-from surgeon.precision.analyses.integer_range import Wholes
-from surgeon.precision.analyses.mask_sentinels import SMALL, Fills, misfit
-from surgeon.precision.convert_report import ConvertReport, Kept
-from surgeon.precision.kept_nodes.missing_kernels import merged_in_vain, without_kernel
-from surgeon.precision.kept_nodes.selectors import AUTO, Place, asked, place_of
-from surgeon.precision.kept_nodes.sensitive_nodes import Evidence
-from surgeon.precision.measuring.baseline_runs import Trying
+from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
+from surgeon.precision.analyses.integer_range import IntegerRange
+from surgeon.precision.analyses.mask_sentinels import SMALL, MaskSentinels, range_misfit
+from surgeon.precision.convert_report import ConvertReport, KeptNode
+from surgeon.precision.kept_nodes.missing_kernels import crashing_fused_matmuls, nodes_without_kernel
+from surgeon.precision.kept_nodes.selectors import AUTO, NodeAddress, node_address, select_nodes
+from surgeon.precision.kept_nodes.sensitive_nodes import SensitiveNodes
+from surgeon.precision.measuring.baseline_runs import BaselineRuns
 from surgeon.precision.measuring.range_instrumentation import Tensor
 from surgeon.precision.output_comparison import OutputComparison
-from surgeon.precision.planning.node_dtypes import Retyping
-from surgeon.precision.writing.conversion_candidates import Builder, Built, Io, Keeping
-from surgeon.precision.writing.type_check import mistypings
+from surgeon.precision.planning.node_dtypes import DtypeChange
+from surgeon.precision.writing.conversion_candidates import Candidate, CandidateBuilder, Io, KeptNodes
+from surgeon.precision.writing.type_check import type_errors
 from surgeon.printed_commands import command
 from surgeon.proof.check_options import CheckOptions
-from surgeon.proof.model.final_check import invalidity
+from surgeon.proof.model.final_check import structural_fault
 from surgeon.proof.model.load_check import excused_by, require_loaded
 from surgeon.runtime.provider_support import CPU
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 _SHOWN = 2  # nodes that one sentence names
 
@@ -47,7 +47,7 @@ class ConvertSettings:
     provider: whose kernels are asked for, None for nobody's.  data: what becomes of data files.
     """
 
-    change: Retyping
+    change: DtypeChange
     io: Io
     keep: Sequence[str]
     max_error: float
@@ -58,7 +58,7 @@ class ConvertSettings:
     check: bool
     require_proof: bool
     dry_run: bool
-    data: DataMode
+    data: ExternalDataMode
     force: bool
 
     @property
@@ -72,19 +72,19 @@ class Conversion:
 
     def __init__(self, settings: ConvertSettings, report: ConvertReport) -> None:
         self._settings, self._report, self._change = settings, report, settings.change
-        self._keeping = Keeping()
-        self._looked_at: dict[Tensor, Seen] = {}
+        self._keeping = KeptNodes()
+        self._looked_at: dict[Tensor, CastRange] = {}
         self._clamped: list[str] = []
         self._invalid = ""  # why ONNX Runtime does not load the original
 
-    def go(self, original: Written) -> Any:
+    def go(self, original: OutputModel) -> Any:
         """Convert it."""
         settings, self._original = self._settings, original
         with Model.open(original) as model:
             settings.options.require_dims_of(model.skeleton.graph)
             model.check_data()
             require_casts(model.skeleton)
-            builder = Builder(
+            builder = CandidateBuilder(
                 model,
                 self._change,
                 settings.io,
@@ -93,34 +93,34 @@ class Conversion:
                 on_gpu=settings.provider not in (None, CPU),
             )
             wiring = builder.wiring()
-            for place, reason in asked(settings.keep, wiring, original).items():
+            for place, reason in select_nodes(settings.keep, wiring, original).items():
                 self._keeping.keep(place, "asked", reason)
-            unfit: dict[Place, str] = {}
+            unfit: dict[NodeAddress, str] = {}
             if settings.provider is not None:
-                unfit = without_kernel(wiring, settings.provider)
+                unfit = nodes_without_kernel(wiring, settings.provider)
             elif settings.decides:
-                unfit = merged_in_vain(wiring)
+                unfit = crashing_fused_matmuls(wiring)
             for place, reason in unfit.items():
                 self._keeping.keep(place, "kernel", reason)
-            trying = Trying(original, model.skeleton, self._change, settings.options, io=settings.io)
+            trying = BaselineRuns(original, model.skeleton, self._change, settings.options, io=settings.io)
             ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}
-            self._invalid = trying.invalid if settings.check else next(iter(mistypings(model)), "")
+            self._invalid = trying.invalid if settings.check else next(iter(type_errors(model)), "")
             builder.is_stale = trying.is_stale
             if builder.is_stale:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
-            fills = Fills(wiring, saturate=settings.clamp)
+            fills = MaskSentinels(wiring, saturate=settings.clamp)
             if settings.decides:
-                for place, (kind, reason) in Evidence(wiring, fills, ranges, settings.options.dims).found.items():
+                for place, (kind, reason) in SensitiveNodes(wiring, fills, ranges, settings.options.dims).found.items():
                     self._keeping.keep(place, kind, reason)
             elif AUTO in settings.keep and self._change.is_whole:
-                for place, (kind, reason) in Wholes(wiring, converts=settings.io == "convert").found.items():
+                for place, (kind, reason) in IntegerRange(wiring, converts=settings.io == "convert").found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
                 builder, trying, ranges, self._report, self._keeping, decides=settings.decides
             )
             return self._write(model, builder)
 
-    def _write(self, model: Model, builder: Builder) -> Any:
+    def _write(self, model: Model, builder: CandidateBuilder) -> Any:
         """Build, hold against the original, and save; again with more kept where weights or outputs ask for it."""
         while True:
             built = builder.build(self._keeping)
@@ -136,7 +136,7 @@ class Conversion:
                 self._report.say(sentence)
             return made
 
-    def _finish(self, model: Model, builder: Builder, built: Built) -> Any:
+    def _finish(self, model: Model, builder: CandidateBuilder, built: Candidate) -> Any:
         settings = self._settings
         if settings.dry_run or settings.output is None:
             made = built.patch(settings.output).to_proto() if model.path is None else None
@@ -174,14 +174,14 @@ class Conversion:
 
     # What is looked at before anything bears its name
 
-    def _look(self, model: Model, built: Built, made: Written) -> None:
+    def _look(self, model: Model, built: Candidate, made: OutputModel) -> None:
         """Hold a converted model against its original; raises where it is not right, or more has to be kept."""
         self._weigh(built)
-        complaint = invalidity(model, made)
+        complaint = structural_fault(model, made)
         if complaint is None:
             with Model.open(made) as opened:
-                complaint = next(iter(mistypings(opened)), None)
-                before = set(mistypings(model)) if complaint is not None else set()
+                complaint = next(iter(type_errors(opened)), None)
+                before = set(type_errors(model)) if complaint is not None else set()
                 complaint = None if complaint in before else complaint
         if complaint is not None:
             raise GraphError(f"The converted model would be invalid ({complaint.rstrip('.')}); nothing was written.")
@@ -205,14 +205,14 @@ class Conversion:
             why = report.reason.rstrip(".")
             raise CheckFailed(f"The converted model is not proved: {why}; nothing was written.", report)
 
-    def _weigh(self, built: Built) -> None:
+    def _weigh(self, built: Candidate) -> None:
         """Look at what was seen of large weights while they were written; raises where one must stay as it was."""
         if not (self._change.narrows or self._change.is_whole):
             return
         unfit: dict[Tensor, str] = {}
         self._clamped = list(built.clamped)
         for (scope, name), seen, is_cast in self._seen(built):
-            found = misfit(name, seen, self._change.new)
+            found = range_misfit(name, seen, self._change.new)
             if found is not None and self._settings.clamp and not is_cast:  # a Cast of ONNX saturates nothing
                 self._clamped.append(found.clamped)
             elif found is not None:
@@ -223,7 +223,7 @@ class Conversion:
                 self._report.say(f"{reason}: it stays {self._change.names[0]}")
             raise _Again
 
-    def _seen(self, built: Built) -> Iterator[tuple[Key, Seen, bool]]:
+    def _seen(self, built: Candidate) -> Iterator[tuple[TensorKey, CastRange, bool]]:
         """What was seen of stored tensors that became of the new dtype; with whether a Cast makes them so each time."""
         for key, change in built.writer.recasts:
             if change.seen.count > SMALL:  # what holds fewer was looked at before
@@ -236,7 +236,7 @@ class Conversion:
 
     # The report
 
-    def _tell(self, model: Model, built: Built) -> None:
+    def _tell(self, model: Model, built: Candidate) -> None:
         report, plan = self._report, built.plan
         report.converted = sum(node.op != "Constant" for node in plan.changed)
         report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
@@ -245,25 +245,25 @@ class Conversion:
         ports = plan.wiring.ports
         choosing = [name for node, name in plan.names.items() if node.op in CHOOSING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
-            told, new = first_of(choosing, _SHOWN), self._change.names[1]
+            told, new = join_first(choosing, _SHOWN), self._change.names[1]
             how = f"by numbers that {new} rounds on the way, and may choose another where two are nearly alike"
             report.say(f"{told} choose{'' if choosing[1:] else 's'} {how}")
 
-    def _kept(self, built: Built, node: Node, name: str, reason: str) -> Kept:
-        kind, told = self._keeping.pins.get(place_of(node), ("", ""))
+    def _kept(self, built: Candidate, node: Node, name: str, reason: str) -> KeptNode:
+        kind, told = self._keeping.pins.get(node_address(node), ("", ""))
         if told != reason:  # of another call of the same function, or of no node at all
             others = (kind for kind, told in self._keeping.pins.values() if told == reason)
             kind = "weight" if reason in built.weights else next(others, "schema")
         if kind == "schema" and "Cast of the model's own" in reason:
             kind = "model"
-        return Kept(name, node.op, reason, kind)
+        return KeptNode(name, node.op, reason, kind)
 
 
 class _Again(Exception):
     """More has to be kept than was thought."""
 
 
-def _measured(wiring: Wiring) -> list[Tensor]:
+def _measured(wiring: DtypeGraph) -> list[Tensor]:
     """The tensors whose ranges are asked for: all of the old dtype that nodes make."""
     wires = (wire for wire in wiring.wires.values() if wire.node is not None and wire.maker != STORED)
     return [(wire.home.address, wire.name) for wire in wires]
@@ -272,7 +272,7 @@ def _measured(wiring: Wiring) -> list[Tensor]:
 def _stored(model: onnx.ModelProto) -> int:
     """Bytes of the tensors that a model stores in its graphs."""
     found = 0
-    for holder in holders(model):
+    for holder in graphs_and_functions(model):
         tensors = list(holder.initializer) if isinstance(holder, onnx.GraphProto) else []
         constants = (node for node in holder.node if node.op_type == "Constant")
         tensors += [item.t for node in constants for item in node.attribute if item.HasField("t")]

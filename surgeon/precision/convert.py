@@ -10,18 +10,18 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError, UsageError
-from surgeon.file.model_like import Source, as_written, is_in_memory, label
-from surgeon.file.save import DataMode, Written
+from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
+from surgeon.file.save import ExternalDataMode, OutputModel
 from surgeon.file.temporary_model import home_between, path_between
 from surgeon.ops.schemas.attribute_values import dtype_number
-from surgeon.pipeline.acceptance.kernel_support import provider_of
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.rewriting.rewrite import Rules, rewrite
 from surgeon.precision.conversion import Conversion, ConvertSettings
 from surgeon.precision.convert_report import ConvertReport
 from surgeon.precision.kept_nodes.selectors import AUTO
-from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.precision.writing.conversion_candidates import Io
-from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
+from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
 from surgeon.result_base import ModelAndReport
 
 PAIRS = {
@@ -35,7 +35,7 @@ CHECKS = ("model", "none")
 
 
 def convert(
-    source: Source,
+    source: ModelLike,
     to: str = "float16",
     *,
     from_: str | None = None,
@@ -49,7 +49,7 @@ def convert(
     check: str = "model",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, ConvertReport]:
@@ -90,7 +90,7 @@ def convert(
         ('proved', 1)
     """
     change = _change(to, from_)
-    options = options_of(options)
+    options = resolve_options(options)
     options.require()
     require_check(check, CHECKS, require_proof)
     require_output(is_in_memory(source), output, dry_run)
@@ -104,8 +104,8 @@ def convert(
         keep=(keep,) if isinstance(keep, str) else keep,
         max_error=max_error,
         options=options,
-        output=output_of(output),
-        provider=None if ep is None else provider_of("ort", ep),
+        output=resolve_output(output),
+        provider=None if ep is None else resolve_provider("ort", ep),
         clamp=clamp,
         check=check == "model",
         require_proof=require_proof,
@@ -113,11 +113,11 @@ def convert(
         data=external_data,
         force=force,
     )
-    report = ConvertReport(label(source), str(output or ""), change.names, max_error=max_error)
+    report = ConvertReport(model_name(source), str(output or ""), change.names, max_error=max_error)
     report.checked = settings.check
     started = time.perf_counter()
     try:
-        with _fused(as_written(source), rules, settings, report) as original:
+        with _fused(resolve_model(source), rules, settings, report) as original:
             made = Conversion(settings, report).go(original)
     finally:
         report.seconds = time.perf_counter() - started
@@ -128,7 +128,7 @@ def convert(
     return ModelAndReport((made, report))
 
 
-def _change(to: str, from_: str | None) -> Retyping:
+def _change(to: str, from_: str | None) -> DtypeChange:
     """The dtypes.  Raises UsageError for a pair that there is not."""
     try:
         new = dtype_number(to)
@@ -139,13 +139,13 @@ def _change(to: str, from_: str | None) -> Retyping:
         raise UsageError(f"Nothing converts to {to!r} from {from_ or 'that'}; choose of {', '.join(PAIRS)}.") from None
     if old not in map(dtype_number, known):
         raise UsageError(f"Nothing converts from {from_!r} to {to!r}; give one of {', '.join(known)}.")
-    return Retyping(old, new)
+    return DtypeChange(old, new)
 
 
 @contextmanager
 def _fused(
-    original: Written, rules: Rules, settings: ConvertSettings, report: ConvertReport
-) -> Iterator[Written]:
+    original: OutputModel, rules: Rules, settings: ConvertSettings, report: ConvertReport
+) -> Iterator[OutputModel]:
     """The model once rules have run over it, which lies beside it where it is a file."""
     if not rules:
         yield original

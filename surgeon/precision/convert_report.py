@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.array_text import side_by_side
-from surgeon.result_base import Displayed
+from surgeon.array_text import format_beside_limit
+from surgeon.result_base import ResultBase
 from surgeon.runtime.numerics.array_comparison import jsonable
 
-LOST = 0.5
+MAX_MEANINGFUL_ERROR = 0.5
 """Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""
-LOST_WORDS = "roundings alone leave nothing of what it hands on"
+MEANINGLESS = "roundings alone leave nothing of what it hands on"
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptNode:
     """A node that keeps the old dtype.
 
     Attributes:
@@ -38,7 +38,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class StretchProof:
+class SegmentProof:
     """A part of the converted model, run by itself and held against itself in float64.
 
     Attributes:
@@ -67,7 +67,7 @@ class StretchProof:
         """proved, failed, or unproved: not run, or roundings leave nothing of what it hands on."""
         if self.error is None:
             return "unproved"
-        if self.allowed > LOST and self.error <= self.allowed:
+        if self.allowed > MAX_MEANINGFUL_ERROR and self.error <= self.allowed:
             return "unproved"
         return "proved" if self.error <= self.allowed else "failed"
 
@@ -86,28 +86,28 @@ class StretchProof:
         }
 
 
-def unproved(stretches: Sequence[StretchProof]) -> str:
+def unproved_text(stretches: Sequence[SegmentProof]) -> str:
     """How many stretches are not proved, and why the first of these is not, as a sentence; empty where all are."""
     others = [item for item in stretches if item.outcome != "proved"]
     if not others:
         return ""
     count, every = (sum(item.equal for item in items) for items in (others, stretches))
     first = next((item for item in others if item.outcome == "failed"), others[0])
-    why = off_by(first) if first.outcome == "failed" else first.reason or LOST_WORDS
+    why = error_text(first) if first.outcome == "failed" else first.reason or MEANINGLESS
     told = f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"
     return f"{told}: {why}" if every > 1 else f"The stretch from {first.first} on is not proved: {why}"
 
 
-def off_by(proof: StretchProof) -> str:
+def error_text(proof: SegmentProof) -> str:
     """How far a stretch is off, as a clause."""
     error = 0.0 if proof.error is None else proof.error
-    found, allowed = side_by_side(error, proof.allowed, (2, 2))
+    found, allowed = format_beside_limit(error, proof.allowed, (2, 2))
     where = "" if proof.far is None else f" where activations reach {proof.far[0]:g}"
     return f"an output is off by {found} of its scale{where}, and roundings explain {allowed}"
 
 
 @dataclass(slots=True)
-class ConvertReport(Displayed):
+class ConvertReport(ResultBase):
     """What a conversion did.
 
     Attributes:
@@ -146,7 +146,7 @@ class ConvertReport(Displayed):
     output: str
     change: tuple[str, str]
     converted: int = 0
-    kept: Sequence[Kept] = ()
+    kept: Sequence[KeptNode] = ()
     followers: int = 0
     casts: int = 0
     told: list[str] = field(default_factory=list)
@@ -155,7 +155,7 @@ class ConvertReport(Displayed):
     others: dict[str, float] = field(default_factory=dict)
     hidden: float | None = None
     max_error: float = 0.0
-    stretches: Sequence[StretchProof] = ()
+    stretches: Sequence[SegmentProof] = ()
     runs: int = 0
     oracle: str = ""
     reason: str = ""

@@ -4,15 +4,15 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 
-from surgeon.precision.kept_nodes.selectors import Place
+from surgeon.precision.kept_nodes.selectors import NodeAddress
 
-Error = Callable[[Collection[Place]], float]
+Error = Callable[[Collection[NodeAddress]], float]
 _PARTS = 12
 MOST_TRIALS = 24
 """After so many trials no part is divided further, and what is left of it is kept: each costs two runs of the model."""
 
 
-class Lessening:
+class KeepMinimizer:
     """Which of some nodes to keep so that the whole moves by no more than `most`.
 
     parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
@@ -20,10 +20,10 @@ class Lessening:
     many there were.
     """
 
-    def __init__(self, parts: Sequence[Sequence[Place]], error: Error, most: float) -> None:
+    def __init__(self, parts: Sequence[Sequence[NodeAddress]], error: Error, most: float) -> None:
         self._error, self._most = error, most
         self.trials = 0
-        self.moved: dict[Place, float] = {}
+        self.moved: dict[NodeAddress, float] = {}
         self.reached = float("inf")
         self._parts = _merged(parts, _PARTS)
 
@@ -53,7 +53,7 @@ class Lessening:
             chosen[place] = self._lessened(others, chosen[place])
         self.moved = {node: alone[place] for place in kept for node in chosen[place]}
 
-    def _lessened(self, fixed: Sequence[Place], part: Sequence[Place]) -> list[Place]:
+    def _lessened(self, fixed: Sequence[NodeAddress], part: Sequence[NodeAddress]) -> list[NodeAddress]:
         """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
         rest, count = list(part), 2
         while len(rest) > 1:
@@ -72,18 +72,18 @@ class Lessening:
                 count = min(2 * count, len(rest))
         return rest
 
-    def _all(self, chosen: Iterable[int]) -> list[Place]:
+    def _all(self, chosen: Iterable[int]) -> list[NodeAddress]:
         return [node for place in chosen for node in self._parts[place]]
 
-    def _try(self, kept: Collection[Place]) -> float:
+    def _try(self, kept: Collection[NodeAddress]) -> float:
         self.trials += 1
         return self._error(kept)
 
 
-def _merged(parts: Sequence[Sequence[Place]], most: int) -> list[list[Place]]:
+def _merged(parts: Sequence[Sequence[NodeAddress]], most: int) -> list[list[NodeAddress]]:
     """Neighbours together, so that there are no more than so many, about as large; none empty."""
     size = -(-sum(map(len, parts)) // most)
-    found: list[list[Place]] = []
+    found: list[list[NodeAddress]] = []
     for part in filter(None, parts):
         if found and len(found[-1]) + len(part) <= size:
             found[-1] += part

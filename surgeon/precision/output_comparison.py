@@ -3,19 +3,19 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from surgeon.array_text import side_by_side
+from surgeon.array_text import format_beside_limit
 from surgeon.errors import ModelFileError
-from surgeon.file.save import Written
-from surgeon.file.tensors.casting import limits, smallest
+from surgeon.file.save import OutputModel
+from surgeon.file.tensors.casting import finite_limits, smallest
 from surgeon.precision.analyses.dtype_graph import STORED
-from surgeon.precision.convert_report import ConvertReport, off_by, unproved
-from surgeon.precision.delta_debugging import Lessening
-from surgeon.precision.kept_nodes.selectors import Place, place_of
-from surgeon.precision.measuring.baseline_runs import Trying
-from surgeon.precision.measuring.range_instrumentation import Magnitudes, Tensor
-from surgeon.precision.segments.segment_proofs import Stretches
-from surgeon.precision.writing.conversion_candidates import Builder, Built, Keeping
-from surgeon.runtime.numerics.array_comparison import told_empty
+from surgeon.precision.convert_report import ConvertReport, error_text, unproved_text
+from surgeon.precision.delta_debugging import KeepMinimizer
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
+from surgeon.precision.measuring.baseline_runs import BaselineRuns
+from surgeon.precision.measuring.range_instrumentation import ObservedRange, Tensor
+from surgeon.precision.segments.segment_proofs import Segments
+from surgeon.precision.writing.conversion_candidates import Candidate, CandidateBuilder, KeptNodes
+from surgeon.runtime.numerics.array_comparison import uninformative_message
 from surgeon.runtime.sessions.ort_session import SessionError
 
 _MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
@@ -29,18 +29,18 @@ class OutputComparison:
 
     def __init__(
         self,
-        builder: Builder,
-        trying: Trying,
-        ranges: Mapping[Tensor, Magnitudes],
+        builder: CandidateBuilder,
+        trying: BaselineRuns,
+        ranges: Mapping[Tensor, ObservedRange],
         report: ConvertReport,
-        keeping: Keeping,
+        keeping: KeptNodes,
         *,
         decides: bool,
     ) -> None:
         self._builder, self.trying, self._report, self._keeping = builder, trying, report, keeping
         self._ranges, self._decides, self._has_searched = ranges, decides, False
 
-    def holds(self, built: Built, made: Written) -> bool:
+    def holds(self, built: Candidate, made: OutputModel) -> bool:
         """Compare, and note in the report what came of it; False where more is to be kept now."""
         report, trying = self._report, self.trying
         report.runs = len(trying.wanted)
@@ -51,7 +51,7 @@ class OutputComparison:
         if report.error is None or report.error <= report.max_error:
             is_held = not built.plan.wiring.change.narrows or self._prove(built, made)
             if is_held and report.error is not None:
-                report.reason = unproved(report.stretches)
+                report.reason = unproved_text(report.stretches)
                 self._tell_counted()
                 self._tell_emptiness()
             return is_held
@@ -67,10 +67,10 @@ class OutputComparison:
         report.reason = refused or f"{self._moved(report.error)}: {hint}"
         return True
 
-    def _too_large(self, built: Built) -> str:
+    def _too_large(self, built: Candidate) -> str:
         """What to do where an output itself is beyond the new dtype; empty where none is."""
         change, main = built.plan.wiring.change, built.plan.wiring.index.main
-        high = limits(change.new)[1]
+        high = finite_limits(change.new)[1]
         for name, dtype in built.writer.dtypes.items():
             noted = self._ranges.get((main.address, name))
             is_output = any(value.name == name for value in built.writer.draft.graph.output)
@@ -88,7 +88,7 @@ class OutputComparison:
         if part > most:
             told = f"{_percent(part)} of the elements of output {name!r}, which holds no floats, are others"
             return f"{told}, and {_percent(most)} may be"
-        moved, allowed = side_by_side(error, most, (3, 6))
+        moved, allowed = format_beside_limit(error, most, (3, 6))
         return f"An output moves by {moved} of its scale, and {allowed} is allowed"
 
     def _tell_counted(self) -> None:
@@ -102,13 +102,13 @@ class OutputComparison:
         """Say where the outputs could not have shown a difference; of what none of them shows nothing is proved."""
         empty, all_are = self.trying.telling_nothing(self._report.max_error)
         if all_are:
-            self._report.error, self._report.reason = None, told_empty(empty, all_are=True)
+            self._report.error, self._report.reason = None, uninformative_message(empty, all_are=True)
         elif empty:
-            self._report.say(told_empty(empty, all_are=False).rstrip("."))
+            self._report.say(uninformative_message(empty, all_are=False).rstrip("."))
 
-    def _prove(self, built: Built, made: Written) -> bool:
+    def _prove(self, built: Candidate, made: OutputModel) -> bool:
         """Hold each stretch against itself in float64, equal ones once; False where more is to be kept now."""
-        stretches = Stretches(built, self._ranges)
+        stretches = Segments(built, self._ranges)
         kinds = stretches.kinds()
         parts = [max(kind, key=lambda part: part.most) for kind in kinds]
         try:
@@ -131,23 +131,23 @@ class OutputComparison:
         for kind, run, proof in failed:
             chosen = None if proof.far is None else run.leading_to(proof.far[1])
             for place in (place for part in kind for place in stretches.within(part, chosen)):
-                self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {off_by(proof)}")
+                self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {error_text(proof)}")
         return len(self._keeping.pins) == known  # where all are kept already, it stays told as failed
 
-    def _lessen(self, built: Built) -> bool:
+    def _lessen(self, built: Candidate) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
         self._has_searched = True
-        nodes = {place_of(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
+        nodes = {node_address(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
         if self._keep_small(built, nodes):
             return True
-        parts = [[place for place in part.places if place in nodes] for part in Stretches(built, self._ranges).parts]
+        parts = [[place for place in part.places if place in nodes] for part in Segments(built, self._ranges).parts]
         inner = list(nodes.keys() - {place for part in parts for place in part})
         search = self._searched([*parts, sorted(inner)], nodes)
         for place, moved in search.items():
             self._keeping.keep(place, "error", f"its part alone moves the outputs by {moved:.2g} of their scale")
         return bool(search)
 
-    def _keep_small(self, built: Built, nodes: Collection[Place]) -> bool:
+    def _keep_small(self, built: Candidate, nodes: Collection[NodeAddress]) -> bool:
         """Keep what makes or reads numbers that half precision takes for zero, or nearly so; whether it holds then.
 
         A norm makes such numbers large again: it multiplies them by up to 1 / sqrt(epsilon), and the next one does too.
@@ -161,22 +161,24 @@ class OutputComparison:
             self._keeping.keep(place, "range", reason)
         return bool(found)
 
-    def _small(self, built: Built) -> list[Place]:
+    def _small(self, built: Candidate) -> list[NodeAddress]:
         """The nodes that make or read tensors of which no number has all digits in the new dtype."""
-        found: set[Place] = set()
+        found: set[NodeAddress] = set()
         for (scope, name), wire in built.plan.wiring.wires.items():
             noted = self._ranges.get((scope.address, name))
             if wire.maker != STORED and noted is not None and 0 < noted.most < smallest(built.plan.wiring.change.new):
                 nodes = (wire.node, *(use.node for use in wire.uses))
-                found.update(place_of(node) for node in nodes if node is not None)
+                found.update(node_address(node) for node in nodes if node is not None)
         return sorted(found)
 
-    def _searched(self, parts: Sequence[Sequence[Place]], nodes: Collection[Place]) -> dict[Place, float]:
+    def _searched(
+        self, parts: Sequence[Sequence[NodeAddress]], nodes: Collection[NodeAddress]
+    ) -> dict[NodeAddress, float]:
         """What of these parts to keep, each with how far it moves the outputs; nothing where that is not enough.
 
         nodes: all that may be kept, of which some must be left.
         """
-        search = Lessening(parts, self._error_with, self._report.max_error)
+        search = KeepMinimizer(parts, self._error_with, self._report.max_error)
         search.run()
         if not search.holds or len(search.moved) >= _MOST_KEPT * len(nodes):
             return {}
@@ -185,7 +187,7 @@ class OutputComparison:
             self._report.say(f"{told}: fewer nodes may be enough")
         return search.moved
 
-    def _error_with(self, kept: Collection[Place]) -> float:
+    def _error_with(self, kept: Collection[NodeAddress]) -> float:
         """How far it moves at least where these nodes are kept too."""
         keeping = self._keeping.with_(kept)
         rounded = self._rounded(keeping, in_search=True)
@@ -196,7 +198,7 @@ class OutputComparison:
             found = self._error(built, made, keeping, rounded)
         return float("inf") if found is None else found
 
-    def _error(self, built: Built, made: Written, keeping: Keeping, rounded: float | None) -> float | None:
+    def _error(self, built: Candidate, made: OutputModel, keeping: KeptNodes, rounded: float | None) -> float | None:
         """How far a converted model moves: as it is, and with a rounding at each node.  None where neither runs.
 
         rounded: the latter, as it was found just before.
@@ -226,7 +228,7 @@ class OutputComparison:
             report.reason, report.oracle = "", ran
         return max(found) if found else None
 
-    def _apart(self, made: Written, *, is_new: bool = True, in_search: bool = False) -> float:
+    def _apart(self, made: OutputModel, *, is_new: bool = True, in_search: bool = False) -> float:
         """How far outputs lie apart; under the original's own choice of rows where others are chosen.
 
         in_search: of a model that chooses at once under that choice, as one run is enough.  Raises SessionError.
@@ -248,7 +250,7 @@ class OutputComparison:
         for name, part in self.trying.others.items():
             self._report.others[name] = max(part, self._report.others.get(name, 0.0))
 
-    def _rounded(self, keeping: Keeping, *, in_search: bool = False) -> float | None:
+    def _rounded(self, keeping: KeptNodes, *, in_search: bool = False) -> float | None:
         """How far the model moves in the old dtype, with a rounding at each node; None where that does not run."""
         if not self._builder.narrows:
             return None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from surgeon.errors import UsageError
-from surgeon.runtime.run_limits import LONGEST, RUN_TIME, Inputs, as_list, require_run_time
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, LONGEST, Inputs, as_list, require_run_time
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -52,16 +52,16 @@ class CheckOptions:
     inputs: Sequence[Inputs] = ()
     layers: bool = False
     proof_time: float = 10.0
-    run_time: float = RUN_TIME
+    run_time: float = DEFAULT_TIMEOUT
     jobs: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):
             object.__setattr__(self, name, as_list(getattr(self, name)))
         if self.custom_ops:
-            from surgeon.ops.plugins.plugin_declaration import without_plugins  # not at the top: few runs have any
+            from surgeon.ops.plugins.plugin_declaration import declare_plugin_files  # not at the top: few runs have any
 
-            object.__setattr__(self, "custom_ops", without_plugins(self.custom_ops))
+            object.__setattr__(self, "custom_ops", declare_plugin_files(self.custom_ops))
 
     def require(self) -> None:
         """Raise UsageError for options that mean nothing."""
@@ -80,9 +80,11 @@ class CheckOptions:
     def require_dims_of(self, *graphs: "GraphProto") -> None:
         """Raise UsageError for a size of a dimension that no input of these graphs has, also where nothing will run."""
         if self.dims:
-            from surgeon.shapes.constraints.input_dims import free_dims, require_known, wanted_inputs
+            from surgeon.shapes.constraints.input_dims import check_dim_names, dynamic_dims, required_inputs
 
-            require_known(free_dims([one for graph in graphs for one in wanted_inputs(graph).values()]), self.dims)
+            check_dim_names(
+                dynamic_dims([one for graph in graphs for one in required_inputs(graph).values()]), self.dims
+            )
 
 
 def require_options(
@@ -130,7 +132,7 @@ def _is_count(number: object) -> bool:
     return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
 
 
-def require_counts(expect: Mapping[str, int]) -> None:
+def require_expected_counts(expect: Mapping[str, int]) -> None:
     """Raise UsageError for what does not say how often rules must fire."""
     if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
         raise UsageError(f"expect={expect!r} says not how often rules fire: give numbers by name, as {{'gelu': 4}}.")
@@ -144,14 +146,14 @@ def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
         raise UsageError("Say where to write the model: output='out.onnx' (it may be the path of the input).")
 
 
-def options_of(given: CheckOptions | None) -> CheckOptions:
+def resolve_options(given: CheckOptions | None) -> CheckOptions:
     """The options that are given, or the usual ones.  Raises UsageError for what are none."""
     if given is not None and not isinstance(given, CheckOptions):
         raise UsageError(f"options={given!r} are no options; write options=surgeon.CheckOptions(seed=1).")
     return given or CheckOptions()
 
 
-def output_of(given: "str | os.PathLike[str] | None") -> Path | None:
+def resolve_output(given: "str | os.PathLike[str] | None") -> Path | None:
     """Where to write, None for nowhere.  Raises UsageError for what is no path."""
     if given is None or isinstance(given, (str, os.PathLike)):
         return None if given is None else Path(given)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from surgeon.result_base import Displayed, as_json
-from surgeon.text import counted
+from surgeon.result_base import ResultBase, to_json_dict
+from surgeon.text import format_count
 
 if TYPE_CHECKING:
     from surgeon.runtime.numerics.array_comparison import OutputError
@@ -21,7 +21,7 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Layers:
+class LayerComparison:
     """Inner tensors compared: those that the nodes of both main graphs make under one name.
 
     compared         how many
@@ -37,11 +37,11 @@ class Layers:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        return as_json(self, "compared first_different errors left_out")
+        return to_json_dict(self, "compared first_different errors left_out")
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult(Displayed):
+class CheckResult(ResultBase):
     """The outcome of comparing two models, with one sentence of reason where it is not plainly proved.
 
     `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
@@ -60,7 +60,7 @@ class CheckResult(Displayed):
     seconds: float
     runs: int
     tolerance: Mapping[str, float]
-    layers: Layers | None = None
+    layers: LayerComparison | None = None
     oracle: str = ""
     kinds: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class CheckResult(Displayed):
     def __repr__(self) -> str:
         told = f"; {self.reason}" if self.reason else ""
         count = len(self.outputs)
-        return f"<CheckResult {self.outcome.value}: {counted(count, 'output')}, {self.runs} runs{told}>"
+        return f"<CheckResult {self.outcome.value}: {format_count(count, 'output')}, {self.runs} runs{told}>"
 
     def __bool__(self) -> bool:
         """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
@@ -99,9 +99,9 @@ class CheckResult(Displayed):
         )
 
         return {
-            **as_json(self, "outcome reason outputs"),
+            **to_json_dict(self, "outcome reason outputs"),
             "worst": self.worst.name if self.worst else None,
-            **as_json(self, "seconds runs oracle kinds sizes differs_on failed_on half"),
+            **to_json_dict(self, "seconds runs oracle kinds sizes differs_on failed_on half"),
             "tolerance": {name: jsonable(number) for name, number in self.tolerance.items()},
-            **as_json(self, "first_different layers"),
+            **to_json_dict(self, "first_different layers"),
         }

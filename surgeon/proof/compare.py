@@ -9,18 +9,18 @@ from onnx import GraphProto, ValueInfoProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written
+from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.ops.schemas.attribute_values import dtype_word
 from surgeon.ops.traversal import require_finite_calls
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.runtime.run_limits import RUN_TIME, Inputs, as_list
-from surgeon.shapes.constraints.input_dims import free_dims, input_dims, wanted_inputs
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, as_list
+from surgeon.shapes.constraints.input_dims import dynamic_dims, input_dims, required_inputs
 
 
 def compare(
-    original: Source,
-    other: Source,
+    original: ModelLike,
+    other: ModelLike,
     *,
     inputs: Inputs | Sequence[Inputs] = (),
     dims: Mapping[str, int] | None = None,
@@ -29,7 +29,7 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     layers: bool = False,
-    run_time: float = RUN_TIME,
+    run_time: float = DEFAULT_TIMEOUT,
     runtime: str = "onnxruntime",
 ) -> CheckResult:
     """Run two models on the same inputs and compare every output.
@@ -71,15 +71,15 @@ def compare(
     from surgeon.proof.model.half_precision import half_of  # not at the top: `import surgeon` is to be light
     from surgeon.proof.model.model_check import ModelCheck
     from surgeon.runtime.numerics.array_comparison import tolerance
-    from surgeon.runtime.tensorrt.isolated_engine import require_engines
+    from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
     started = time.perf_counter()
     options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, as_list(inputs), layers, run_time=run_time)
     options.require()
-    engines = require_engines(runtime, run_time)
+    engines = require_runtime(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):
         raise UsageError("Under TensorRT outputs are compared, and nothing but TensorRT runs: leave out the options.")
-    first, second = as_written(original), as_written(other)
+    first, second = resolve_model(original), resolve_model(other)
     with Model.open(first) as opened, Model.open(second) as against:
         for model in (opened, against):
             model.check_data(sums=True)
@@ -116,7 +116,7 @@ def compare(
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
     """Yield how the inputs and outputs of two models differ so that they cannot be run side by side."""
-    ours, theirs = wanted_inputs(original), wanted_inputs(other)
+    ours, theirs = required_inputs(original), required_inputs(other)
     yield from _names("input", ours, theirs)
     yield from _names(
         "output", {value.name: value for value in original.output}, {value.name: value for value in other.output}
@@ -161,8 +161,8 @@ def _kind(value: ValueInfoProto) -> str:
 
 def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
     """Return the sizes that the other model fixes of dimensions that are free in the original and not chosen."""
-    ours, theirs = wanted_inputs(original), wanted_inputs(other)
-    free = free_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
+    ours, theirs = required_inputs(original), required_inputs(other)
+    free = dynamic_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
     found: dict[str, int] = {}
     for name, value in ours.items():
         if value.type.HasField("tensor_type") and theirs[name].type.tensor_type.HasField("shape"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import likened
+from surgeon.ops.traits.trait_lookup import guess_traits
 from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
 ELEMENT = 16  # multiplications of a product that take as long as one element that is made otherwise
@@ -15,7 +15,7 @@ Extent = tuple[Size, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class CostTerm:
     """For each element of one tensor so many others, and how much each of these counts."""
 
     each: Extent
@@ -38,26 +38,26 @@ def _product(extent: Extent, size: Callable[[Size], int]) -> int:
         return 0
 
 
-def loads(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent | None]) -> Iterator[Load]:
+def node_costs(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent | None]) -> Iterator[CostTerm]:
     """What one node of a qualified operator computes: of each of its outputs, as far as shapes are known.
 
     reads, makes: the shapes of its inputs and outputs, None for one that is left out or unknown.
     """
     domain, op = split_op(name)
     has_kernel = schema(domain, op, None) is not None
-    yield from (Load(made, counts=ELEMENT if has_kernel else INTERPRETED) for made in makes if made is not None)
-    known = likened(name)
+    yield from (CostTerm(made, counts=ELEMENT if has_kernel else INTERPRETED) for made in makes if made is not None)
+    known = guess_traits(name)
     weight = known.weight or (known.factors or (0, 1))[1]
     made, first, second = (*makes, None)[0], (*reads, None)[0], (*reads[weight : weight + 1], None)[0]
     if made is None or first is None or second is None:
         return
     if known.product == "matrices":
-        yield Load(made, first[-1:])
+        yield CostTerm(made, first[-1:])
     elif known.product == "turned windows":
-        yield Load(first, second[1:])
+        yield CostTerm(first, second[1:])
     elif known.product == "windows":
-        yield Load(made, second[1:])
+        yield CostTerm(made, second[1:])
     elif known.product == "attention":
-        yield Load(first, second[-2:-1], counts=2)
+        yield CostTerm(first, second[-2:-1], counts=2)
     elif known.product == "steps":
-        yield from (Load(first[:-1], extent) for extent in reads[weight : weight + 2] if extent is not None)
+        yield from (CostTerm(first[:-1], extent) for extent in reads[weight : weight + 2] if extent is not None)

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorShapeProto, numpy_helper
 
-from surgeon.ir.scope import qualified
-from surgeon.ops.traits.trait_lookup import likened_node, random_among
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.traits.trait_lookup import guess_node_traits, random_among
 from surgeon.ops.traversal import all_nodes
-from surgeon.proof.node_cost import Load
+from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
-from surgeon.shapes.constraints.size_constraints import Wish
+from surgeon.shapes.constraints.size_constraints import SizeConstraint
 
 Shape = tuple[Size, ...]
 
@@ -46,7 +46,7 @@ class ProofOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class MiniModels:
+class RegionModels:
     """Both sides of a region with the same inputs and outputs.
 
     dims: what each free dimension of the inputs stands for, by its name in the models.
@@ -56,15 +56,17 @@ class MiniModels:
     after: ModelProto
     dims: dict[str, Size]
 
-    def with_sizes(self) -> "MiniModels":
+    def with_sizes(self) -> "RegionModels":
         """The same, which state the sizes of their inputs that are fixed; the same object where these do so already."""
         fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
         if not any(dim.dim_param in fixed for dim in _dims(self.before)):
             return self
-        return replace(self, before=sized(self.before, fixed.get), after=sized(self.after, fixed.get))
+        return replace(
+            self, before=with_fixed_dims(self.before, fixed.get), after=with_fixed_dims(self.after, fixed.get)
+        )
 
 
-def sized(model: ModelProto, size: Callable[[str], int | None]) -> ModelProto:
+def with_fixed_dims(model: ModelProto, size: Callable[[str], int | None]) -> ModelProto:
     """A copy whose inputs state numbers in place of their free dimensions, of which `size` knows some by name."""
     made = ModelProto()
     made.CopyFrom(model)
@@ -80,7 +82,7 @@ def _dims(model: ModelProto) -> Iterator[TensorShapeProto.Dimension]:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class CaseInput:
     """An input of both mini-models, by its name there.
 
     value: a small tensor of integers that follows from the sizes of the free dimensions alone.  weight: whether it
@@ -94,7 +96,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Reduction:
     """A sum over a tensor: each number made adds up as many of those given as there are of them to one made."""
 
     given: Shape
@@ -106,7 +108,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class InnerShapesRequest:
     """One run of a whole model on made inputs, for what nothing else tells of some tensors of its main graph.
 
     model: as ONNX Runtime gets it.  skeleton: the same without large payloads.
@@ -119,7 +121,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracedShapes:
     """What one run showed: dtype (of TensorProto) and shape by the tensor's name, and why others are missing."""
 
     tensors: Mapping[str, tuple[int, tuple[int, ...]]]
@@ -127,7 +129,7 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True)
-class Experiment:
+class ProofCase:
     """What a proof of one region runs, and what it judges by.
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
@@ -142,8 +144,8 @@ class Experiment:
     run on few inputs, for another of the same form is proved in full.  slack, apart: as in a Region.
     """
 
-    minis: MiniModels
-    inputs: tuple[Input, ...]
+    minis: RegionModels
+    inputs: tuple[CaseInput, ...]
     outputs: tuple[str, ...]
     options: ProofOptions
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
@@ -155,10 +157,10 @@ class Experiment:
     pinned: frozenset[int] = frozenset()
     values: frozenset[int] = frozenset()
     places: frozenset[int] | None = None
-    loads: tuple[Load, ...] = ()
-    wishes: tuple[Wish, ...] = ()
+    loads: tuple[CostTerm, ...] = ()
+    wishes: tuple[SizeConstraint, ...] = ()
     most: Mapping[str, int] = field(default_factory=dict)
-    sums: tuple[Sum, ...] = ()
+    sums: tuple[Reduction, ...] = ()
     picks_by_products: bool = False
     weights: int = 0
     takes_empty: bool = True
@@ -170,17 +172,17 @@ class Experiment:
     def of_shape_alone(self) -> set[str]:
         """The inputs of which nothing but the shape matters to either side."""
         nodes = [node for model in (self.minis.before, self.minis.after) for node in all_nodes(model.graph.node)]
-        measured = {node.input[0] for node in nodes if likened_node(node).reads_shape and node.input}
-        read = {name for node in nodes for name in node.input[likened_node(node).reads_shape :]}
+        measured = {node.input[0] for node in nodes if guess_node_traits(node).reads_shape and node.input}
+        read = {name for node in nodes for name in node.input[guess_node_traits(node).reads_shape :]}
         return measured.intersection(item.name for item in self.inputs if item.value is None) - read
 
     @property
     def ops(self) -> frozenset[str]:
         """The operators of both sides."""
         models = (self.minis.before, self.minis.after)
-        return frozenset(qualified(node.domain, node.op_type) for model in models for node in model.graph.node)
+        return frozenset(qualified_name(node.domain, node.op_type) for model in models for node in model.graph.node)
 
-    def with_sizes(self) -> "Experiment":
+    def with_sizes(self) -> "ProofCase":
         """The same with models that state their fixed sizes; the same object where these do so already."""
         minis = self.minis.with_sizes()
         return self if minis is self.minis else replace(self, minis=minis)
@@ -234,7 +236,7 @@ class Experiment:
 
 
 def _squares(node: NodeProto) -> bool:
-    known = likened_node(node)
+    known = guess_node_traits(node)
     is_product = known.family == "product" and known.signs == (1, 1)
     return known.squares or (is_product and bool(node.input[0] == node.input[1]))
 
@@ -242,11 +244,11 @@ def _squares(node: NodeProto) -> bool:
 def _divides(model: ModelProto) -> bool:
     """Whether a node divides by what may be 0 or -1, or what was computed: that may have been taken past the limits."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    made = {name for node in model.graph.node if not likened_node(node).retypes for name in node.output}
+    made = {name for node in model.graph.node if not guess_node_traits(node).retypes for name in node.output}
     return any(
         node.input[slot] not in constants
         or np.isin(numpy_helper.to_array(constants[node.input[slot]]), (0, -1)).any()
         or not made.isdisjoint(node.input)
         for node in model.graph.node
-        for slot in likened_node(node).divisors
+        for slot in guess_node_traits(node).divisors
     )

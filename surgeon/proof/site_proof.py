@@ -10,7 +10,7 @@ from surgeon.runtime.numerics.array_comparison import jsonable
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
 
-class CannotCut(SurgeonError):
+class CannotSlice(SurgeonError):
     """A region cannot be cut out of its model; the message says why, without an end mark."""
 
 
@@ -72,7 +72,7 @@ class SiteProof:
         }
 
 
-def least(proofs: "list[SiteProof]") -> SiteProof:
+def weakest_proof(proofs: "list[SiteProof]") -> SiteProof:
     """The proof that promises least: failed before unproved before proved, then the one with the largest error."""
     order = (Outcome.PROVED, Outcome.UNPROVED, Outcome.FAILED)
     return max(proofs, key=lambda proof: (order.index(proof.outcome), proof.worst.severity if proof.worst else 0.0))

@@ -12,7 +12,7 @@ Function = Callable[..., Any]
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
-def named_dtypes(dtypes: str | Sequence[str]) -> tuple[str, ...]:
+def dtype_names(dtypes: str | Sequence[str]) -> tuple[str, ...]:
     """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
     given = (dtypes,) if isinstance(dtypes, str) else dtypes
     names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
@@ -31,7 +31,7 @@ def _is_function(given: object) -> bool:
     return callable(given) and hasattr(given, "__name__") and not isinstance(given, type)
 
 
-def require_words(who: str, title: object, target: object, opset: object) -> None:
+def require_name_target_opset(who: str, title: object, target: object, opset: object) -> None:
     """Raise RuleError for a name, a target or an opset of another kind."""
     if not isinstance(title, str) or not title:
         raise RuleError(f"{who} has name={title!r}; give it one, or leave name out to call it as its function.")
@@ -46,7 +46,7 @@ def require_words(who: str, title: object, target: object, opset: object) -> Non
             raise RuleError(f"{who} is for opset {version!r}; give the version of ai.onnx as a number, such as 17.")
 
 
-def require_parts(
+def require_pattern_or_search(
     who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
 ) -> None:
     """Raise RuleError for what no rule can be."""

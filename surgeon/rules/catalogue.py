@@ -15,21 +15,21 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from surgeon.entry_points import points
+from surgeon.entry_points import entry_points
 from surgeon.errors import RuleError, UsageError
 from surgeon.printed_commands import command
-from surgeon.rules.edit_aliases import TAILS, no_rule, without_tails
+from surgeon.rules.edit_aliases import EDIT_ALIASES, is_edit_message, split_edit_aliases
 from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.rule import Rule
 from surgeon.rules.rule import rule as decorator
 from surgeon.script_imports import importable
-from surgeon.text import like
+from surgeon.text import close_matches
 
-Named = str | Rule | LocalFunction
+RuleSelector = str | Rule | LocalFunction
 _Names = Mapping[str, Sequence[str]]
 
 
-def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
+def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
     """Rules by the name they were asked for, in order; a local function stands for its rule.
 
     approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
@@ -64,21 +64,21 @@ def resolve(names: Named | Iterable[Named], *, approximate: bool = True) -> dict
         raise RuleError(f"No rule is named; `{command('rules')}` lists those there are.")
     if less:
         found = _without(found, less)
-    modules = [point.module for point in points()]
-    for rule in flat(found):
+    modules = [point.module for point in entry_points()]
+    for rule in unique_rules(found):
         if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
             rule.require_sense()  # a pack's own tests hold its rules to what rules must be
     return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
 
 
-def resolve_with_tails(
-    names: Named | Iterable[Named], *, approximate: bool = True
+def resolve_with_edits(
+    names: RuleSelector | Iterable[RuleSelector], *, approximate: bool = True
 ) -> tuple[dict[str, tuple[Rule, ...]], list[str]]:
     """The rules as `resolve` has them, none where tails of detectors alone are named, and the names of these tails.
 
     Raises as `resolve`, and UsageError for two tails.
     """
-    rules, tails = without_tails(names)
+    rules, tails = split_edit_aliases(names)
     return (resolve(rules, approximate=approximate) if rules or not tails else {}), tails
 
 
@@ -108,7 +108,7 @@ def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, t
 def packs() -> dict[str, list[str]]:
     """Modules of rule files by the pack that they come from; of packages, not yet imported."""
     found: dict[str, list[str]] = {}
-    for point in points():
+    for point in entry_points():
         try:
             spec = importlib.util.find_spec(point.module)
         except ModuleNotFoundError:  # a package further out is missing
@@ -146,7 +146,7 @@ def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
 def groups() -> dict[str, list[str]]:
     """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
     found: dict[str, list[str]] = {}
-    for point in points():
+    for point in entry_points():
         for name, members in getattr(_import(point.module), "GROUPS", {}).items():
             found.setdefault(name, []).extend(members)
     return found
@@ -154,7 +154,7 @@ def groups() -> dict[str, list[str]]:
 
 def _joining(name: str) -> Iterator[Rule]:
     """The rules that join a group where approximate rules are asked for, as the packs' `APPROXIMATE` says."""
-    for point in points():
+    for point in entry_points():
         for member in getattr(_import(point.module), "APPROXIMATE", {}).get(name, ()):
             yield from _resolve_one(member)
 
@@ -186,7 +186,7 @@ def rules_of(module: ModuleType) -> tuple[Rule, ...]:
     )
 
 
-def functions_of(module: ModuleType) -> tuple[Rule, ...]:
+def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:
     """The rules of the local functions that a module defines."""
     functions = dict.fromkeys(value for value in vars(module).values() if isinstance(value, LocalFunction))
     return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
@@ -235,7 +235,7 @@ def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ..
 def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
     rules = rules_of(module)
     if inner not in {rule.name for rule in rules} and (inner or not rules):  # local functions are rules where asked for
-        rules = (*rules, *functions_of(module))
+        rules = (*rules, *function_rules_of(module))
     if not inner:
         if not rules:
             raise RuleError(f"{place} defines no rule; decorate a replacement with @surgeon.rule(patterns=[...]).")
@@ -248,7 +248,7 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
 
 def is_known(name: str) -> bool:
     """Whether a name is that of a rule, a file of rules, a group or a tail that is installed."""
-    return name in TAILS or name in _installed()
+    return name in EDIT_ALIASES or name in _installed()
 
 
 def _installed() -> set[str]:
@@ -258,10 +258,10 @@ def _installed() -> set[str]:
 
 
 def _unknown(name: str) -> str:
-    if name in TAILS:
-        return no_rule(name)
+    if name in EDIT_ALIASES:
+        return is_edit_message(name)
     names = _installed()
-    near = like(name, sorted(names), cutoff=0.5)
+    near = close_matches(name, sorted(names), cutoff=0.5)
     all_of_them = f"`{command('rules')}` lists the {len(names)} that there are."
     hint = f"did you mean {' or '.join(near)}?" if near else all_of_them
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."
@@ -331,14 +331,15 @@ def _told(path: Path, error: BaseException) -> str:
         where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
         return f"{kind}: {error.msg}{where}."
     if isinstance(error, ImportError) and "relative import" in text:  # a copy of a file of some pack
-        how = "write the name of its pack before the dot, as in from surgeon.patterns._common.floats import no_double"
+        example = "from surgeon.patterns._common.floats import is_not_float64"
+        how = f"write the name of its pack before the dot, as in {example}"
         return f"{kind}: {text}: {how}."
     line = _line(path, error).partition(":")[2]
     where = f" ({path.name}, line {line})" if line else ""
     if text == "rule() takes 0 positional arguments but 1 was given":
         return f"{kind}: {text}{where}; write @rule(patterns=[...]) in front of a function."
     unknown = re.fullmatch(r"rule\(\) got an unexpected keyword argument '(\w+)'", text)
-    near = like(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
+    near = close_matches(unknown[1], inspect.signature(decorator).parameters, 1) if unknown else []
     return f"{kind}: {text}{where}{f'; did you mean {near[0]}=?' if near else '.'}"
 
 
@@ -351,13 +352,13 @@ def _line(path: Path, error: BaseException) -> str:
 
 def _home(path: Path) -> str:
     """The pack in which a rule file lies, with a dot behind: what it imports from beside itself is found then."""
-    for point in points():
+    for point in entry_points():
         for folder in getattr(_import(point.module), "__path__", ()):
             if Path(folder).resolve() == path.resolve().parent:
                 return f"{point.module}."
     return ""
 
 
-def flat(selection: dict[str, tuple[Rule, ...]]) -> Sequence[Rule]:
+def unique_rules(selection: dict[str, tuple[Rule, ...]]) -> Sequence[Rule]:
     """The rules of a selection, each once, in order."""
     return list(dict.fromkeys(rule for rules in selection.values() for rule in rules))

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import Refused, RuleError
-from surgeon.rules.matching.pattern import Pattern, ops_of, surely_bound
-from surgeon.rules.pattern_containment import is_found_in
-from surgeon.rules.tracing.annotations import NONE, Parameter, parameters_of
-from surgeon.rules.tracing.declared_captures import record_of
+from surgeon.errors import ConditionFailed, RuleError
+from surgeon.rules.matching.pattern import Pattern, always_bound, ops_of
+from surgeon.rules.pattern_containment import pattern_occurs_in
+from surgeon.rules.tracing.annotations import MISSING, Parameter, parameters_of
+from surgeon.rules.tracing.declared_captures import captures_class_of
 from surgeon.rules.tracing.tracer import trace
 
 Function = Callable[..., Any]
@@ -16,49 +16,53 @@ MATCH = "match"  # the parameter that takes the match itself
 _OF_SEVERAL = ("rest", "attributes")
 
 
-def wanted_names(conditions: Iterable[Function], forms: Iterable[Function]) -> dict[Function, frozenset[str]]:
+def required_captures(conditions: Iterable[Function], forms: Iterable[Function]) -> dict[Function, frozenset[str]]:
     """The captures that each function of a rule cannot do without.  forms: functions of a graph first."""
-    asking = {**{function: asked(function, 0) for function in conditions}, **{form: asked(form, 1) for form in forms}}
+    asking = {
+        **{function: requested_captures(function, 0) for function in conditions},
+        **{form: requested_captures(form, 1) for form in forms},
+    }
     return {
-        function: frozenset(item.name for item in items if item.default is NONE) for function, items in asking.items()
+        function: frozenset(item.name for item in items if item.default is MISSING)
+        for function, items in asking.items()
     }
 
 
-def asked(function: Function, first: int) -> tuple[Parameter, ...]:
+def requested_captures(function: Function, first: int) -> tuple[Parameter, ...]:
     """The captures that a function asks for from its first such parameter on, those of its record among them."""
     found: list[Parameter] = []
     for parameter in parameters_of(function)[first:]:
-        record = record_of(parameter)
+        record = captures_class_of(parameter)
         found += record.fields() if record is not None else [parameter]
     return tuple(item for item in found if item.name != MATCH and item.kind not in _OF_SEVERAL)
 
 
-def is_a_pattern(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
+def is_reversible(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
     """Whether what a form writes is recognised by the form itself.
 
     It looks at nothing, binds what the others ask for and what the rule's reference is written of, and has an op that
     the reference has not, in which it would be found again otherwise.  wanted: what conditions and forms ask for.
     """
-    patterns, others = traced(function), traced(reference)
+    patterns, others = try_trace(function), try_trace(reference)
     needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
-    needed |= frozenset[str]().union(*(surely_bound(pattern.outputs) - pattern.loose for pattern in others))
+    needed |= frozenset[str]().union(*(always_bound(pattern.outputs) - pattern.loose for pattern in others))
     own = frozenset[str]().union(*(ops_of(pattern) for pattern in others))
     return bool(patterns) and all(
-        needed <= surely_bound(pattern.outputs) and ops_of(pattern) - own for pattern in patterns
+        needed <= always_bound(pattern.outputs) and ops_of(pattern) - own for pattern in patterns
     )
 
 
-def traced(function: Function) -> tuple[Pattern, ...]:
+def try_trace(function: Function) -> tuple[Pattern, ...]:
     """What a form looks for, taken as a pattern; nothing where it computes with what only a match has."""
     if any(item.name == MATCH for item in parameters_of(function)):
         return ()
     try:
         return trace(function)
-    except (RuleError, Refused, AttributeError, TypeError, ValueError, ArithmeticError, LookupError):
+    except (RuleError, ConditionFailed, AttributeError, TypeError, ValueError, ArithmeticError, LookupError):
         return ()
 
 
-def traced_wrong(rule: str, function: Function, error: RuleError) -> str:
+def describe_tracing_error(rule: str, function: Function, error: RuleError) -> str:
     """What is wrong in a pattern, behind its rule and the line: of its file the last that was run, else its first."""
     import traceback  # not at the top: rules that are right need none
 
@@ -71,7 +75,7 @@ def traced_wrong(rule: str, function: Function, error: RuleError) -> str:
     return f"{rule} ({where}): {told.removeprefix(f'{where}: ')}"
 
 
-def require_sense(
+def require_consistent(
     who: str, forms: Mapping[Function, tuple[Pattern, ...]], conditions: Mapping[Function, Sequence[Function]]
 ) -> None:
     """Raise RuleError for a rule that could not do what it says on any model.
@@ -80,11 +84,11 @@ def require_sense(
     conditions: for each of them, what must hold of a match.
     """
     for form, patterns in forms.items():
-        for function, names in wanted_names(conditions[form], [form]).items():
+        for function, names in required_captures(conditions[form], [form]).items():
             for pattern in patterns:
                 _require_bound(who, function, names, pattern)
         _require_no_wildcards(who, form)
-        for written in traced(form)[:1] if patterns else ():
+        for written in try_trace(form)[:1] if patterns else ():
             outputs = {len(pattern.outputs) for pattern in patterns}
             if len(written.outputs) not in outputs:
                 several = ""
@@ -94,7 +98,7 @@ def require_sense(
                     f"{who}: {_called(form)} returns {len(written.outputs)} tensor(s) where the patterns have "
                     f"{' or '.join(map(str, sorted(outputs)))}; return one for each{several}."
                 )
-            if not conditions[form] and any(is_found_in(pattern, written) for pattern in patterns):
+            if not conditions[form] and any(pattern_occurs_in(pattern, written) for pattern in patterns):
                 raise RuleError(
                     f"{who}: what {_called(form)} writes is what the rule looks for, so it would find no end; "
                     "write something else, or add a condition that does not hold there."
@@ -102,7 +106,7 @@ def require_sense(
 
 
 def _require_bound(who: str, function: Function, names: frozenset[str], pattern: Pattern) -> None:
-    missing = sorted(names - surely_bound(pattern.outputs))
+    missing = sorted(names - always_bound(pattern.outputs))
     if missing:
         how = "may leave out" if missing[0] in pattern.captures else "does not bind"
         raise RuleError(

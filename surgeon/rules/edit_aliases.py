@@ -11,7 +11,7 @@ from surgeon.errors import UsageError
 from surgeon.printed_commands import DEFAULT, command, placed
 
 
-class Tail(NamedTuple):
+class EditAlias(NamedTuple):
     """What such a name stands for.
 
     kind: of tail, as `surgeon append` has it.  summary: what it does.  target: the only one it is for, "" for any.
@@ -22,19 +22,23 @@ class Tail(NamedTuple):
     target: str = ""
 
 
-TAILS: Mapping[str, Tail] = {
-    "nms": Tail("nms", "Let a detector answer with detections: ONNX's NonMaxSuppression behind its head."),
-    "efficient_nms": Tail(
+EDIT_ALIASES: Mapping[str, EditAlias] = {
+    "nms": EditAlias("nms", "Let a detector answer with detections: ONNX's NonMaxSuppression behind its head."),
+    "efficient_nms": EditAlias(
         "efficient-nms",
         "Let a detector answer with detections: TensorRT's plugin EfficientNMS_TRT behind its head.",
         "tensorrt",
     ),
-    "best_boxes": Tail("best-boxes", "Let a detector answer with its best boxes, suppressing none (DETR and its kin)."),
-    "raw_boxes": Tail("boxes", "Let a detector answer with boxes by their corners and scores, without suppression."),
+    "best_boxes": EditAlias(
+        "best-boxes", "Let a detector answer with its best boxes, suppressing none (DETR and its kin)."
+    ),
+    "raw_boxes": EditAlias(
+        "boxes", "Let a detector answer with boxes by their corners and scores, without suppression."
+    ),
 }
 
 
-def without_tails(names: Any) -> tuple[list[Any], list[str]]:
+def split_edit_aliases(names: Any) -> tuple[list[Any], list[str]]:
     """Rules as `resolve` takes them without the names of tails, and these.
 
     Raises UsageError for two tails; what is neither a name nor a rule is left to `resolve`.
@@ -47,9 +51,9 @@ def without_tails(names: Any) -> tuple[list[Any], list[str]]:
             rules.append(item)
             continue
         parts = [part.strip() for part in item.split(",")]
-        tails += [part for part in parts if part in TAILS]
-        left = ",".join(part for part in parts if part not in TAILS)
-        if left or not any(part in TAILS for part in parts):
+        tails += [part for part in parts if part in EDIT_ALIASES]
+        left = ",".join(part for part in parts if part not in EDIT_ALIASES)
+        if left or not any(part in EDIT_ALIASES for part in parts):
             rules.append(left)
     tails = list(dict.fromkeys(tails))
     if len(tails) > 1:
@@ -57,8 +61,8 @@ def without_tails(names: Any) -> tuple[list[Any], list[str]]:
     return rules, tails
 
 
-def no_rule(name: str) -> str:
+def is_edit_message(name: str) -> str:
     """The sentence for the name of a tail where only rules will do."""
-    plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(TAILS[name].target or DEFAULT, None))
-    settings = command("append", "IN", "OUT", TAILS[name].kind)
+    plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(EDIT_ALIASES[name].target or DEFAULT, None))
+    settings = command("append", "IN", "OUT", EDIT_ALIASES[name].kind)
     return f"{name} changes what a model answers, so it is an edit: {plain}, or with settings: {settings}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from surgeon.errors import RuleError
 from surgeon.rules.rule import Rule
-from surgeon.target_registry import ANY
+from surgeon.target_registry import ANY_KIND
 
 
 def lowering(of: Rule, module: str) -> Rule:
@@ -50,5 +50,5 @@ def lowering(of: Rule, module: str) -> Rule:
         _compiled={},
         _traceable={},
     )
-    made.on(ANY)(of.in_parts.function)
+    made.on(ANY_KIND)(of.in_parts.function)
     return made

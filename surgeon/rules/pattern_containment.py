@@ -6,9 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.ir.scope import qualified
+from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var, walk
+from surgeon.rules.matching.pattern import (
+    AnyOf,
+    LiteralValue,
+    NamedValue,
+    NodeOutput,
+    NodePattern,
+    Pattern,
+    Value,
+    Var,
+    walk_values,
+)
 
 MOST_PERMUTED = 4  # inputs that may stand in any order
 MOST_STEPS = 20_000  # after which a pattern of many forms is taken not to be there
@@ -16,29 +26,29 @@ MOST_STEPS = 20_000  # after which a pattern of many forms is taken not to be th
 Held = dict[str, Any]
 
 
-def is_found_in(pattern: Pattern, written: Pattern) -> bool:
+def pattern_occurs_in(pattern: Pattern, written: Pattern) -> bool:
     """Whether a pattern matches nodes that a form writes, whatever its captures are.
 
     Sums and products are compared as they are nested: what is found is there, and more may be found in a model.
     """
-    search = _Embedding([value for value in first_forms(written) if isinstance(value, Output)])
+    search = _Embedding([value for value in emitted_values(written) if isinstance(value, NodeOutput)])
     return any(True for _ in search.outputs(pattern.outputs, {}))
 
 
-def first_forms(pattern: Pattern) -> list[Value]:
+def emitted_values(pattern: Pattern) -> list[Value]:
     """What a function of a graph writes that is a pattern: the first of several forms."""
-    return list(walk([_plain(value) for value in pattern.outputs], _below_written))
+    return list(walk_values([_plain(value) for value in pattern.outputs], _below_written))
 
 
 def _plain(value: Value) -> Value:
     """What a form writes for a value: the first of several forms."""
-    while isinstance(value, (AnyOf, Named)):
+    while isinstance(value, (AnyOf, NamedValue)):
         value = value.forms[0] if isinstance(value, AnyOf) else value.value
     return value
 
 
 def _below_written(value: Value) -> tuple[Value | None, ...]:
-    inputs = value.operation.inputs if isinstance(value, Output) else ()
+    inputs = value.operation.inputs if isinstance(value, NodeOutput) else ()
     return tuple(None if item is None else _plain(item) for item in inputs)
 
 
@@ -70,22 +80,22 @@ class _Embedding:
         if isinstance(wanted, AnyOf):
             for form in wanted.forms:
                 yield from self.fits(form, found, held)
-        elif isinstance(wanted, Named):
+        elif isinstance(wanted, NamedValue):
             yield from self.fits(wanted.value, found, held)
         elif isinstance(wanted, Var):
-            kind = found.kind if isinstance(found, Var) else "constant" if isinstance(found, Literal) else "tensor"
+            kind = found.kind if isinstance(found, Var) else "constant" if isinstance(found, LiteralValue) else "tensor"
             if held.get(wanted.name, found) is found and wanted.kind in ("tensor", kind):
                 yield {**held, wanted.name: found}
-        elif isinstance(wanted, Literal):
-            if isinstance(found, Literal) and np.array_equal(wanted.value, found.value):
+        elif isinstance(wanted, LiteralValue):
+            if isinstance(found, LiteralValue) and np.array_equal(wanted.value, found.value):
                 yield held
-        elif isinstance(found, Output) and found.position == wanted.position:
+        elif isinstance(found, NodeOutput) and found.position == wanted.position:
             yield from self._same_node(wanted.operation, found.operation, held)
 
-    def _same_node(self, wanted: Operation, found: Operation, held: Held) -> Iterator[Held]:
-        op = qualified(wanted.domain, wanted.op)
+    def _same_node(self, wanted: NodePattern, found: NodePattern, held: Held) -> Iterator[Held]:
+        op = qualified_name(wanted.domain, wanted.op)
         is_open = wanted.rest is not None or wanted.others is not None
-        if is_open or op != qualified(found.domain, found.op) or wanted.attributes != found.attributes:
+        if is_open or op != qualified_name(found.domain, found.op) or wanted.attributes != found.attributes:
             return
         is_free = op in COMMUTATIVE and len(found.inputs) <= MOST_PERMUTED
         for order in permutations(found.inputs) if is_free else [found.inputs]:

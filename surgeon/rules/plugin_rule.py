@@ -9,11 +9,11 @@ from onnx import AttributeProto, helper
 
 from surgeon.errors import UsageError, require
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Scope, qualified
+from surgeon.ir.scope import Scope, qualified_name
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.plugins.builtin_plugins import DOMAIN, NAMESPACE, check_plugin
 from surgeon.ops.plugins.plugin_declaration import VERSION, own_plugins
-from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
@@ -48,7 +48,7 @@ def plugin_rule(
     names = dict(fields or {})
     _require_fields(plugin, names)
     domain, _, base = op.rpartition("::")
-    wanted = qualified("" if domain == "ai.onnx" else domain, base)
+    wanted = qualified_name("" if domain == "ai.onnx" else domain, base)
 
     def nodes_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the placeholder."""
@@ -56,7 +56,7 @@ def plugin_rule(
             outputs = tuple(filter(None, node.outputs))
             if outputs:
                 places = [name != "" for name in node.inputs]
-                bound = {"tensors": Several([name for name in node.inputs if name]), "places": (places,)}
+                bound = {"tensors": VariadicBinding([name for name in node.inputs if name]), "places": (places,)}
                 yield Found((node,), outputs, bound)
 
     def write(g: Graph, match: Match, tensors: list[Any], places: list[bool]) -> Any:

@@ -19,17 +19,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from surgeon.errors import Refusal, Refused, RuleError, SurgeonError
-from surgeon.result_base import Displayed
-from surgeon.rules.argument_checks import named_dtypes, require_functions, require_parts, require_words
-from surgeon.rules.definition_checks import is_a_pattern, require_sense, traced_wrong, wanted_names
-from surgeon.rules.matching.compiler import Compiled, compile_pattern, compile_search
+from surgeon.errors import ConditionFailed, RuleError, SurgeonError, Unavailable
+from surgeon.result_base import ResultBase
+from surgeon.rules.argument_checks import (
+    dtype_names,
+    require_functions,
+    require_name_target_opset,
+    require_pattern_or_search,
+)
+from surgeon.rules.definition_checks import describe_tracing_error, is_reversible, require_consistent, required_captures
+from surgeon.rules.matching.compiler import CompiledPattern, compile_pattern, compile_search
 from surgeon.rules.matching.pattern import Pattern, Search
 from surgeon.rules.tracing.tracer import trace
-from surgeon.target_registry import ANY, DECOMPOSED, names, takers, target_of, targets
-from surgeon.text import like
+from surgeon.target_registry import ANY_KIND, DECOMPOSED, names, takers, target_of, targets
+from surgeon.text import close_matches
 
-Function = Callable[..., Any]
+RuleFunction = Callable[..., Any]
 # Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
 # the end, which its op refuses.
 KNOWN = ("ort", "onnx")  # kinds of form whose ops have schemas
@@ -37,7 +42,7 @@ NON_FINITE, BACKWARDS = "non_finite", "backwards"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReplacementForm:
     """How one kind of target writes an operation.
 
     opset: the version of ai.onnx from which it can.  patterns: by which what it writes is recognised; None: by itself,
@@ -45,14 +50,14 @@ class Form:
     """
 
     kind: str
-    function: Function
+    function: RuleFunction
     opset: int = 1
-    patterns: tuple[Function, ...] | None = None
-    conditions: tuple[Function, ...] | None = None
+    patterns: tuple[RuleFunction, ...] | None = None
+    conditions: tuple[RuleFunction, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RulePlan:
     """What a rule does for a target at an opset: the patterns to look for and the form to write.
 
     needs: the opset that the form wants where the model's is below it, else None.  others: forms to write where that
@@ -60,17 +65,17 @@ class Plan:
     target does not run alone.  conditions: what must hold of a match.
     """
 
-    sources: tuple[Compiled, ...]
-    form: Form
+    sources: tuple[CompiledPattern, ...]
+    form: ReplacementForm
     needs: int | None
-    others: tuple[Form, ...] = ()
-    newer: tuple[Form, ...] = ()
+    others: tuple[ReplacementForm, ...] = ()
+    newer: tuple[ReplacementForm, ...] = ()
     lacking: bool = False
-    conditions: tuple[Function, ...] = ()
+    conditions: tuple[RuleFunction, ...] = ()
 
 
 @dataclass(eq=False)
-class Rule(Displayed):
+class Rule(ResultBase):
     """One operation.  Made by the `rule` decorator.
 
     Attributes:
@@ -98,9 +103,9 @@ class Rule(Displayed):
     """
 
     name: str
-    patterns: tuple[Function, ...]
-    forms: list[Form]
-    conditions: tuple[Function, ...]
+    patterns: tuple[RuleFunction, ...]
+    forms: list[ReplacementForm]
+    conditions: tuple[RuleFunction, ...]
     approximate: float
     doc: str
     module: str
@@ -113,17 +118,17 @@ class Rule(Displayed):
     lacking: bool = False
     last: bool = False
     placeholder: str = ""
-    _compiled: dict[Function, tuple[Compiled, ...]] = field(default_factory=dict, repr=False)
-    _traceable: dict[Function, bool] = field(default_factory=dict, repr=False)
+    _compiled: dict[RuleFunction, tuple[CompiledPattern, ...]] = field(default_factory=dict, repr=False)
+    _traceable: dict[RuleFunction, bool] = field(default_factory=dict, repr=False)
 
     def on(
         self,
         kind: str,
         *,
         opset: int = 1,
-        patterns: Sequence[Function] | None = None,
-        conditions: Sequence[Function] | None = None,
-    ) -> Callable[[Function], Function]:
+        patterns: Sequence[RuleFunction] | None = None,
+        conditions: Sequence[RuleFunction] | None = None,
+    ) -> Callable[[RuleFunction], RuleFunction]:
         """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
         A kind that no target takes is one of a target that is not installed: it is left alone until somebody asks.
@@ -135,18 +140,18 @@ class Rule(Displayed):
         """
         told = [None if functions is None else tuple(functions) for functions in (patterns, conditions)]
 
-        def add(function: Function) -> Function:
-            self.forms.append(Form(kind, function, opset, *told))
+        def add(function: RuleFunction) -> RuleFunction:
+            self.forms.append(ReplacementForm(kind, function, opset, *told))
             return function
 
         return add
 
-    def recognised(self, form: Form) -> tuple[Function, ...]:
+    def recognised(self, form: ReplacementForm) -> tuple[RuleFunction, ...]:
         """The patterns by which what a form writes is recognised: given ones, else itself where it looks at nothing.
 
         A form that does not bind what conditions and other forms ask for is no pattern either, nor is one in parts.
         """
-        if form.kind == ANY or self.search is not None:
+        if form.kind == ANY_KIND or self.search is not None:
             return ()
         if form.kind == DECOMPOSED and form.patterns is None:
             return ()  # the rule's patterns say what is in parts
@@ -155,7 +160,7 @@ class Rule(Displayed):
     def require_sense(self) -> None:
         """Raise RuleError where the rule could do on no model what it says."""
         if self.search is None:
-            forms: dict[Function, tuple[Pattern, ...]] = {}
+            forms: dict[RuleFunction, tuple[Pattern, ...]] = {}
             for form in self.forms:
                 sources = [] if form.kind == DECOMPOSED else list(self.patterns)
                 for other in self.forms:
@@ -163,29 +168,31 @@ class Rule(Displayed):
                 found = [item.pattern for function in sources for item in self.compiled(function)]
                 forms[form.function] = tuple(dict.fromkeys([*forms.get(form.function, ()), *found]))
             conditions = {form.function: self.conditions_of(form) for form in self.forms}
-            require_sense(f"Rule {self.name} ({self.where})", forms, conditions)
+            require_consistent(f"Rule {self.name} ({self.where})", forms, conditions)
 
-    def _patterns_of(self, function: Function) -> tuple[Function, ...]:
+    def _patterns_of(self, function: RuleFunction) -> tuple[RuleFunction, ...]:
         if function not in self._traceable:
-            wanted = wanted_names(self.conditions, (form.function for form in self.forms))
-            self._traceable[function] = is_a_pattern(function, self.reference, wanted)
+            wanted = required_captures(self.conditions, (form.function for form in self.forms))
+            self._traceable[function] = is_reversible(function, self.reference, wanted)
         return (function,) if self._traceable[function] else ()
 
-    def plan(self, target: str, opset: int | None) -> Plan | Refusal:
+    def plan(self, target: str, opset: int | None) -> RulePlan | Unavailable:
         """What to do for a target, if the rule has something for it."""
         wanted = target_of(target)
         if target in self.unsuited:
-            return Refusal(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
-        is_tidying = self.search is not None or all(form.kind == ANY for form in self.forms)
+            return Unavailable(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
+        is_tidying = self.search is not None or all(form.kind == ANY_KIND for form in self.forms)
         if target == DECOMPOSED and is_tidying and not self.lacking:
-            return Refusal(f"rule {self.name} writes no op that could be taken apart")
-        kinds = (*wanted.writes, ANY) if self.lacking else wanted.writes
+            return Unavailable(f"rule {self.name} writes no op that could be taken apart")
+        kinds = (*wanted.writes, ANY_KIND) if self.lacking else wanted.writes
         usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:
             sources = tuple(item for function in self.lowered(wanted.runs) for item in self.compiled(function))
             if sources and self.in_parts in self.forms:  # a mere pattern may be written in ops of one runtime too
-                return Plan(sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts))
-            return Refusal(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
+                return RulePlan(
+                    sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts)
+                )
+            return Unavailable(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, kinds) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs and not self.lacking else list(self.patterns)
@@ -202,13 +209,13 @@ class Rule(Displayed):
             sources = (self._searched,)
         if not sources:
             why = f"what rule {self.name} writes looks like any other node, so there is nothing to take apart"
-            return Refusal(why)
+            return Unavailable(why)
         newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
         conditions = self.conditions_of(form)
         needs = None if fitting else form.opset
-        return Plan(sources, form, needs, tuple(others), tuple(newer), self.lacking, conditions)
+        return RulePlan(sources, form, needs, tuple(others), tuple(newer), self.lacking, conditions)
 
-    def lowered(self, runs: Sequence[str] = ()) -> tuple[Function, ...]:
+    def lowered(self, runs: Sequence[str] = ()) -> tuple[RuleFunction, ...]:
         """The patterns of what its forms write, for targets that have none of these: they get it in parts.
 
         runs: the kinds of form that the target leaves as they are.  None where nothing tells how it is in parts; of ops
@@ -219,34 +226,36 @@ class Rule(Displayed):
         theirs = [form for form in self.forms if form.kind in KNOWN and form.kind not in runs]
         return tuple(dict.fromkeys(pattern for form in theirs for pattern in self.recognised(form)))
 
-    def conditions_of(self, form: Form) -> tuple[Function, ...]:
+    def conditions_of(self, form: ReplacementForm) -> tuple[RuleFunction, ...]:
         """What must hold of a match where a form is written."""
         return self.conditions if form.conditions is None else form.conditions
 
     @property
-    def in_parts(self) -> Form:
+    def in_parts(self) -> ReplacementForm:
         """What it writes in parts."""
         return next(form for form in self._all_forms() if form.kind == DECOMPOSED)
 
-    def compiled(self, function: Function) -> tuple[Compiled, ...]:
+    def compiled(self, function: RuleFunction) -> tuple[CompiledPattern, ...]:
         """A pattern function, traced and compiled once."""
         if function not in self._compiled:
             try:
                 self._compiled[function] = tuple(compile_pattern(pattern) for pattern in trace(function))
             except RuleError as error:
-                error.args = (traced_wrong(f"Rule {self.name}", function, error),)
+                error.args = (describe_tracing_error(f"Rule {self.name}", function, error),)
                 raise
             except SurgeonError:
                 raise
-            except Refused as refused:
+            except ConditionFailed as refused:
                 who = f"Rule {self.name} ({self.where}): pattern {function.__name__}"
                 raise RuleError(f"{who} refuses every match ({refused}); call require in a condition.") from refused
             except Exception as error:
-                raise RuleError(f"{broken(self, error)} while its pattern was traced; mend the rule.") from error
+                raise RuleError(
+                    f"{describe_rule_error(self, error)} while its pattern was traced; mend the rule."
+                ) from error
         return self._compiled[function]
 
     @cached_property
-    def _searched(self) -> Compiled:
+    def _searched(self) -> CompiledPattern:
         """The search in the place of a pattern."""
         if self.search is None:
             raise RuleError(f"Rule {self.name} ({self.where}) has no search.")
@@ -264,29 +273,29 @@ class Rule(Displayed):
         return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
 
     @property
-    def reference(self) -> Function:
+    def reference(self) -> RuleFunction:
         """What the operation means: the decomposed form, by default the first pattern."""
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
 
     def _kinds_told(self) -> str:
         """Whose forms the rule has, as a clause: first one that no installed target takes; it may be misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
-        near = "".join(f": did you mean {name!r}?" for name in like(unknown, names(), 1))
+        near = "".join(f": did you mean {name!r}?" for name in close_matches(unknown, names(), 1))
         if unknown:
             return f", and one for {unknown!r}, which no installed target takes{near}"
         kinds = dict.fromkeys(form.kind for form in self.forms if form.kind != DECOMPOSED)
         return f"; it has one for {' and '.join(kinds)}" if kinds else ""
 
-    def _all_forms(self) -> list[Form]:
+    def _all_forms(self) -> list[ReplacementForm]:
         if not self.patterns or self.lacking or any(form.kind == DECOMPOSED for form in self.forms):
             return self.forms
-        return [*self.forms, Form(DECOMPOSED, self.reference, patterns=(self.reference,))]
+        return [*self.forms, ReplacementForm(DECOMPOSED, self.reference, patterns=(self.reference,))]
 
     def __repr__(self) -> str:
         return f"<rule {self.name} ({self.where})>"
 
 
-def broken(rule: "Rule", error: Exception) -> str:
+def describe_rule_error(rule: "Rule", error: Exception) -> str:
     """What a rule's own code raised, and where: its last line in the rule's file, else the very last."""
     import traceback  # not at the top: rules that do not break need none
 
@@ -298,15 +307,15 @@ def broken(rule: "Rule", error: Exception) -> str:
     return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {told})"
 
 
-def _ranked(forms: Sequence[Form], kinds: Sequence[str]) -> list[Form]:
+def _ranked(forms: Sequence[ReplacementForm], kinds: Sequence[str]) -> list[ReplacementForm]:
     return sorted(forms, key=lambda form: (kinds.index(form.kind), -form.opset))
 
 
 def rule(
     *,
-    patterns: Sequence[Function] = (),
+    patterns: Sequence[RuleFunction] = (),
     search: Search | None = None,
-    conditions: Sequence[Function] = (),
+    conditions: Sequence[RuleFunction] = (),
     target: str | Mapping[str, int] = "ort",
     opset: int = 1,
     name: str | None = None,
@@ -315,10 +324,10 @@ def rule(
     ep: str | None = None,
     unsuited: Mapping[str, str] | None = None,
     dtypes: str | Sequence[str] = (),
-    form_patterns: Sequence[Function] | None = None,
+    form_patterns: Sequence[RuleFunction] | None = None,
     lacking: bool = False,
     last: bool = False,
-) -> Callable[[Function], Rule]:
+) -> Callable[[RuleFunction], Rule]:
     """Make a rule of the decorated replacement.
 
     Args:
@@ -366,14 +375,14 @@ def rule(
         'squared'
     """
 
-    def decorate(function: Function) -> Rule:
+    def decorate(function: RuleFunction) -> Rule:
         code = function.__code__
         where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
         title = function.__name__ if name is None else name
         who = f"Rule {title} ({where})"
         require_functions(who, patterns, conditions)
-        require_words(who, title, target, opset)
-        require_parts(who, patterns, search, approximate, differs or {})
+        require_name_target_opset(who, title, target, opset)
+        require_pattern_or_search(who, patterns, search, approximate, differs or {})
         made = Rule(
             title,
             tuple(patterns),
@@ -387,7 +396,7 @@ def rule(
             dict(differs or {}),
             ep,
             dict(unsuited or {}),
-            named_dtypes(dtypes),
+            dtype_names(dtypes),
             lacking,
             last or (search is not None and search.last),
         )

@@ -10,8 +10,17 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import Key, all_nodes, called_by, circle, graphs_of, imports_of, key_of, nodes_of
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import (
+    FunctionKey,
+    all_nodes,
+    called_function_key,
+    circle,
+    function_key,
+    imports_of,
+    nodes_of,
+    subgraphs,
+)
 
 PRIVATE_DOMAIN = "surgeon.reference"
 """Where bodies live: under an operator's own name a runtime's schema wins over a body."""
@@ -22,23 +31,23 @@ _FIRST_IR_WITH_FUNCTIONS = 8
 _SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
 
 
-def name_of(node: NodeProto) -> str:
+def node_label(node: NodeProto) -> str:
     """Return what a node goes by: its name, or without one that of its first output."""
     return node.name or next(iter(node.output), "")
 
 
-def with_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
+def attach_function_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
     """Return a copy in which the nodes named in `bodies` are calls to them, in a domain of our own.
 
-    Nodes go by `name_of`.  A body takes its inputs and gives its outputs by position, as the node does; attributes of
-    the node that it does not declare are left out.  Raises GraphError for a body whose node the model does not have.
+    Nodes go by `node_label`.  A body takes its inputs and gives its outputs by position, as the node does; attributes
+    of the node that it does not declare are left out.  Raises GraphError for a body whose node the model does not have.
     """
     made = ModelProto()
     made.CopyFrom(model)
     names: dict[bytes, str] = {}
     waiting = dict.fromkeys(bodies)
     for node in list(nodes_of(made)):
-        name = name_of(node)
+        name = node_label(node)
         body = bodies.get(name)
         if body is None:
             continue
@@ -72,7 +81,7 @@ def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
         caller.opset_import.extend(one for one in (private, *body.opset_import) if one.domain not in known)
 
 
-def inlined(model: ModelProto) -> ModelProto:
+def inline_functions(model: ModelProto) -> ModelProto:
     """Return the model with every call to a local function replaced by its nodes, and ONNX's domain spelt "".
 
     A model that is so already comes back as it is, not copied.  Functions at another opset than the model's are
@@ -85,9 +94,9 @@ def inlined(model: ModelProto) -> ModelProto:
     made.CopyFrom(model)
     if spelt:
         _shorten(made)
-    functions = {key_of(one): one for one in made.functions}
+    functions = {function_key(one): one for one in made.functions}
     for node in list(nodes_of(made)):
-        function = functions.get(called_by(node))
+        function = functions.get(called_function_key(node))
         if function is not None:
             _complete(node, function)
     for function in made.functions:  # the inliner knows only the plain list
@@ -107,9 +116,9 @@ def inlined(model: ModelProto) -> ModelProto:
 def _shorten(model: ModelProto) -> None:
     for holder in (model, *model.functions):
         for one in holder.opset_import:
-            one.domain = plain_domain(one.domain)
+            one.domain = normalize_domain(one.domain)
     for node in nodes_of(model):
-        node.domain = plain_domain(node.domain)
+        node.domain = normalize_domain(node.domain)
 
 
 def _complete(call: NodeProto, function: FunctionProto) -> None:
@@ -131,22 +140,22 @@ def _tell_outputs_apart(function: FunctionProto) -> None:
         known.add(name)
 
 
-Find = Callable[[NodeProto], FunctionProto | None]
+FunctionLookup = Callable[[NodeProto], FunctionProto | None]
 
 
-def written_out(call: NodeProto, function: FunctionProto, find: Find) -> Sequence[NodeProto]:
+def inline_call(call: NodeProto, function: FunctionProto, find: FunctionLookup) -> Sequence[NodeProto]:
     """The body of a function for one call, in terms of the call's inputs and outputs; nodes have no names.
 
     find: the function that a node of a body calls and that is to be written out too, None for any other node.  All are
-    taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inlined`, and for a
-    function that calls itself.
+    taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inline_functions`,
+    and for a function that calls itself.
     """
-    functions = {key_of(function): function}
-    waiting, calls = [function], dict[Key, set[Key]]()
+    functions = {function_key(function): function}
+    waiting, calls = [function], dict[FunctionKey, set[FunctionKey]]()
     while waiting:
         body = waiting.pop()
-        found = {key_of(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
-        calls[key_of(body)] = set(found)
+        found = {function_key(one): one for node in all_nodes(body.node) if (one := find(node)) is not None}
+        calls[function_key(body)] = set(found)
         waiting += (one for key, one in found.items() if key not in functions)
         functions.update(found)
     if around := circle(calls):
@@ -169,11 +178,11 @@ def written_out(call: NodeProto, function: FunctionProto, find: Find) -> Sequenc
     for body in made.functions:
         del body.opset_import[:]
         body.opset_import.extend(imports)
-    nodes = list(inlined(made).graph.node)
+    nodes = list(inline_functions(made).graph.node)
     for node in all_nodes(nodes):
         node.ClearField("name")
         while node.input and not node.input[-1]:
             node.input.pop()
-        for graph in graphs_of(node):
+        for graph in subgraphs(node):
             del graph.value_info[:]
     return nodes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from surgeon.runtime.processes.worker_main import Note
+    from surgeon.runtime.processes.worker_main import ReportProgress
 
 # Of these there is no library to load.
 _BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider", "CoreMLExecutionProvider"})
@@ -17,7 +17,7 @@ _TELL = f"{__name__}:tell"
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class InstalledKernels:
     """The kernels of one provider.
 
     version: of ONNX Runtime.  rows: domain, op, first and last version, and type strings by type variable.
@@ -27,7 +27,7 @@ class Listed:
     rows: list[tuple[str, str, int, int, dict[str, list[str]]]]
 
 
-def listed(name: str) -> Listed | None:
+def listed(name: str) -> InstalledKernels | None:
     """The kernels of a provider by its short name; None where ONNX Runtime has none, or cannot say."""
     try:
         from onnxruntime import get_available_providers
@@ -36,21 +36,26 @@ def listed(name: str) -> Listed | None:
     if _BUILT_IN.issuperset(get_available_providers()):
         told: dict[str, Any] = tell(name)[0]
     else:
-        from surgeon.runtime.processes.worker import Answer, Task, left, taken  # not at the top: few have another
+        from surgeon.runtime.processes.worker import (  # not at the top: few have another
+            Task,
+            TaskResult,
+            acquire_worker,
+            release_worker,
+        )
 
-        child = taken()
+        child = acquire_worker()
         try:
             answer = child.run(Task(_TELL, name, _SECONDS))
         finally:
-            left(child)
-        if not isinstance(answer, Answer):
+            release_worker(child)
+        if not isinstance(answer, TaskResult):
             return None
         told = answer.value
-    return Listed(told["version"], told["rows"]) if told["rows"] else None
+    return InstalledKernels(told["version"], told["rows"]) if told["rows"] else None
 
 
-def tell(name: str, _: "Note | None" = None) -> tuple[dict[str, Any], list[Any]]:
-    """The version and the rows of `Listed`, as a child answers."""
+def tell(name: str, _: "ReportProgress | None" = None) -> tuple[dict[str, Any], list[Any]]:
+    """The version and the rows of `InstalledKernels`, as a child answers."""
     from onnxruntime import __version__
 
     try:

@@ -33,7 +33,7 @@ FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
 # stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is
 # a thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule is to write
 # them where the body runs, and a proof that does not run it says so, in these words.
-COARSE_BODIES = {
+IMPRECISE_BODIES = {
     ("", "GroupNormalization"): "its variance is mean(x²) - mean(x)², which loses digits where a mean is large",
 }
 
@@ -71,7 +71,7 @@ class Kernel(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class KernelTable:
     """The kernels of one provider by (domain, op).
 
     made_from: the version of ONNX Runtime, or the document.  is_exact: see `Kernel.takes`; a document that is older
@@ -97,10 +97,10 @@ class Table:
         return next((types for first, last, types in rows if first <= opset <= last), None)
 
 
-class Kernels:
+class ProviderSupport:
     """What one execution provider can run.  Made by `Kernels.of`."""
 
-    def __init__(self, name: str, table: Table) -> None:
+    def __init__(self, name: str, table: KernelTable) -> None:
         known = provider(name) or Provider(name, name, dict, is_of_ort=True, runs_bodies=True)
         self.name, self.title, self.full_title = name, known.title, known.full_title
         self._runs_bodies = known.runs_bodies
@@ -144,7 +144,7 @@ class Kernels:
 
     def suits(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
         """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
-        if (domain, op) in COARSE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
+        if (domain, op) in IMPRECISE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
             return False
         return self.runs(domain, op, opset, dtypes)
 
@@ -162,7 +162,7 @@ class Kernels:
         told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
         known = self.others() if among is None else [one for one in among if one.name != self.name]
-        others = [one.name for one in known if Kernels(one.name, _shipped(one.name)).suits(*asked)]
+        others = [one.name for one in known if ProviderSupport(one.name, _shipped(one.name)).suits(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
         narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
         if not others and narrow != dtypes and self.suits(domain, op, opset, narrow):
@@ -231,7 +231,7 @@ def shipped_version() -> str:
     return _shipped(CPU).made_from
 
 
-def decoded(content: Mapping[str, Any]) -> Table:
+def parse_table(content: Mapping[str, Any]) -> KernelTable:
     """A table as `tests/make_kernel_tables.py` writes it."""
     sets = [frozenset(names) for names in content["type_sets"]]
     kernels: dict[tuple[str, str], list[Kernel]] = {}
@@ -241,7 +241,7 @@ def decoded(content: Mapping[str, Any]) -> Table:
     bodies: dict[tuple[str, str], list[tuple[int, int, frozenset[str]]]] = {}
     for domain, op, first, last, number in content.get("bodies", ()):
         bodies.setdefault((domain, op), []).append((first, last or NEWEST, sets[number]))
-    return Table(
+    return KernelTable(
         content["made_from"],
         content["exact"],
         {key: tuple(found) for key, found in kernels.items()},
@@ -251,15 +251,15 @@ def decoded(content: Mapping[str, Any]) -> Table:
 
 
 @cache
-def _shipped(name: str) -> Table:
+def _shipped(name: str) -> KernelTable:
     """The table of a target's provider."""
     found = provider(name)
     if found is None:
         raise UsageError(f"No target has a provider {name!r}.")
-    return decoded(found.table())
+    return parse_table(found.table())
 
 
-def _live(name: str) -> Table | None:
+def _live(name: str) -> KernelTable | None:
     """The kernels of a provider as the installed ONNX Runtime lists them; None where it has none, or no such list."""
     found = listed(name)
     if found is None:
@@ -268,7 +268,7 @@ def _live(name: str) -> Table | None:
     for domain, op, first, last, types in found.rows:
         allowed = {key: frozenset(kind[7:-1] for kind in kinds) for key, kinds in types.items()}
         kernels.setdefault((domain, op), []).append(Kernel(first, last, allowed))
-    table = Table(found.version, True, {key: tuple(rows) for key, rows in kernels.items()})
+    table = KernelTable(found.version, True, {key: tuple(rows) for key, rows in kernels.items()})
     return replace(table, bodies=_shipped(CPU).bodies, measured=_shipped(CPU).measured) if name == CPU else table
 
 

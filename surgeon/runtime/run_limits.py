@@ -9,7 +9,7 @@ from surgeon.errors import UsageError
 Inputs: TypeAlias = str | Path | Mapping[str, Any]
 """A set of inputs: arrays by name, or a path that leads to some."""
 
-RUN_TIME = 120.0
+DEFAULT_TIMEOUT = 120.0
 LONGEST = 365 * 24 * 3600.0  # seconds that anybody may ask for: what systems count in takes no more than some decades
 """Seconds of processor time that one run of a whole model may take where nothing else is said, and to load it."""
 

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, TypeAlias
 import onnx
 
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbol, symbols
-from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.onnx_inference import REFUSALS, infer
 from surgeon.shapes.op_rules.control_flow import carried
 from surgeon.shapes.op_rules.rule_table import RULES, by_rule
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Draft, Facts, Missing, Open, said, sane
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import NeedsOperands, PartialShape, PartialType, TensorType, run_rule, sane
 from surgeon.text import and_more
 
 Differ: TypeAlias = Callable[[Size | None, Size | None], bool]
@@ -35,7 +35,7 @@ class Misstatement(NamedTuple):
     made: str
 
 
-def misstatements(index: Index, shapes: Shapes, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
+def find_contradictions(index: Index, shapes: ShapeInference, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
     """The nodes of the main graph that make other numbers of rows or of axes than the graph states.
 
     Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
@@ -47,14 +47,14 @@ def misstatements(index: Index, shapes: Shapes, doubtful: Collection[str] = ()) 
 def _of_scopes(
     index: Index,
     scopes: Iterable[Scope],
-    shapes: Shapes,
+    shapes: ShapeInference,
     doubtful: Collection[str],
     differ: Differ,
     settled: Collection[str] = (),
 ) -> Iterator[Misstatement]:
-    """As `misstatements`, of these scopes; what is settled in the main graph is not looked at."""
+    """As `find_contradictions`, of these scopes; what is settled in the main graph is not looked at."""
     doubted = set(doubtful)
-    untold = Shapes(shapes.origin, stated=Stated(shapes.origin, distrusted=True))
+    untold = ShapeInference(shapes.origin, stated=DeclaredTypes(shapes.origin, distrusted=True))
     for scope in scopes:
         graph: Any = scope.proto
         passed = settled if scope.parent is None else ()
@@ -67,7 +67,7 @@ def _of_scopes(
             if doubted.intersection(node.outputs) or stated.keys().isdisjoint(node.outputs):
                 continue
             if node in holders or index.called(node) is not None:  # inside of it, too, no statement counts
-                every: Sequence[Draft | Facts] = [untold.facts(scope, name) for name in node.outputs]
+                every: Sequence[PartialType | TensorType] = [untold.facts(scope, name) for name in node.outputs]
             else:
                 every = _made(shapes, node)
             for name, made in zip(node.outputs, every, strict=False):
@@ -78,7 +78,7 @@ def _of_scopes(
                 yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
 
 
-def _of_turns(scopes: Iterable[Scope], shapes: Shapes, differ: Differ) -> Iterator[Misstatement]:
+def _of_turns(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -> Iterator[Misstatement]:
     """The Loops of which something that goes from turn to turn has another shape than their body states of it."""
     for body in scopes:
         owner, around = body.owner, body.parent
@@ -93,7 +93,7 @@ def _of_turns(scopes: Iterable[Scope], shapes: Shapes, differ: Differ) -> Iterat
 
 
 @dataclass(frozen=True, slots=True)
-class Misstated:
+class DeclaredShapeCheck:
     """The first node of a model that makes another shape than the graph states, told as a clause; "" for none.
 
     is_verified: whether the nodes were compared with the statements.
@@ -103,11 +103,11 @@ class Misstated:
     is_verified: bool = True
 
 
-BELIEVED = Misstated("")
-UNVERIFIED = Misstated("", is_verified=False)
+BELIEVED = DeclaredShapeCheck("")
+UNVERIFIED = DeclaredShapeCheck("", is_verified=False)
 
 
-def misstated(index: Index, known: Misstated | None = None) -> Misstated:
+def check_declared_shapes(index: Index, known: DeclaredShapeCheck | None = None) -> DeclaredShapeCheck:
     """Look whether a graph states other shapes than its nodes make, once; where it does, believe none any more.
 
     Rules and proofs go by what is stated: a slice that takes all of what is stated to be there is no slice.  Only those
@@ -116,8 +116,8 @@ def misstated(index: Index, known: Misstated | None = None) -> Misstated:
     where it is all that there is: of an op without a rule and without an inference.
     """
 
-    def look() -> Misstated:
-        stated = Stated.of(Origin(index))
+    def look() -> DeclaredShapeCheck:
+        stated = DeclaredTypes.of(OriginalModel(index))
         found = known if known is not None else _looked_at(index, stated)
         if found.told:
             stated.distrust()
@@ -125,7 +125,7 @@ def misstated(index: Index, known: Misstated | None = None) -> Misstated:
             stated.believe_only(lambda node: not _is_inferred(index, node))
         return found
 
-    return index.noted(Misstated, look)
+    return index.noted(DeclaredShapeCheck, look)
 
 
 def _is_inferred(index: Index, node: Node) -> bool:
@@ -139,18 +139,18 @@ def _is_known_to_onnx(op: str) -> bool:
     return onnx.defs.has(name, domain)
 
 
-def _looked_at(index: Index, stated: Stated) -> Misstated:
+def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
     scopes = [scope for scope in index.scopes if scope.function is None]
     differ = _Differing(stated.symbols)
     settled = _settled(index.model.skeleton, differ)
-    shapes = Shapes(Origin(index))
+    shapes = ShapeInference(OriginalModel(index))
     found = [*_of_scopes(index, scopes, shapes, (), differ.apart, settled), *_of_turns(scopes, shapes, differ.apart)]
     if not found:
         return BELIEVED
     node, before, after = found[0]
     told = f"the graph states the shape {before}, and the node makes {after}"
     where = f"{node.op} at {node.label}{and_more(len(found) - 1)}"
-    return Misstated(f"{where}: {told}; no shape that the file states of inner tensors is believed")
+    return DeclaredShapeCheck(f"{where}: {told}; no shape that the file states of inner tensors is believed")
 
 
 class _Differing:
@@ -161,7 +161,7 @@ class _Differing:
         names = sorted(self._free)
         self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
 
-    def are_settled(self, stated: Open | None, made: Open | None) -> bool:
+    def are_settled(self, stated: PartialShape | None, made: PartialShape | None) -> bool:
         """Whether what is made cannot contradict what is stated: sizes are equal, or hang on no free dimensions."""
         if not stated:
             return True
@@ -210,17 +210,17 @@ def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
     return {name for name, wanted in stated if are_settled(wanted, made.get(name, b""))}
 
 
-def _made(shapes: Shapes, node: Node) -> Sequence[Draft | Facts]:
+def _made(shapes: ShapeInference, node: Node) -> Sequence[PartialType | TensorType]:
     """What a node makes of its inputs, whatever is stated of it; nothing where no rule and no inference tells."""
     site = shapes.site(node)
     try:
-        drafts = [sane(draft) for draft in said(by_rule, site) or ()]
-    except Missing:
+        drafts = [sane(draft) for draft in run_rule(by_rule, site) or ()]
+    except NeedsOperands:
         return ()  # it asks for more than for its inputs
     return drafts if any(draft.shape is not None for draft in drafts) else [sane(draft) for draft in infer(site)]
 
 
-def _sizes(type_: onnx.TypeProto) -> Open | None:
+def _sizes(type_: onnx.TypeProto) -> PartialShape | None:
     """The sizes that are stated, None in the place of unknown ones; None where no shape is stated."""
     tensor = type_.tensor_type
     if not type_.HasField("tensor_type") or not tensor.HasField("shape"):
@@ -246,7 +246,7 @@ def _text(sizes: Sequence[Size | onnx.TensorShapeProto.Dimension | None]) -> str
     return f"[{', '.join(map(_named, sizes))}]"
 
 
-def _contradict(stated: Open, made: Open, differ: Differ) -> bool:
+def _contradict(stated: PartialShape, made: PartialShape, differ: Differ) -> bool:
     """Whether shapes are of different ranks, or differ in a size.  No axes at all are stated for "any shape" too."""
     if len(stated) != len(made):
         return bool(stated)

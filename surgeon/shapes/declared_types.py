@@ -8,11 +8,11 @@ from typing import Any
 
 import onnx
 
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas.attribute_values import DTYPES
-from surgeon.shapes.algebra.size_expressions import Size, parse, symbol, symbols
-from surgeon.shapes.tensor_types import UNKNOWN, Draft, Facts, known
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, symbol, symbols
+from surgeon.shapes.tensor_types import UNKNOWN, PartialType, TensorType, known
 
 RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 """Under this key torch's exporter notes in a graph the free dimensions of its program, and how long each may be."""
@@ -35,17 +35,17 @@ class Infos:
         return found
 
 
-class Stated:
+class DeclaredTypes:
     """The stated types of all scopes; a proto is looked at when its tensor is asked for.
 
     apart: take no two dimensions of the inputs for one, whatever they are called, and believe no other shape.
     distrusted: believe no shape but those of the inputs.
     """
 
-    def __init__(self, origin: Origin, *, apart: bool = False, distrusted: bool = False) -> None:
+    def __init__(self, origin: OriginalModel, *, apart: bool = False, distrusted: bool = False) -> None:
         self._is_apart = apart
         self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
-        self._by_type: dict[bytes, tuple[Draft, Facts | None]] = {}
+        self._by_type: dict[bytes, tuple[PartialType, TensorType | None]] = {}
         self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
         self.inputs = {value.name: self._input(value) for value in graph.input}
@@ -58,7 +58,7 @@ class Stated:
         self._believes: Callable[[Node], bool] | None = None
 
     @classmethod
-    def of(cls, origin: Origin) -> "Stated":
+    def of(cls, origin: OriginalModel) -> "DeclaredTypes":
         """What the file of a model states, looked at once."""
         return origin.index.noted(cls, lambda: cls(origin))
 
@@ -80,7 +80,7 @@ class Stated:
         """Believe the shapes that graphs state of the outputs of these nodes, and no others."""
         self._believes = of
 
-    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
+    def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
         key = id(home.proto)
         if key not in self._infos:
@@ -96,26 +96,26 @@ class Stated:
         if not is_wrong and self._believes is not None:
             node = home.producers.get(name)
             is_wrong = node is None or not self._believes(node)
-        return (Draft(told[0].dtype, None), None) if is_wrong else told
+        return (PartialType(told[0].dtype, None), None) if is_wrong else told
 
-    def _read(self, kind: onnx.TypeProto) -> tuple[Draft, Facts | None]:
+    def _read(self, kind: onnx.TypeProto) -> tuple[PartialType, TensorType | None]:
         dtype, shape = _tensor(kind)
         if shape is None:
-            return Draft(dtype, None), None
+            return PartialType(dtype, None), None
         sizes = [self._size(dim) for dim in shape.dim]
         closed = known(sizes)
         # No dimensions at all are looked into: writers that mean "any shape" state that too.
         complete = closed and all(symbols(size) <= self.symbols for size in closed)
-        return Draft(dtype, sizes), Facts(dtype, closed) if complete and dtype is not None else None
+        return PartialType(dtype, sizes), TensorType(dtype, closed) if complete and dtype is not None else None
 
-    def _input(self, value: onnx.ValueInfoProto) -> Facts:
+    def _input(self, value: onnx.ValueInfoProto) -> TensorType:
         dtype, shape = _tensor(value.type)
         if shape is None:
-            return Facts(dtype, None)
+            return TensorType(dtype, None)
         sizes = [self._size(dim) for dim in shape.dim]
         kept = [size if isinstance(size, int) or not self._is_apart else None for size in sizes]
         named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(kept)]
-        return Facts(dtype, tuple(named))
+        return TensorType(dtype, tuple(named))
 
     def _size(self, dim: onnx.TensorShapeProto.Dimension) -> Size | None:
         if dim.HasField("dim_value"):
@@ -124,7 +124,7 @@ class Stated:
         if not text:
             return None
         if text not in self._parsed:
-            self._parsed[text] = parse(text)
+            self._parsed[text] = parse_size(text)
         size = self._parsed[text]
         return None if isinstance(size, int) and size < 0 else size
 
@@ -139,7 +139,7 @@ def _is_fixed(graph: onnx.GraphProto) -> bool:
     return len(graph.value_info) > 0 and all(dim.HasField("dim_value") for dims in known_shapes for dim in dims)
 
 
-UNSTATED: tuple[Draft, Facts | None] = (Draft(*UNKNOWN), None)
+UNSTATED: tuple[PartialType, TensorType | None] = (PartialType(*UNKNOWN), None)
 
 
 def _tensor(kind: onnx.TypeProto) -> tuple[int | None, Any]:

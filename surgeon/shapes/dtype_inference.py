@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas import Schema, element_type, type_string
 from surgeon.ops.schemas.attribute_values import DTYPES
-from surgeon.ops.traits.trait_lookup import ONE_TYPE, RETYPING, record
-from surgeon.shapes.declared_types import Stated
+from surgeon.ops.traits.trait_lookup import CAST_OPS, ONE_TYPE, traits_of
+from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.tensor_types import FLOATS, schema_of
 
 TIED_LIMIT = 256  # tensors looked at for the dtype of one
@@ -17,7 +17,7 @@ FLOAT_STRINGS = frozenset(map(type_string, FLOATS))
 class Dtypes:
     """The dtypes that need no evaluation.  evaluated: what tells those of a node that reads nothing."""
 
-    def __init__(self, stated: Stated, evaluated: Callable[[Scope, str], int | None]) -> None:
+    def __init__(self, stated: DeclaredTypes, evaluated: Callable[[Scope, str], int | None]) -> None:
         self._stated, self._evaluated = stated, evaluated
         self._known: dict[tuple[Scope, str], int] = {}  # a tensor keeps its dtype under its name
 
@@ -68,7 +68,7 @@ class Dtypes:
             seen.update(fresh)
             # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
             # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
-            if record(node.op).norm is None:
+            if traits_of(node.op).norm is None:
                 fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]
 
@@ -83,7 +83,7 @@ class Dtypes:
         stated = self._stated.draft(home, name)[0].dtype
         if stated is not None or node is None:
             return stated
-        if node.op in RETYPING:
+        if node.op in CAST_OPS:
             target = node.attribute("to")
             return target.i if target is not None and not target.ref_attr_name and target.i in DTYPES else None
         return None if any(node.inputs) else self._evaluated(home, name)

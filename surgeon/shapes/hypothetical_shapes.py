@@ -3,17 +3,17 @@
 from collections.abc import Iterable
 
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin, as_in_file
+from surgeon.ir.original_model import OriginalModel, restore_file_state
 from surgeon.ir.scope import Node, Scope
-from surgeon.shapes.declared_types import Stated
+from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.dtype_inference import Dtypes
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Draft, Facts, Values
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import PartialType, TensorType, ValueArray
 
 Place = tuple[Scope, str]
 
 
-class Supposed(Shapes):
+class HypotheticalShapes(ShapeInference):
     """Facts and values under suppositions: `suppose` has a node read a tensor that there is not yet.
 
     What the file states of a tensor that hangs on a supposition is not believed, but for its dtype.
@@ -35,7 +35,7 @@ class Supposed(Shapes):
                     if home is not None:
                         self._escapes.setdefault((home, value.name), []).append(scope.owner)
 
-    def suppose(self, node: Node, position: int, name: str, facts: Facts, value: Values | None) -> None:
+    def suppose(self, node: Node, position: int, name: str, facts: TensorType, value: ValueArray | None) -> None:
         """Let a node read a new tensor of the main graph, of these facts, at a position."""
         main = self._supposed.add(name)
         self._facts[main, name], self._values[main, name] = facts, value
@@ -82,11 +82,11 @@ class Supposed(Shapes):
             return False
         return self.origin.constants.is_constant(home, name)
 
-    def _constant(self, home: Scope, name: str) -> Values | None:
+    def _constant(self, home: Scope, name: str) -> ValueArray | None:
         return super()._constant(home, name) if self.is_constant(home, name) else None
 
-    def _input_draft(self, home: Scope, name: str) -> Draft:
-        """As of `Shapes`; what a Loop hands from turn to turn keeps its shape where the file states a fixed one."""
+    def _input_draft(self, home: Scope, name: str) -> PartialType:
+        """As `ShapeInference` has it; what a Loop carries keeps its shape where the file states a fixed one."""
         found = super()._input_draft(home, name)
         said = self._doubted.stated(home, name).shape
         owner = home.owner
@@ -95,7 +95,9 @@ class Supposed(Shapes):
         names = [value.name for value in home.proto.input]
         if names.index(name) < 2 or not all(isinstance(size, int) for size in said):
             return found
-        return Draft(found.dtype, self.need_facts(home.parent, self.origin.inputs(owner)[names.index(name)]).shape)
+        return PartialType(
+            found.dtype, self.need_facts(home.parent, self.origin.inputs(owner)[names.index(name)]).shape
+        )
 
     def function(self, call: Node) -> Scope | None:
         """The local function that a node calls."""
@@ -106,26 +108,26 @@ class Supposed(Shapes):
         return self._owned.get(node, [])
 
 
-class _Doubted(Stated):
+class _Doubted(DeclaredTypes):
     """What a file states, but for the shapes of some tensors."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: OriginalModel) -> None:
         super().__init__(origin)
         self.doubted: set[tuple[int, str]] = set()
 
-    def stated(self, home: Scope, name: str) -> Draft:
+    def stated(self, home: Scope, name: str) -> PartialType:
         """What the file states, believed or not."""
         return super().draft(home, name)[0]
 
-    def draft(self, home: Scope, name: str) -> tuple[Draft, Facts | None]:
-        """As of `Stated`; of a tensor that is doubted the dtype alone."""
+    def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
+        """As of `DeclaredTypes`; of a tensor that is doubted the dtype alone."""
         found = super().draft(home, name)
         if (id(home.proto), name) not in self.doubted:
             return found
-        return Draft(found[0].dtype, None), None
+        return PartialType(found[0].dtype, None), None
 
 
-class _SupposedOrigin(Origin):
+class _SupposedOrigin(OriginalModel):
     """A source some of whose nodes read other tensors."""
 
     def __init__(self, index: Index) -> None:
@@ -146,7 +148,7 @@ class _SupposedOrigin(Origin):
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
         made = _SupposedScope.beside(scope, parent)
         made.supposed = set()
-        return as_in_file(scope, made)
+        return restore_file_state(scope, made)
 
 
 class _SupposedScope(Scope):

@@ -2,47 +2,47 @@
 
 from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin, as_in_file
+from surgeon.ir.original_model import OriginalModel, restore_file_state
 from surgeon.ir.scope import Scope
-from surgeon.shapes.declared_types import Stated
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.values.equal_columns import Columns
-from surgeon.shapes.values.symbolic_elements import Elements
+from surgeon.shapes.declared_types import DeclaredTypes
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.values.equal_columns import EqualColumns
+from surgeon.shapes.values.symbolic_elements import SymbolicElements
 
 
-def shapes_of(index: Index) -> Shapes:
+def shapes_of(index: Index) -> ShapeInference:
     """Facts of the tensors of the source, and of those that rules made.
 
     They hold whatever is rewritten later: a tensor keeps its value under its name.
     """
-    return index.noted(Shapes, lambda: Shapes(_Grown(index)))
+    return index.noted(ShapeInference, lambda: ShapeInference(_Grown(index)))
 
 
-class ShapesApart(Shapes):
+class ShapesApart(ShapeInference):
     """Shapes in which dimensions of two inputs are two, of whatever name: many give one name to all that they free."""
 
 
-def shapes_apart(index: Index) -> Shapes:
+def shapes_without_dim_names(index: Index) -> ShapeInference:
     """The same as `shapes_of` where names of dimensions hold; else no shape is believed but inputs' fixed sizes."""
     origin = _Grown(index)
-    if Stated.of(origin).names_hold:
+    if DeclaredTypes.of(origin).names_hold:
         return shapes_of(index)
-    return index.noted(ShapesApart, lambda: ShapesApart(origin, stated=Stated(origin, apart=True)))
+    return index.noted(ShapesApart, lambda: ShapesApart(origin, stated=DeclaredTypes(origin, apart=True)))
 
 
-def elements_of(index: Index) -> Elements:
+def elements_of(index: Index) -> SymbolicElements:
     """What is known of all elements of such tensors, likewise."""
-    return index.noted(Elements, lambda: Elements(shapes_of(index)))
+    return index.noted(SymbolicElements, lambda: SymbolicElements(shapes_of(index)))
 
 
-def columns_of(index: Index) -> Columns:
+def columns_of(index: Index) -> EqualColumns:
     """Which columns of such tensors are equal; more are known to be once rules have computed some."""
-    columns = index.noted(Columns, lambda: Columns(shapes_of(index)))
+    columns = index.noted(EqualColumns, lambda: EqualColumns(shapes_of(index)))
     columns.renew(sum(len(scope.fixed) for scope in index.scopes))
     return columns
 
 
-class _Grown(Origin):
+class _Grown(OriginalModel):
     """The source, and beside it every tensor that a rule has made by the time it is asked for."""
 
     def constant(self, home: Scope, name: str) -> Array | None:
@@ -53,7 +53,7 @@ class _Grown(Origin):
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
         made = _GrownScope.beside(scope, parent)
         made.live = scope
-        return as_in_file(scope, made)
+        return restore_file_state(scope, made)
 
 
 class _GrownScope(Scope):

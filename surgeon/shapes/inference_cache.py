@@ -5,10 +5,10 @@ from collections.abc import Container, Hashable, Sequence
 from surgeon.ir.scope import Node, Scope
 from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.op_rules.rule_table import BY_FACTS
-from surgeon.shapes.tensor_types import Facts
+from surgeon.shapes.tensor_types import TensorType
 
 
-class Repeats:
+class InferenceCache:
     """Facts of outputs by op and facts of the inputs, for ops whose rules look at nothing else.
 
     Inputs are told apart as objects, which is quicker than by value: a miss costs no more than the rule.  other: ops
@@ -18,21 +18,21 @@ class Repeats:
     def __init__(self, other: Container[str] = ()) -> None:
         self._ops = frozenset(op for op in BY_FACTS if op not in other)
         # The inputs are kept beside what they give: an id is good for as long as its object lives.
-        self._found: dict[Hashable, tuple[Facts, Sequence[Facts]]] = {}
-        self._one: dict[Facts, Facts] = {}
+        self._found: dict[Hashable, tuple[TensorType, Sequence[TensorType]]] = {}
+        self._one: dict[TensorType, TensorType] = {}
 
-    def one(self, facts: Facts) -> Facts:
+    def one(self, facts: TensorType) -> TensorType:
         """The same object for equal facts."""
         return self._one.setdefault(facts, facts)
 
-    def find(self, home: Scope, node: Node, given: Sequence[Facts]) -> Facts | None:
+    def find(self, home: Scope, node: Node, given: Sequence[TensorType]) -> TensorType | None:
         """The facts of the output of a node of which nothing is stated; None where they are still to be found."""
         if node.op not in self._ops or len(node.outputs) > 1:
             return None
         found = self._found.get((node.op, home.versions.get(""), *map(id, given)))
         return None if found is None else found[0]
 
-    def keep(self, home: Scope, node: Node, given: Sequence[Facts], facts: Facts) -> Facts:
+    def keep(self, home: Scope, node: Node, given: Sequence[TensorType], facts: TensorType) -> TensorType:
         """Take in what a rule said of such a node; returns the same object for equal facts.
 
         Facts that are not whole, or have a dimension that is named after the tensor, are the node's own.
@@ -46,9 +46,9 @@ class Repeats:
         return facts
 
 
-def _is_whole(facts: Facts) -> bool:
+def _is_whole(facts: TensorType) -> bool:
     return facts.dtype is not None and facts.shape is not None
 
 
-def _names(facts: Facts) -> frozenset[str]:
+def _names(facts: TensorType) -> frozenset[str]:
     return frozenset().union(*map(symbols, facts.shape or ()))

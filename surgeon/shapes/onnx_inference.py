@@ -9,7 +9,7 @@ from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import element_type
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.op_rules.rule_table import RULES
-from surgeon.shapes.tensor_types import INTEGERS, Draft, Facts, NodeView, schema_of
+from surgeon.shapes.tensor_types import INTEGERS, NodeView, PartialType, TensorType, schema_of
 
 REFUSALS = (
     defs.SchemaError,
@@ -23,18 +23,18 @@ REFUSALS = (
 )
 
 
-def infer(site: NodeView) -> Sequence[Draft]:
+def infer(site: NodeView) -> Sequence[PartialType]:
     """What onnx infers for the outputs of a node whose op has no rule here; dtypes alone where it does not reach.
 
     Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
     """
     inferred = None if site.node.op in RULES or site.is_misread else _by_onnx(site)
     if inferred is None:
-        inferred = [Draft(None, None)] * len(site.node.outputs)
-    return [Draft(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]
+        inferred = [PartialType(None, None)] * len(site.node.outputs)
+    return [PartialType(draft.dtype or _by_schema(site, place), draft.shape) for place, draft in enumerate(inferred)]
 
 
-def keeps_its_kind(
+def keeps_output_types(
     site: NodeView, attributes: Mapping[str, AttributeProto | None], values: Mapping[int, TensorProto]
 ) -> bool:
     """Whether a node makes tensors of the dtypes and shapes that it makes, were some things of it others.
@@ -84,7 +84,7 @@ def _alone(site: NodeView) -> onnx.NodeProto | None:
     return node
 
 
-def _by_onnx(site: NodeView) -> Sequence[Draft] | None:
+def _by_onnx(site: NodeView) -> Sequence[PartialType] | None:
     domain, name = split_op(site.node.op)
     node = _alone(site) if defs.has(name, domain) else None
     if node is None:
@@ -112,7 +112,7 @@ def _known(site: NodeView, names: dict[Size, str]) -> tuple[dict[str, TypeProto]
     return types, data
 
 
-def _type(facts: Facts, names: dict[Size, str]) -> TypeProto:
+def _type(facts: TensorType, names: dict[Size, str]) -> TypeProto:
     """A tensor type in which each open size stands under a short name."""
     if facts.shape is None:
         return helper.make_tensor_type_proto(facts.dtype or 0, None)
@@ -120,16 +120,16 @@ def _type(facts: Facts, names: dict[Size, str]) -> TypeProto:
     return helper.make_tensor_type_proto(facts.dtype or 0, dims)
 
 
-def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> Draft:
+def _draft(kind: TypeProto | None, sizes: dict[str, Size]) -> PartialType:
     if kind is None or not kind.HasField("tensor_type"):
-        return Draft(None, None)
+        return PartialType(None, None)
     tensor = kind.tensor_type
     if not tensor.HasField("shape"):
-        return Draft(tensor.elem_type or None, None)
+        return PartialType(tensor.elem_type or None, None)
     dims = [dim.dim_value if dim.HasField("dim_value") else sizes.get(dim.dim_param) for dim in tensor.shape.dim]
     if sizes:  # some of onnx's inference functions take an open size for 0, and compute with it
         dims = [None if size == 0 else size for size in dims]
-    return Draft(tensor.elem_type or None, dims)
+    return PartialType(tensor.elem_type or None, dims)
 
 
 def _by_schema(site: NodeView, place: int) -> int | None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import onnx
 
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Scope, qualified
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.ir.scope import Scope, qualified_name
+from surgeon.shapes.shape_inference import ShapeInference
 
 
 class Entrances:
@@ -15,11 +15,11 @@ class Entrances:
     index: of the model.  shapes: of its main graph.
     """
 
-    def __init__(self, index: Index, shapes: Shapes) -> None:
+    def __init__(self, index: Index, shapes: ShapeInference) -> None:
         self._index, self._shapes = index, shapes
-        self._known: dict[int, list[Shapes]] = {}
+        self._known: dict[int, list[ShapeInference]] = {}
 
-    def into(self, scope: Scope) -> list[Shapes]:
+    def into(self, scope: Scope) -> list[ShapeInference]:
         """The shapes for each way into a scope; none for a function that nothing calls."""
         function = scope.function
         if function is None:
@@ -34,12 +34,12 @@ class Entrances:
         """Look anew, as more is known of the shapes."""
         self._known.clear()
 
-    def _calling(self, function: Scope) -> Iterator[Shapes]:
+    def _calling(self, function: Scope) -> Iterator[ShapeInference]:
         """The shapes inside a local function, for each of its calls in the source."""
         proto = function.proto
         if not isinstance(proto, onnx.FunctionProto):
             return
-        op = qualified(proto.domain, proto.name)
+        op = qualified_name(proto.domain, proto.name)
         for outer in self._index.scopes:
             for node in outer.by_op.get(op, ()):
                 if node.original and node.proto.overload == proto.overload:

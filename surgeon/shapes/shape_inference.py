@@ -13,29 +13,29 @@ from typing import Any, TypeAlias
 
 from onnx import AttributeProto
 
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope
 from surgeon.shapes.algebra.integer_width import held
 from surgeon.shapes.algebra.size_expressions import Expr, symbol
-from surgeon.shapes.declared_types import UNSTATED, Stated
+from surgeon.shapes.declared_types import UNSTATED, DeclaredTypes
 from surgeon.shapes.dtype_inference import Dtypes
-from surgeon.shapes.inference_cache import Repeats
+from surgeon.shapes.inference_cache import InferenceCache
 from surgeon.shapes.onnx_inference import infer
 from surgeon.shapes.op_rules import control_flow
 from surgeon.shapes.op_rules.rule_table import by_rule
 from surgeon.shapes.tensor_types import (
     FLOATS,
+    INTEGERS_AND_BOOL,
     UNKNOWN,
-    WHOLE,
-    Draft,
-    Facts,
-    Frame,
-    Missing,
+    CallContext,
+    NeedsOperands,
     NodeView,
+    PartialType,
     Shape,
-    Values,
+    TensorType,
+    ValueArray,
     merged,
-    said,
+    run_rule,
     sane,
 )
 from surgeon.shapes.values import integer_values
@@ -46,33 +46,37 @@ Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
 
 
-class Shapes:
+class ShapeInference:
     """Dtypes, shapes and values of tensors, by scopes of the index or the origin.  No odd graph makes them raise."""
 
     def __init__(
-        self, origin: Origin, frame: Frame | None = None, outer: "Shapes | None" = None, stated: Stated | None = None
+        self,
+        origin: OriginalModel,
+        frame: CallContext | None = None,
+        outer: "ShapeInference | None" = None,
+        stated: DeclaredTypes | None = None,
     ) -> None:
         self.origin = origin
         self._frame, self._outer = frame, outer
-        self._stated: Stated = stated or (Stated.of(origin) if outer is None else outer._stated)
+        self._stated: DeclaredTypes = stated or (DeclaredTypes.of(origin) if outer is None else outer._stated)
         self.free = self._stated.symbols
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
-        self._facts: dict[Key, Facts] = {}
-        self._values: dict[Key, Values | None] = {}
-        self._learned: dict[Key, Facts] = {}
-        self._insides: dict[Node, Shapes] = {}
+        self._facts: dict[Key, TensorType] = {}
+        self._values: dict[Key, ValueArray | None] = {}
+        self._learned: dict[Key, TensorType] = {}
+        self._insides: dict[Node, ShapeInference] = {}
         self._calls: Iterator[int] = count() if outer is None else outer._calls
-        self._learned_inside: dict[Node, dict[Key, Facts]] = {}
+        self._learned_inside: dict[Node, dict[Key, TensorType]] = {}
         functions = control_flow.functions_of(origin) if outer is None else outer._functions
         self._functions: control_flow.Functions = functions
-        self._repeats: Repeats = Repeats(self._functions) if outer is None else outer._repeats
+        self._repeats: InferenceCache = InferenceCache(self._functions) if outer is None else outer._repeats
 
-    def facts(self, scope: Scope, name: str) -> Facts:
+    def facts(self, scope: Scope, name: str) -> TensorType:
         """The dtype and shape of a tensor, seen from a scope."""
         home = self.origin.scope(scope).home(name)
         return UNKNOWN if home is None else self.facts_at(home, name)
 
-    def facts_at(self, home: Scope, name: str) -> Facts:
+    def facts_at(self, home: Scope, name: str) -> TensorType:
         """The same of a tensor that is made in this scope of the source."""
         found = self._facts.get((home, name)) or self._at_hand(home, name)
         if found is None:
@@ -93,7 +97,7 @@ class Shapes:
         found = self._dtypes.is_float(scope, name)
         return self.facts(scope, name).dtype in FLOATS if found is None else found
 
-    def value(self, scope: Scope, name: str) -> Values | None:
+    def value(self, scope: Scope, name: str) -> ValueArray | None:
         """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
 
         Given for tensors of integers and truths of at most `values.LIMIT` elements.
@@ -106,7 +110,7 @@ class Shapes:
             return None  # a ratio stands in what must be a tensor of floats
         return None if self.facts(scope, name).dtype in FLOATS else found.copy()
 
-    def inside(self, call: Node) -> "Shapes | None":
+    def inside(self, call: Node) -> "ShapeInference | None":
         """The evaluator of the function that a node calls, for this one call; None where it calls none.
 
         Ask it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
@@ -142,7 +146,7 @@ class Shapes:
         """Take in a fact found by running the model; it goes before all but inputs and initializers."""
         home = self.origin.scope(scope).home(name)
         if home is not None:
-            self._learned[home, name] = Facts(dtype, tuple(shape))
+            self._learned[home, name] = TensorType(dtype, tuple(shape))
             self._forget()
 
     def _forget(self) -> None:
@@ -155,23 +159,23 @@ class Shapes:
 
     # What rules ask for
 
-    def need_facts(self, scope: Scope, name: str) -> Facts:
+    def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The facts of a tensor for a rule, which is stopped where they are still to be found."""
         home = scope.home(name)
         if home is None:
             return UNKNOWN
         found = self._at_hand(home, name)
         if found is None:
-            raise Missing((False, home, name))
+            raise NeedsOperands((False, home, name))
         return found
 
-    def need_value(self, scope: Scope, name: str) -> Values | None:
+    def need_value(self, scope: Scope, name: str) -> ValueArray | None:
         """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
         home = scope.home(name)
         if home is None:
             return None
         if (home, name) not in self._values:
-            raise Missing((True, home, name))
+            raise NeedsOperands((True, home, name))
         return self._values[home, name]
 
     def floats(self, scope: Scope, name: str) -> list[float] | None:
@@ -191,7 +195,7 @@ class Shapes:
                 continue
             try:
                 missing = self._find_value(home, name) if is_value else self._find_facts(home, name)
-            except Missing as stopped:
+            except NeedsOperands as stopped:
                 missing = stopped.tasks
             if missing:
                 begun.add(task)
@@ -205,7 +209,7 @@ class Shapes:
         known: dict[Key, Any] = self._values if is_value else self._facts
         known[home, name] = None if is_value else UNKNOWN
 
-    def _at_hand(self, home: Scope, name: str) -> Facts | None:
+    def _at_hand(self, home: Scope, name: str) -> TensorType | None:
         """Facts that are remembered or stated, without a look at the nodes before."""
         found = self._facts.get((home, name))
         if found is None:
@@ -214,7 +218,7 @@ class Shapes:
                 self._facts[home, name] = found
         return found
 
-    def _given(self, home: Scope, name: str) -> Facts | None:
+    def _given(self, home: Scope, name: str) -> TensorType | None:
         if name in home.inputs:
             given = self._given_input(home, name)
             if given is not None and given.shape is not None:
@@ -223,14 +227,14 @@ class Shapes:
             stored: Any = home.initializers.get(name)
             if stored is None and name in home.sparse:
                 stored = home.sparse[name]
-                return Facts(stored.values.data_type, tuple(stored.dims))
+                return TensorType(stored.values.data_type, tuple(stored.dims))
             if stored is not None:
-                return self._repeats.one(Facts(stored.data_type, tuple(stored.dims)))
+                return self._repeats.one(TensorType(stored.data_type, tuple(stored.dims)))
         if self._learned and (home, name) in self._learned:
             return self._learned[home, name]
         return self._stated.draft(home, name)[1] if home.function is None else None
 
-    def _given_input(self, home: Scope, name: str) -> Facts | None:
+    def _given_input(self, home: Scope, name: str) -> TensorType | None:
         if self._frame is not None and home is self._frame.scope:
             return self._frame.facts.get(name, UNKNOWN)
         return self._stated.inputs.get(name) if home.parent is None and not home.is_function else None
@@ -239,7 +243,7 @@ class Shapes:
         """Find the facts of a tensor that are not at hand; returns what must be found before that, if anything."""
         node = home.producers.get(name)
         if node is None:
-            self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), Draft(*UNKNOWN))
+            self._facts[home, name] = self._settled(home, name, self._input_draft(home, name), PartialType(*UNKNOWN))
             return ()
         inputs = self.origin.inputs(node)
         given, missing = self._facts_of(home, inputs)
@@ -255,7 +259,7 @@ class Shapes:
         self._facts[home, name] = found
         return ()
 
-    def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[Facts], list[Task]]:
+    def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[TensorType], list[Task]]:
         """The facts of a node's inputs, and what is still to be found."""
         given, missing = [], []
         for name in names:
@@ -272,18 +276,18 @@ class Shapes:
     def _apply(self, site: NodeView) -> None:
         """Find the facts of all outputs of a node, those of whose inputs are known."""
         home, node = site.scope, site.node
-        drafts = said(self._by_rule, site) or ()
-        inferred: Sequence[Draft] = ()
+        drafts = run_rule(self._by_rule, site) or ()
+        inferred: Sequence[PartialType] = ()
         for place, output in enumerate(node.outputs):
             if not output or self._at_hand(home, output) is not None:
                 continue
-            draft = sane(drafts[place]) if place < len(drafts) else Draft(*UNKNOWN)
+            draft = sane(drafts[place]) if place < len(drafts) else PartialType(*UNKNOWN)
             if not inferred and self._is_bare(home, output, draft):
                 inferred = infer(site)
-            other = sane(inferred[place]) if inferred else Draft(*UNKNOWN)
+            other = sane(inferred[place]) if inferred else PartialType(*UNKNOWN)
             self._facts[home, output] = self._settled(home, output, draft, other)
 
-    def _by_rule(self, site: NodeView) -> Sequence[Draft | Facts]:
+    def _by_rule(self, site: NodeView) -> Sequence[PartialType | TensorType]:
         called = self._called(site.node)
         if called is not None:
             inner = self._inside(site.scope, site.node, called)
@@ -293,31 +297,33 @@ class Shapes:
             return control_flow.output_drafts(site, self, control_flow.bodies_of(self.origin, site.node))
         return by_rule(site)
 
-    def _is_bare(self, home: Scope, name: str, draft: Draft | Facts) -> bool:
+    def _is_bare(self, home: Scope, name: str, draft: PartialType | TensorType) -> bool:
         """Whether neither the rule nor the file tells dtype and rank."""
         stated, _ = self._stated.draft(home, name)
         return (draft.shape is None and stated.shape is None) or not (draft.dtype or stated.dtype)
 
-    def _settled(self, home: Scope, name: str, draft: Draft | Facts, inferred: Draft | Facts) -> Facts:
+    def _settled(
+        self, home: Scope, name: str, draft: PartialType | TensorType, inferred: PartialType | TensorType
+    ) -> TensorType:
         """Facts from the rule, the file and onnx's inference, in this order; what is unknown gets a name."""
         stated, _ = self._stated.draft(home, name)
-        if stated.shape is None and isinstance(draft, Facts) and draft.dtype and draft.shape is not None:
+        if stated.shape is None and isinstance(draft, TensorType) and draft.dtype and draft.shape is not None:
             return draft
         dtype, shape = merged((draft, stated, inferred))
         if shape is None:
-            return Facts(dtype, None)
+            return TensorType(dtype, None)
         where = "" if self._frame is None else f"{self._frame.label}/"
         where += "" if home.parent is None else f"{home.label}/"
         named = [symbol(f"?{where}{name}[{axis}]") if size is None else size for axis, size in enumerate(shape)]
-        return Facts(dtype, tuple(named))
+        return TensorType(dtype, tuple(named))
 
-    def _input_draft(self, home: Scope, name: str) -> Draft:
+    def _input_draft(self, home: Scope, name: str) -> PartialType:
         """An input of a body, as the node that holds the body has it; a rank that a Loop changes, the file alone."""
         owner, is_ranked = home.owner, self._stated.draft(home, name)[0].shape is not None
         if owner is None or home.parent is None or (owner.op == "Loop" and is_ranked):
-            return Draft(*UNKNOWN)
+            return PartialType(*UNKNOWN)
         site = NodeView(self, home.parent, owner, self.origin.inputs(owner))
-        return said(control_flow.input_draft, site, home, name) or Draft(*UNKNOWN)
+        return run_rule(control_flow.input_draft, site, home, name) or PartialType(*UNKNOWN)
 
     # Local functions
 
@@ -327,7 +333,7 @@ class Shapes:
             return None
         return overloads.get(node.proto.overload)
 
-    def _inside(self, home: Scope, call: Node, scope: Scope) -> "Shapes | None":
+    def _inside(self, home: Scope, call: Node, scope: Scope) -> "ShapeInference | None":
         """As `inside`, once the facts and values of the call's inputs are there, else they are asked for."""
         if call not in self._insides:
             if next(self._calls) >= MOST_CALLS:
@@ -341,14 +347,16 @@ class Shapes:
             given = [(item.name, self.attribute(call, item.name)) for item in call.proto.attribute]
             attributes.update({name: item for name, item in given if item is not None})
             outer, depth = ("", 0) if self._frame is None else (f"{self._frame.label}/", self._frame.depth)
-            made = Shapes(self.origin, Frame(scope, facts, found, attributes, outer + call.label, depth + 1), self)
+            made = ShapeInference(
+                self.origin, CallContext(scope, facts, found, attributes, outer + call.label, depth + 1), self
+            )
             made._learned = self._learned_inside.setdefault(call, {})
             self._insides[call] = made
         return self._insides[call]
 
     # Values
 
-    def _solved_value(self, home: Scope, name: str) -> Values | None:
+    def _solved_value(self, home: Scope, name: str) -> ValueArray | None:
         if (home, name) not in self._values:
             self._solve((True, home, name))
         return self._values[home, name]
@@ -357,7 +365,7 @@ class Shapes:
         dtype, shape = self.need_facts(home, name)
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
-        is_whole = dtype is None or dtype in WHOLE
+        is_whole = dtype is None or dtype in INTEGERS_AND_BOOL
         # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > integer_values.LIMIT):
             self._values[home, name] = None
@@ -369,7 +377,7 @@ class Shapes:
             self._values[home, name] = found if found is not None else blank
             return ()
         site = NodeView(self, home, node, self.origin.inputs(node))
-        results = said(self._by_value_rule, site) or ()
+        results = run_rule(self._by_value_rule, site) or ()
         for place, output in enumerate(node.outputs):
             if output == name:
                 found = results[place] if place < len(results) else None
@@ -380,7 +388,7 @@ class Shapes:
                 self._values[home, name] = blank if found is None or is_odd else held(found, dtype)
         return ()
 
-    def _by_value_rule(self, site: NodeView) -> Sequence[Values | None]:
+    def _by_value_rule(self, site: NodeView) -> Sequence[ValueArray | None]:
         called = self._called(site.node)
         if called is not None:
             inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
@@ -394,11 +402,11 @@ class Shapes:
         rule = integer_values.RULES.get(site.node.op)
         return [] if rule is None or site.is_misread else rule(site)
 
-    def _value_of_input(self, home: Scope, name: str) -> Values | None:
+    def _value_of_input(self, home: Scope, name: str) -> ValueArray | None:
         if self._frame is not None and home is self._frame.scope:
             return self._frame.values.get(name)
         return self._constant(home, name)
 
-    def _constant(self, home: Scope, name: str) -> Values | None:
-        found = said(self.origin.constants.get, home, name)
+    def _constant(self, home: Scope, name: str) -> ValueArray | None:
+        found = run_rule(self.origin.constants.get, home, name)
         return None if found is None else integer_values.of_array(found.array)

@@ -9,16 +9,16 @@ import numpy as np
 from onnx import AttributeProto, TensorProto
 
 from surgeon.errors import ModelFileError
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
 from surgeon.ops.schemas.node_check import misfit
 from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, symbols
 
-Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
 # A shape in the making: None is a dimension of which nothing is known.
-Open: TypeAlias = Sequence[Size | None]
+PartialShape: TypeAlias = Sequence[Size | None]
 MOST_AXES = 64  # no runtime has tensors of more
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
 FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
@@ -34,16 +34,16 @@ INTEGERS = frozenset(
         TensorProto.UINT64,
     }
 )
-WHOLE = INTEGERS | {BOOL}
+INTEGERS_AND_BOOL = INTEGERS | {BOOL}
 STRICT = "SURGEON_STRICT_SHAPES"
 """The environment variable with which a bug of a rule is raised, as our tests want it."""
 
 
-class Unknown(Exception):
+class CannotInfer(Exception):
     """What a rule raises that can say nothing: a graph breaks the rules of its op, say."""
 
 
-class Missing(Exception):
+class NeedsOperands(Exception):
     """What must be found before a rule can go on.  tasks: what its evaluator calls that."""
 
     def __init__(self, *tasks: Any) -> None:
@@ -53,16 +53,16 @@ class Missing(Exception):
 T = TypeVar("T")
 
 
-def said(rule: Callable[..., T], *given: Any) -> T | None:
+def run_rule(rule: Callable[..., T], *given: Any) -> T | None:
     """What a rule says; None where it can say nothing.
 
     Any other exception is a bug of the rule.  Tests see it; of users none loses a rewrite by a shape that is unknown.
     """
     try:
         return rule(*given)
-    except (Unknown, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
+    except (CannotInfer, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
         return None
-    except Missing:
+    except NeedsOperands:
         raise
     except Exception:
         if os.environ.get(STRICT):
@@ -70,22 +70,22 @@ def said(rule: Callable[..., T], *given: Any) -> T | None:
         return None
 
 
-class Facts(NamedTuple):
+class TensorType(NamedTuple):
     """dtype: a TensorProto enum value, None where unknown.  shape: None where the rank is unknown."""
 
     dtype: int | None
     shape: Shape | None
 
 
-class Frame(NamedTuple):
+class CallContext(NamedTuple):
     """What the inputs and attributes of a function are in one call.
 
     scope: of the function.  label: of the call, and those around it.  depth: of calls, from 1.
     """
 
     scope: Scope
-    facts: Mapping[str, Facts]
-    values: Mapping[str, Values | None]
+    facts: Mapping[str, TensorType]
+    values: Mapping[str, ValueArray | None]
     attributes: Mapping[str, AttributeProto]
     label: str
     depth: int
@@ -97,32 +97,32 @@ class Frame(NamedTuple):
         return (id(self.scope), tuple(sorted(self.facts.items())), values, given)
 
 
-class Draft(NamedTuple):
-    """What a rule says of an output: as `Facts`, where a dimension may also be None, of which nothing is known."""
+class PartialType(NamedTuple):
+    """What a rule says of an output: as `TensorType`, where a dimension may also be None, of which nothing is known."""
 
     dtype: int | None
-    shape: Open | None
+    shape: PartialShape | None
 
 
-UNKNOWN = Facts(None, None)
-Rule: TypeAlias = "Callable[[NodeView], Sequence[Draft | Facts]]"
-ValueRule: TypeAlias = "Callable[[NodeView], Sequence[Values | None]]"
+UNKNOWN = TensorType(None, None)
+Rule: TypeAlias = "Callable[[NodeView], Sequence[PartialType | TensorType]]"
+ValueRule: TypeAlias = "Callable[[NodeView], Sequence[ValueArray | None]]"
 
 
-class Inference(Protocol):
+class InferenceContext(Protocol):
     """Where a site gets the facts of its inputs from.
 
     origin: the nodes and what each reads.  free: the free dimensions of the model's inputs, by name.
     """
 
-    origin: Origin
+    origin: OriginalModel
     free: frozenset[str]
 
-    def need_facts(self, scope: Scope, name: str) -> Facts:
+    def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The facts of a tensor; stops the rule where they are still to be found."""
         ...
 
-    def need_value(self, scope: Scope, name: str) -> Values | None:
+    def need_value(self, scope: Scope, name: str) -> ValueArray | None:
         """The value of a tensor, elements of which may be None; stops the rule where it is still to be found."""
         ...
 
@@ -138,7 +138,7 @@ class Inference(Protocol):
 class NodeView:
     """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
 
-    def __init__(self, evaluator: Inference, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
+    def __init__(self, evaluator: InferenceContext, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
         self._evaluator = evaluator
         self.scope, self.node, self.inputs = scope, node, inputs
 
@@ -165,7 +165,7 @@ class NodeView:
         """Whether the input is given."""
         return position < len(self.inputs) and bool(self.inputs[position])
 
-    def facts(self, position: int) -> Facts:
+    def facts(self, position: int) -> TensorType:
         """The facts of an input; unknown for one that is not given."""
         return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
 
@@ -185,14 +185,14 @@ class NodeView:
         """The dtype and shape of an input.  Raises Unknown where its rank is unknown; schemas tell dtypes then."""
         dtype, shape = self.facts(position)
         if shape is None:
-            raise Unknown("the rank is unknown")
+            raise CannotInfer("the rank is unknown")
         return dtype, shape
 
     def dtype(self, position: int) -> int | None:
         """The element type of an input, None where unknown."""
         return self.facts(position).dtype
 
-    def value(self, position: int) -> Values | None:
+    def value(self, position: int) -> ValueArray | None:
         """The value of an input: elements are sizes, bools, ratios of sizes, or None for one that is unknown."""
         return self._evaluator.need_value(self.scope, self.inputs[position]) if self.has(position) else None
 
@@ -259,7 +259,7 @@ def schema_of(scope: Scope, op: str) -> Schema | None:
 def require(fits: bool) -> None:
     """Raise Unknown where a graph does not keep to what a rule counts on."""
     if not fits:
-        raise Unknown("the graph breaks the rules of the op")
+        raise CannotInfer("the graph breaks the rules of the op")
 
 
 def is_unknown(size: Size) -> bool:
@@ -272,27 +272,27 @@ def spelled(size: Size | None) -> str:
     return "?" if size is None or is_unknown(size) else str(size)
 
 
-def known(shape: Open | None) -> Shape | None:
+def known(shape: PartialShape | None) -> Shape | None:
     """The shape itself where every dimension is known, else None."""
     return None if shape is None or any(size is None for size in shape) else tuple(x for x in shape if x is not None)
 
 
-def sane(draft: Draft | Facts) -> Draft | Facts:
+def sane(draft: PartialType | TensorType) -> PartialType | TensorType:
     """A draft as it is, unless odd attributes have made it of other things than sizes, or of negative ones."""
     dtype, shape = draft
     listed = shape is None or isinstance(shape, (tuple, list))
     if not listed or not all(type(x) is Expr or x is None or (type(x) is int and x >= 0) for x in shape or ()):
         shape = None
     dtype = dtype if isinstance(dtype, int) else None
-    return draft if shape is draft.shape and dtype == draft.dtype else Draft(dtype, shape)
+    return draft if shape is draft.shape and dtype == draft.dtype else PartialType(dtype, shape)
 
 
-def merged(drafts: Sequence[Draft | Facts]) -> Draft:
+def merged(drafts: Sequence[PartialType | TensorType]) -> PartialType:
     """What drafts of one tensor say together; of two that differ, what the first says."""
     dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
     shapes = [draft.shape for draft in drafts if draft.shape is not None]
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
-    return Draft(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
+    return PartialType(dtype, [_best(sizes) for sizes in zip(*fitting, strict=True)] if shapes else None)
 
 
 def _best(sizes: Sequence[Size | None]) -> Size | None:
@@ -307,13 +307,13 @@ def length_of(shape: Shape | None) -> int | None:
     return length if isinstance(length, int) and length <= MOST_AXES else None
 
 
-def axis_of(axis: int, rank: int) -> int:
+def normalize_axis(axis: int, rank: int) -> int:
     """An axis counted from the front.  Raises Unknown where there is none such."""
     require(-rank <= axis < rank)
     return axis % rank
 
 
-def objects(items: Any, shape: tuple[int, ...] | None = None) -> Values:
+def objects(items: Any, shape: tuple[int, ...] | None = None) -> ValueArray:
     """An array of sizes from a list, of one axis unless `shape` says otherwise."""
     made = np.empty(len(items), object)
     made[:] = items

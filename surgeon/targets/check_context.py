@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from surgeon.ir.index import Index
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.target_registry import BaseTarget
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes
-from surgeon.targets.lint.finding import Diagnostics
-from surgeon.targets.op_limits import Limits
-from surgeon.targets.user_ops import CustomOps
+from surgeon.targets.lint.finding import DiagnosticCollector
+from surgeon.targets.op_limits import NodeLimits
+from surgeon.targets.user_ops import UserOps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class RuntimeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Examination:
+class CheckContext:
     """What is known of a model when its nodes are looked at for a target, and where faults are noted.
 
     provider: the one that is asked for kernels, None where there is none.  custom: what the user brings.
@@ -39,9 +39,9 @@ class Examination:
     target: BaseTarget
     provider: str | None
     index: Index
-    shapes: Shapes
+    shapes: ShapeInference
     dtypes: InferredDtypes
-    limits: Limits
-    custom: CustomOps
-    found: Diagnostics
+    limits: NodeLimits
+    custom: UserOps
+    found: DiagnosticCollector
     request: RuntimeRequest

@@ -1,6 +1,6 @@
 """ONNX Runtime's own ops, also in place of standard ones: a way of writing for `ort`."""
 
-from surgeon.target_registry import ANY, BaseTarget
+from surgeon.target_registry import ANY_KIND, BaseTarget
 from surgeon.targets.ort import CPU
 
-TARGET = BaseTarget("contrib", "ONNX Runtime", writes=("ort", ANY), runs=("ort",), providers=(CPU,))
+TARGET = BaseTarget("contrib", "ONNX Runtime", writes=("ort", ANY_KIND), runs=("ort",), providers=(CPU,))

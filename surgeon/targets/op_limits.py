@@ -8,19 +8,19 @@ import onnx
 
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, qualified, split_op
+from surgeon.ir.scope import Node, qualified_name, split_op
 from surgeon.ops.schemas import type_string
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape
 
 
-class Limits:
+class NodeLimits:
     """The limits of one model's nodes, each a clause that says what is wrong and one that says what helps."""
 
-    def __init__(self, index: Index, shapes: Shapes, table: "Mapping[str, Limit]", whose: str = "") -> None:
+    def __init__(self, index: Index, shapes: ShapeInference, table: "Mapping[str, Limit]", whose: str = "") -> None:
         """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu".  whose: of which target."""
         self.index, self.shapes, self.whose = index, shapes, whose
-        self._table = {qualified(*split_op(op)): limit for op, limit in table.items()}
+        self._table = {qualified_name(*split_op(op)): limit for op, limit in table.items()}
 
     def __contains__(self, op: str) -> bool:
         """Whether an op has limits."""
@@ -75,7 +75,7 @@ class NodeFacts:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: NodeLimits,
         node: Node,
         instead: Mapping[str, int] = MappingProxyType({}),
         makers: Mapping[str, Node] = MappingProxyType({}),

@@ -10,16 +10,16 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema, variables
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.schemas.node_check import owner_of
-from surgeon.ops.traits.trait_lookup import TRAINED, record
+from surgeon.ops.schemas.node_check import target_of_op
+from surgeon.ops.traits.trait_lookup import TRAINED, traits_of
 from surgeon.printed_commands import command, in_floats, placed, upgrade_to
-from surgeon.runtime.provider_support import CPU, Kernels
+from surgeon.runtime.provider_support import CPU, ProviderSupport
 from surgeon.target_registry import BaseTarget
-from surgeon.targets.check_context import Examination
+from surgeon.targets.check_context import CheckContext
 from surgeon.targets.inspection.provenance import torch_op
-from surgeon.targets.lint.dtype_conflicts import InferredDtypes, spelled
-from surgeon.targets.lint.finding import Diagnostics, place_of
-from surgeon.text import like
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
+from surgeon.targets.lint.finding import DiagnosticCollector, node_path
+from surgeon.text import close_matches
 
 HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
 CASTS = "put a Cast to float32 before it, and one back after it"
@@ -30,7 +30,7 @@ _IS_HALF = re.compile(r"The input '[^']*' of \S+ is tensor\((?:b?float16|double)
 Key = tuple[str, str]
 
 
-def examine(asked: Examination) -> None:
+def examine(asked: CheckContext) -> None:
     """Note every node that the target does not have, or that breaks its limits: what is done for most targets."""
     Support(asked).check()
 
@@ -38,7 +38,7 @@ def examine(asked: Examination) -> None:
 class Support:
     """What is asked of each node."""
 
-    def __init__(self, asked: Examination) -> None:
+    def __init__(self, asked: CheckContext) -> None:
         self.asked, self.target, self.provider = asked, asked.target, asked.provider
         self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.custom, asked.found
         self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # a table of kernels tells which
@@ -55,17 +55,17 @@ class Support:
         domain, name = split_op(node.op)
         opset = scope.versions.get(domain, 1)
         version = schema(domain, name, opset)
-        own = owner_of(domain, name)
+        own = target_of_op(domain, name)
         if own is self.target:
             if not check_schema(node, opset, self.dtypes, self.found):
                 self._check_limits(node)
         elif not knows_domain(domain):
             self._no_mapping(node, own)
         elif version is None:
-            missing_op(node, opset, self.found)
+            report_missing_op(node, opset, self.found)
         elif not self.has_contrib and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
             reason = "it is ONNX Runtime's own and not in ONNX"
-            self.found.add("mapping", spelled(node), reason, link="op", at=place_of(node), node=node)
+            self.found.add("mapping", op_text(node), reason, link="op", at=node_path(node), node=node)
         elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
             self._check_kernel(node, version, opset)
             self._check_limits(node)
@@ -73,19 +73,19 @@ class Support:
 
     def _check_training(self, scope: Scope, node: Node) -> None:
         """Note a node that works as in training: it draws random numbers, say, and no two answers are the same."""
-        slot = record(node.op).training
+        slot = traits_of(node.op).training
         told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
         mode = self.index.constants.scalar(scope, told) if told else None
         if mode is not None and mode[0]:
             reason = "it draws random numbers, as training_mode is true"
             self.found.add(
-                "advice", spelled(node), reason, at=place_of(node), node=node, helps=[TRAINED], stops=False
+                "advice", op_text(node), reason, at=node_path(node), node=node, helps=[TRAINED], stops=False
             )
 
     def _check_limits(self, node: Node) -> None:
         for reason, help_ in self.asked.limits.of(node):
-            at, helps = place_of(node), [help_] if help_ else []
-            self.found.add("restriction", spelled(node), reason, at=at, node=node, helps=helps)
+            at, helps = node_path(node), [help_] if help_ else []
+            self.found.add("restriction", op_text(node), reason, at=at, node=node, helps=helps)
 
     def _has_kernel(self, node: Node, opset: int) -> bool:
         """Whether the provider would run a node at another opset."""
@@ -93,7 +93,7 @@ class Support:
         version = schema(domain, name, opset)
         if self.provider is None or version is None:
             return True
-        return Kernels.of(self.provider).runs(domain, name, opset, self._types(node, version))
+        return ProviderSupport.of(self.provider).runs(domain, name, opset, self._types(node, version))
 
     def _types(self, node: Node, version: Schema) -> dict[str, int]:
         """The dtypes of a node's tensors by type variable, as far as the tables of kernels speak of them."""
@@ -117,18 +117,18 @@ class Support:
         if not self.target.takes_libraries or why:
             reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
         of = torch_op(node.proto)  # one name, org.pytorch.aten::ATen, stands for many
-        at = place_of(node)
-        self.found.add("mapping", spelled(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
+        at = node_path(node)
+        self.found.add("mapping", op_text(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
 
     def _check_kernel(self, node: Node, version: Schema, opset: int) -> None:
         if self.provider is None:
             return
-        kernels, types = Kernels.of(self.provider), self._types(node, version)
+        kernels, types = ProviderSupport.of(self.provider), self._types(node, version)
         domain, name = split_op(node.op)
         if kernels.runs(domain, name, opset, types):
             return
         has_cpu = any(one.name == CPU for one in self.target.providers) and self.provider != CPU
-        runs_on_cpu = has_cpu and Kernels.of(CPU).runs(domain, name, opset, types)
+        runs_on_cpu = has_cpu and ProviderSupport.of(CPU).runs(domain, name, opset, types)
         has_any = kernels.runs(domain, name, opset, {})
         told = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
         where = "" if kernels.title == self.target.title else f" on {kernels.title}"
@@ -136,7 +136,7 @@ class Support:
         if runs_on_cpu:
             reason += ", so it runs on the CPU"
         helps = []
-        others = [one.name for one in kernels.others() if Kernels.of(one.name).runs(domain, name, opset, types)]
+        others = [one.name for one in kernels.others() if ProviderSupport.of(one.name).runs(domain, name, opset, types)]
         later = kernels.raised(domain, name, opset, types)
         if later is not None:
             helps.append(raise_opset(node, later))
@@ -148,10 +148,10 @@ class Support:
                 helps.append(f"or have the whole model compute in float32: {in_floats()}")
         self.found.add(
             "kernel",
-            spelled(node),
+            op_text(node),
             reason,
             link="kernel",
-            at=place_of(node),
+            at=node_path(node),
             node=node,
             helps=helps,
             stops=not runs_on_cpu,
@@ -163,7 +163,7 @@ def local_functions(index: Index) -> dict[Key, onnx.FunctionProto]:
     return {split_op(f"{one.domain}::{one.name}"): one for one in index.model.skeleton.functions}
 
 
-def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
+def report_missing_op(node: Node, opset: int, found: DiagnosticCollector) -> None:
     """Note an op that its domain does not have, at this opset or at all."""
     domain, name = split_op(node.op)
     versions = history(domain, name)
@@ -172,13 +172,13 @@ def missing_op(node: Node, opset: int, found: Diagnostics) -> None:
         since = versions[0].since_version
         reason = f"no op of this name in {at}; {name} exists from opset {since}"
         helps = [raise_opset(node, since, is_missing=True)]
-        found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+        found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)
         return
-    near = like(name, operators(domain))
+    near = close_matches(name, operators(domain))
     helps = [f"did you mean {' or '.join(near)}?"] if near else []
     helps.append("a local function of that name may stand for it, in a domain of its own")
     reason = f"no op of this name in {at}"
-    found.add("opset", spelled(node), reason, link="op", at=place_of(node), node=node, helps=helps)
+    found.add("opset", op_text(node), reason, link="op", at=node_path(node), node=node, helps=helps)
 
 
 def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
@@ -198,7 +198,7 @@ def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
 
 
 def check_schema(
-    node: Node, opset: int, dtypes: InferredDtypes, found: Diagnostics, suits: Callable[[int], bool] = bool
+    node: Node, opset: int, dtypes: InferredDtypes, found: DiagnosticCollector, suits: Callable[[int], bool] = bool
 ) -> bool:
     """Note where a node breaks its schema; whether it does.  Clashes of dtypes are noted elsewhere.
 
@@ -216,7 +216,7 @@ def check_schema(
     if any(_IS_HALF.match(text) for text in complaints):
         helps.append(CASTS)
     for complaint in _first_of_types(complaints):
-        found.add("schema", spelled(node), complaint.rstrip("."), at=place_of(node), node=node, helps=helps)
+        found.add("schema", op_text(node), complaint.rstrip("."), at=node_path(node), node=node, helps=helps)
     return True
 
 

@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from surgeon.target_registry import ANY, Provider
+from surgeon.target_registry import ANY_KIND, Provider
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
     from surgeon.file.model import Model
-    from surgeon.targets.lint.finding import Diagnostic, Diagnostics
+    from surgeon.targets.lint.finding import Diagnostic, DiagnosticCollector
     from surgeon.targets.op_limits import Limit
 
 
@@ -37,22 +37,22 @@ DML = Provider("dml", "DirectML", _table("dml"), is_of_ort=True, runs_bodies=Tru
 TENSORRT = Provider("tensorrt", "TensorRT", _table("tensorrt"), is_of_ort=True)  # it takes parts of a graph as they are
 
 
-def _check_header(model: "ModelProto", found: "Diagnostics") -> None:
-    from surgeon.targets.lint.model_versions import ask_runtime
+def _check_header(model: "ModelProto", found: "DiagnosticCollector") -> None:
+    from surgeon.targets.lint.model_versions import check_with_runtime
 
-    ask_runtime(model, found)
+    check_with_runtime(model, found)
 
 
 def _load(model: "Model", libraries: Sequence[str], run_time: float) -> "Diagnostic | None":
-    from surgeon.targets.lint.ort_load import refusal
+    from surgeon.targets.lint.ort_load import load_error
 
-    return refusal(model, libraries, run_time)
+    return load_error(model, libraries, run_time)
 
 
 TARGET = Target(
     name="ort",
     title="ONNX Runtime",
-    writes=("ort", "onnx", ANY),
+    writes=("ort", "onnx", ANY_KIND),
     runs=("ort", "onnx"),
     providers=(CPU, CUDA, DML, TENSORRT),
     also=("contrib",),

@@ -12,10 +12,10 @@ if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and
 
     from surgeon.file.model import Model
     from surgeon.ir.index import Index
-    from surgeon.shapes.shape_inference import Shapes
-    from surgeon.targets.check_context import Examination
-    from surgeon.targets.lint.finding import Diagnostic, Diagnostics
-    from surgeon.targets.op_limits import Limit, Limits
+    from surgeon.shapes.shape_inference import ShapeInference
+    from surgeon.targets.check_context import CheckContext
+    from surgeon.targets.lint.finding import Diagnostic, DiagnosticCollector
+    from surgeon.targets.op_limits import Limit, NodeLimits
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class Target(BaseTarget):
     loads_plugins: bool = False
     knows_imports: bool = False
     wants_shapes: bool = False
-    check_header: "Callable[[ModelProto, Diagnostics], None] | None" = None
-    examine: "Callable[[Examination], None] | None" = None
+    check_header: "Callable[[ModelProto, DiagnosticCollector], None] | None" = None
+    examine: "Callable[[CheckContext], None] | None" = None
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
     next_steps: "Callable[[Index], Iterable[str]] | None" = None
 
@@ -71,8 +71,8 @@ class Target(BaseTarget):
         runs = None if provider is None else provider_of_name(provider)
         return {**own, **(runs.limits() if runs is not None else {})}
 
-    def limits_of(self, index: "Index", shapes: "Shapes", provider: str | None = None) -> "Limits":
+    def limits_of(self, index: "Index", shapes: "ShapeInference", provider: str | None = None) -> "NodeLimits":
         """The limits of a model's nodes."""
-        from surgeon.targets.op_limits import Limits
+        from surgeon.targets.op_limits import NodeLimits
 
-        return Limits(index, shapes, self.limits_on(provider), self.title)
+        return NodeLimits(index, shapes, self.limits_on(provider), self.title)

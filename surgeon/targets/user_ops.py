@@ -11,7 +11,7 @@ from surgeon.runtime.implementations.implementation import is_python, load
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes
 
 
-class CustomOps:
+class UserOps:
     """The ops that libraries and Python files of a user's own bring."""
 
     def __init__(self, files: Sequence[Path | str]) -> None:
@@ -28,7 +28,7 @@ class CustomOps:
         return bool(self._shared) and self._loads(node, dtypes)
 
     def _loads(self, node: Node, dtypes: InferredDtypes) -> bool:
-        from surgeon.runtime.sessions.ort_session import Session, SessionError
+        from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
         domain, _ = split_op(node.op)
         value, known = helper.make_tensor_value_info, dtypes.around(node)
@@ -37,7 +37,7 @@ class CustomOps:
         graph = helper.make_graph([node.proto], "probe", list({item.name: item for item in inputs}.values()), outputs)
         imports = [helper.make_opsetid("", 17), helper.make_opsetid(domain, node.scope.versions.get(domain, 1))]
         try:
-            with Session(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
+            with OrtSession(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
                 return True
         except SessionError as error:
             return not error.missing

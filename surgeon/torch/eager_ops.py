@@ -9,15 +9,15 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.ops.torch_fallbacks import ATEN_DOMAIN, FALLBACK
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema, parse
-from surgeon.runtime.implementations.implementation import provide
+from surgeon.runtime.implementations.implementation import register_trusted
 from surgeon.torch.placeholders.class_operators import call_signature
-from surgeon.torch.placeholders.placeholder import Named, placeholder
-from surgeon.torch.tensor_conversion import leaves, to_numpy, to_tensor, torch_dtype
+from surgeon.torch.placeholders.placeholder import OperatorLike, placeholder
+from surgeon.torch.tensor_conversion import tensor_leaves, to_numpy, to_tensor, torch_dtype
 
 Function = Callable[..., Any]
 
 
-def implement(op: Named, name: str | None = None) -> Function:
+def implement(op: OperatorLike, name: str | None = None) -> Function:
     """Let torch compute the nodes of a placeholder, wherever no runtime does: in proofs of sites, and in `compare`.
 
     A node's inputs are the operator's tensors in the order of its schema, its attributes all else by name, as
@@ -45,7 +45,7 @@ def implement(op: Named, name: str | None = None) -> Function:
     """
     found = placeholder(op, name)
     if found.is_function:
-        return provide(found.name, _of_function(op, found.op)).function
+        return register_trusted(found.name, _of_function(op, found.op)).function
     if found.cls is not None:
         raise UsageError(
             f"{op.__name__} is a module class, whose weights no node knows; decorate a function with "
@@ -65,16 +65,16 @@ def implement(op: Named, name: str | None = None) -> Function:
                 positional.append(value)
         with torch.no_grad():
             results = target(*positional, **keywords)
-        arrays = tuple(to_numpy(one) for one in leaves(results, f"What {found.name} returns"))
+        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"What {found.name} returns"))
         return arrays[0] if len(arrays) == 1 else arrays
 
     run.__name__ = run.__qualname__ = found.op
-    provide(found.name, run)
+    register_trusted(found.name, run)
     plain = str(found.ops[0]._schema.name)
     namespace, _, base = plain.partition("::")
     _by_operator[base] = run
-    provide(f"{ATEN_DOMAIN}::{FALLBACK}", _fallback)
-    provide(f"{ATEN_DOMAIN}::{base}" if namespace == "aten" else plain, run)
+    register_trusted(f"{ATEN_DOMAIN}::{FALLBACK}", _fallback)
+    register_trusted(f"{ATEN_DOMAIN}::{base}" if namespace == "aten" else plain, run)
     return run
 
 
@@ -89,7 +89,7 @@ def _of_function(cls: Any, name: str) -> Function:
             values.append(attributes[item.name] if item.name in attributes else _tensor(next(given, last)))
         with torch.no_grad():
             results = cls.apply(*values)
-        arrays = tuple(to_numpy(one) for one in leaves(results, f"What {name} returns"))
+        arrays = tuple(to_numpy(one) for one in tensor_leaves(results, f"What {name} returns"))
         return arrays[0] if len(arrays) == 1 else arrays
 
     run.__name__ = run.__qualname__ = name

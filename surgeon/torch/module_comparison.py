@@ -19,11 +19,11 @@ from surgeon.errors import CheckFailed, ModelFileError, UsageError
 from surgeon.file.model import Model
 from surgeon.runtime.numerics.array_comparison import dtype_name, require_tolerances
 from surgeon.runtime.sessions.oracle import open_oracle
-from surgeon.runtime.sessions.ort_session import Session, SessionError, require_libraries
-from surgeon.text import counted
-from surgeon.torch.placeholders.class_operators import buffers_kept
-from surgeon.torch.placeholders.example_inputs import bound, tensor_names, tensors_of
-from surgeon.torch.tensor_conversion import copied, leaves, to_numpy
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, require_libraries
+from surgeon.text import format_count
+from surgeon.torch.placeholders.class_operators import restore_buffers
+from surgeon.torch.placeholders.example_inputs import argument_tensors, bind_arguments, tensor_names
+from surgeon.torch.tensor_conversion import clone_tensors, tensor_leaves, to_numpy
 
 ONNX_RUNTIME = "ONNX Runtime"
 # dtype -> (rtol, atol), as torch.testing.assert_close has them: |actual - expected| <= atol + rtol * |expected|.
@@ -97,7 +97,7 @@ class TorchComparison:
         wrong = sum(not one.ok for one in self.outputs)
         verb = "differ" if wrong else "agree"
         verb += "" if (wrong or len(lines)) > 1 else "s"
-        said = f"{wrong} of " * bool(wrong) + counted(len(lines), "output")
+        said = f"{wrong} of " * bool(wrong) + format_count(len(lines), "output")
         return "\n".join([f"torch and {self.engine}: {said} {verb}", *lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -150,9 +150,11 @@ def compare(
     args = (args,) if isinstance(args, torch.Tensor) else args
     source, skeleton = _opened(model)
     feeds = _feeds(module, args, kwargs or {}, skeleton)
-    kept = buffers_kept(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
+    kept = restore_buffers(module) if isinstance(module, torch.nn.Module) else contextlib.nullcontext()
     with kept, torch.no_grad():
-        expected = leaves(module(*copied(tuple(args)), **copied(dict(kwargs or {}))), "What the module returns")
+        expected = tensor_leaves(
+            module(*clone_tensors(tuple(args)), **clone_tensors(dict(kwargs or {}))), "What the module returns"
+        )
     engine, found = _run(source, feeds, libraries)
     names = [one.name for one in skeleton.graph.output]
     actual = {name: array for name, array in found.items() if not name.startswith(("len(", "keys("))}
@@ -186,7 +188,7 @@ def _run(
     """What ran the model, and the outputs.  Raises CheckFailed where nothing does."""
     try:
         try:
-            with Session(model, libraries, optimised=True) as session:
+            with OrtSession(model, libraries, optimised=True) as session:
                 return ONNX_RUNTIME, session.run(feeds)
         except SessionError as refused:
             if not refused.missing:
@@ -224,7 +226,7 @@ def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: M
 def _by_name(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The tensors by the names that `forward` gives them, as `export` names the inputs."""
     try:
-        tensors = tensors_of(bound(module, args, kwargs))
+        tensors = argument_tensors(bind_arguments(module, args, kwargs))
     except ValueError:  # a function of C++: nobody knows its names
         return {}
     return dict(zip(tensor_names(tensors), (tensor for _, tensor in tensors), strict=True))
@@ -274,4 +276,4 @@ def _severity(one: OutputGap) -> tuple[bool, float]:
 
 
 def _count(number: int, what: str) -> str:
-    return counted(number, what) if number else f"no {what}s"
+    return format_count(number, what) if number else f"no {what}s"

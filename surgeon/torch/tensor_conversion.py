@@ -58,7 +58,7 @@ def torch_dtype(number: int) -> torch.dtype:
     return TORCH_TYPES[number]
 
 
-def leaves(value: Any, what: str) -> list[Any]:
+def tensor_leaves(value: Any, what: str) -> list[Any]:
     """What a tree of lists, tuples and dicts holds, in order, as tensors; None is left out.
 
     what: what it is, for the message.  Raises UsageError for what is neither a tensor nor a number.
@@ -76,6 +76,6 @@ def leaves(value: Any, what: str) -> list[Any]:
     return found
 
 
-def copied(value: Any) -> Any:
+def clone_tensors(value: Any) -> Any:
     """A tree with tensors of its own, so that a module that writes into its inputs does not change ours."""
     return _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)

@@ -12,7 +12,7 @@ import onnx
 import surgeon
 from surgeon.errors import SurgeonError
 from surgeon.pipeline.upgrading.upgrade import upgrade
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.catalogue import resolve, unique_rules
 from tests.attention import comparing, peers
 from tests.attention.apart import apart
 from tests.attention.exporting import Export
@@ -25,7 +25,7 @@ OPSET = 23
 """From which on ONNX has attention and rotary embeddings of its own; older exports are raised to it for its column."""
 TOOLS = (*TARGETS, *peers.PEERS)
 RULES = ("transformers",)
-OWN_RULES = frozenset(rule.name for rule in flat(resolve(("attentions",))))
+OWN_RULES = frozenset(rule.name for rule in unique_rules(resolve(("attentions",))))
 """The rules that this matrix is about; the others of RULES prepare for them."""
 
 MICROSOFT, STANDARD = "com.microsoft", ""

@@ -20,8 +20,8 @@ import onnx
 from onnx import TensorProto, helper
 
 import surgeon
-from surgeon.display.viewer.server import Server
-from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.viewer.server import ViewerServer
+from surgeon.display.viewer.session import ViewerSession
 from tests.benchmarks.measure import measure
 from tests.benchmarks.transformer_models import exported
 from tests.benchmarks.works import Stack, generate
@@ -73,7 +73,7 @@ def told(path: Path) -> None:
 
 def shown(path: Path, browser: object) -> None:
     """What `surgeon view` and a browser do until there is something to be seen."""
-    with Server(ViewedModel(path)) as server:
+    with ViewerServer(ViewerSession(path)) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         watched = Watched(browser, "light", server.url.partition("?")[0])
         page: Any = watched.page

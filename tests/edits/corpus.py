@@ -12,7 +12,7 @@ import onnx.parser
 from onnx import helper
 
 import surgeon
-from surgeon.edits.merge_split.cut_points import Parting
+from surgeon.edits.merge_split.cut_points import SplitPlanner
 from surgeon.file.model import Model
 from surgeon.pipeline.editing.draft import ModelDraft
 from tests.edits.samples import sample
@@ -69,7 +69,7 @@ def cuts(folder: Path, *, short: bool) -> Iterator[Task]:
     for arch, exporter in chosen(short):
         made = export(arch, exporter)
         with Model.open(made.path) as model:
-            parts = Parting(ModelDraft(model)).into(PARTS)
+            parts = SplitPlanner(ModelDraft(model)).into(PARTS)
         for number, part in enumerate(parts, 1):
             yield Task(f"{arch}-{exporter} {number}", "exports", made.path, part.froms, part.tos, fed=made.fed[1])
     path, fed = saved(folder / "if.onnx", sample()), fed_with("x", "z") | {"c": np.array(True)}

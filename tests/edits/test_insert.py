@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import surgeon
 from surgeon.edits import Insert
-from surgeon.edits.attribute_text import spelled_value, typed
+from surgeon.edits.attribute_text import format_attribute, parse_attribute
 from surgeon.testing import parse
 from tests import sampling
 from tests.edits.samples import random_models, sample
@@ -145,15 +145,15 @@ def test_what_cannot_be_is_refused(froms, tos, op, words):
     ],
 )
 def test_attributes_are_typed_as_they_look(text, value):
-    assert typed(text) == ("a", value)
-    assert type(typed(text)[1]) is type(value)
-    assert typed(spelled_value("a", value)) == ("a", value)
+    assert parse_attribute(text) == ("a", value)
+    assert type(parse_attribute(text)[1]) is type(value)
+    assert parse_attribute(format_attribute("a", value)) == ("a", value)
 
 
 @pytest.mark.parametrize("text", ["a", "=1", "a:int=x", "a:number=1", "a:floats=[x]"])
 def test_attributes_of_no_form_are_refused(text):
     with pytest.raises(surgeon.UsageError, match="of the form"):
-        typed(text)
+        parse_attribute(text)
 
 
 @few

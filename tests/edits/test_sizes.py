@@ -10,9 +10,9 @@ from onnx import helper, numpy_helper
 import surgeon
 from surgeon.edits import Dim, DropOutput, Free, Rename
 from surgeon.edits.dynamic_dims import choose_solution
-from surgeon.edits.dynamic_dims.reshape_candidates import readings, target_of
+from surgeon.edits.dynamic_dims.reshape_candidates import candidate_shapes, target_for
 from surgeon.errors import CheckFailed, GraphError, SurgeonError, UsageError
-from surgeon.shapes.algebra.size_expressions import parse
+from surgeon.shapes.algebra.size_expressions import parse_size
 from tests import sampling
 from tests.command_line import run
 from tests.edits import sizes
@@ -450,8 +450,8 @@ def test_no_case_of_onnx_is_taken_for_what_it_is_not():
 
 def read(given, target, **free):
     """Readings as text; the size that is free is given by name."""
-    shape = tuple(parse(str(size)) for size in given)
-    found = readings(shape, [parse(str(size)) for size in target], False, free)
+    shape = tuple(parse_size(str(size)) for size in given)
+    found = candidate_shapes(shape, [parse_size(str(size)) for size in target], False, free)
     return [[str(size) for size in reading] for reading in found]
 
 
@@ -479,8 +479,8 @@ def test_where_a_reshape_has_no_reading():
 
 def test_the_shortest_target():
     def made(reading, given):
-        sizes = [tuple(parse(str(size)) for size in one) for one in (reading, given)]
-        return [str(size) for size in target_of(*sizes, False, {"n": 1, "m": 1})]
+        sizes = [tuple(parse_size(str(size)) for size in one) for one in (reading, given)]
+        return [str(size) for size in target_for(*sizes, False, {"n": 1, "m": 1})]
 
     assert made(["n", 7, 4, 8], ["n", 7, 32]) == ["0", "7", "4", "8"]
     assert made(["4*n", 7, 8], ["n", 4, 7, 8]) == ["-1", "7", "8"]

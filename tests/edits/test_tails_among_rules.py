@@ -8,7 +8,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import surgeon
-from surgeon.rules.edit_aliases import TAILS
+from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.testing import parse
 from tests.command_line import run
 
@@ -203,7 +203,7 @@ def test_a_graph_of_graph_surgeon_comes_back_with_it():
 def test_it_is_listed_and_has_a_manual():
     listed = run("rules").output
     assert "tails of detectors" in listed
-    for name, tail in TAILS.items():
+    for name, tail in EDIT_ALIASES.items():
         assert f"  {name} " in listed
         manual = run("rules", name)
         assert manual.exit_code == 0

@@ -13,8 +13,8 @@ from tests.fleet import parts
 _SCRIPT = """
 import resource, sys, time
 from surgeon.automation.fleet.execution import dask_engine as scheduling
-from surgeon.automation.fleet.run_database import Book, Planned
-from surgeon.automation.fleet.job import Job, Orders
+from surgeon.automation.fleet.run_database import RunDatabase as Book, PlannedModel as Planned
+from surgeon.automation.fleet.job import ModelJob as Job, FleetSettings as Orders
 from surgeon.automation.recipes.recipe import Recipe, Rules
 
 address, count = sys.argv[1], int(sys.argv[2])

@@ -102,7 +102,7 @@ def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path, monkeypatch):
 
 
 def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
-    from surgeon.display.terminal.fleet import Watch
+    from surgeon.display.terminal.fleet import FleetProgress
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(DaskEngine, "dashboard", "http://here/status")
@@ -110,7 +110,7 @@ def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch,
     settings = {"engine": dask, "dashboard": told.append, "begins": told.append}
     surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "one", **settings)
     assert told == ["http://here/status", "a.onnx"]
-    Watch(False).dashboard(told[0])
+    FleetProgress(False).dashboard(told[0])
     assert capsys.readouterr().err == "dashboard http://here/status\n"
 
 
@@ -138,13 +138,13 @@ def counted(job, tells=False):
 def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
     """Dask gives a worker no more at once than the memory that it has is thought to do for."""
     from surgeon.automation.fleet.execution import dask_engine
-    from surgeon.automation.fleet.job import Job, Orders
+    from surgeon.automation.fleet.job import FleetSettings, ModelJob
 
-    orders = Orders(GELU, "/nowhere").keyed()
-    monkeypatch.setattr(dask_engine, "attempt", work)
+    orders = FleetSettings(GELU, "/nowhere").keyed()
+    monkeypatch.setattr(dask_engine, "run_in_process", work)
     MOST.clear()
     engine = dask_engine.local(2, None)
-    found = list(engine.rows(Job(f"{name}.onnx", f"/{name}.onnx", size, "t", orders) for name in "abcd"))
+    found = list(engine.rows(ModelJob(f"{name}.onnx", f"/{name}.onnx", size, "t", orders) for name in "abcd"))
     engine.close()
     assert [row.outcome for row in found] == ["proved"] * 4
     assert set(MOST) == ({1} if work is counted else set())
@@ -154,8 +154,8 @@ def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
     from surgeon.automation.fleet.execution import dask_engine
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
-    here = dict(dask_engine.versions())
-    monkeypatch.setattr(dask_engine, "versions", lambda: here | {"surgeon": "9.9"})
+    here = dict(dask_engine.dependency_versions())
+    monkeypatch.setattr(dask_engine, "dependency_versions", lambda: here | {"surgeon": "9.9"})
     (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
     to = ("--to", tmp_path / "out", "--engine", dask)
     ran = run("run", tmp_path / "r.toml", "--over", f"{tmp_path}/zoo/*.onnx", *to)
@@ -165,10 +165,10 @@ def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):
 
 
 def test_rules_that_workers_do_not_reach_begin_nothing(dask, tmp_path, monkeypatch):
-    from surgeon.automation.fleet.job import Orders
+    from surgeon.automation.fleet.job import FleetSettings
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
-    monkeypatch.setattr(Orders, "files", lambda self: [])
+    monkeypatch.setattr(FleetSettings, "files", lambda self: [])
     files = [tmp_path / "zoo/a.onnx", tmp_path / "not/there.py"]
     from surgeon.automation.fleet.execution.dask_engine import joined
 

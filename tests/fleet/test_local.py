@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.automation.fleet.job import Orders
+from surgeon.automation.fleet.job import FleetSettings
 from surgeon.automation.fleet.model_sources import find_models
-from surgeon.automation.fleet.run_database import Book
-from surgeon.automation.fleet.table_files import table_rows
+from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.automation.fleet.table_files import read_table
 from tests.command_line import files_in, one_sentence, run
 from tests.fleet import zoo
 
@@ -167,7 +167,7 @@ def test_a_rule_file_is_known_by_its_name_alone(ruled, monkeypatch):
     (ruled / "rules").rename(ruled / "rules.python")
     monkeypatch.chdir(ruled / "rules.python")
     for named in ("rule.py", f"{ruled}/rules.python/rule.py:fused"):
-        orders = Orders(surgeon.Recipe([surgeon.Rules(named)]), str(ruled / "out"))
+        orders = FleetSettings(surgeon.Recipe([surgeon.Rules(named)]), str(ruled / "out"))
         assert orders.files() == [ruled / "rules.python/rule.py"]
         before = orders.keyed().key
         with open("far.py", "a", encoding="utf-8") as file:
@@ -215,7 +215,7 @@ def test_rows_of_parquet_are_those_of_lines(models):
     for name in ("rows.parquet", "rows.jsonl"):
         surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", rows=models / name, resume=True)
     names = ("rows.parquet", "rows.jsonl")
-    one, other = (sorted(table_rows(str(models / name)), key=lambda row: row["model"]) for name in names)
+    one, other = (sorted(read_table(str(models / name)), key=lambda row: row["model"]) for name in names)
     assert [row["counts"] for row in one] == [{"gelu": 1}] * 3
     for row in (*one, *other):
         del row["kept"], row["written"]
@@ -559,7 +559,7 @@ def test_patterns_are_those_of_a_shell(tmp_path, pattern, names):
     for name in ("a", "b", "c", "[a]"):
         (tmp_path / "zoo").mkdir(exist_ok=True)
         (tmp_path / f"zoo/{name}.onnx").touch()
-    book = Book()
+    book = RunDatabase()
     if names:
         find_models(str(tmp_path / "zoo" / pattern), str(tmp_path / "out"), book)
         assert [item.name for item in book.planned()] == [f"{name}.onnx" for name in names.split()]
@@ -571,7 +571,7 @@ def test_patterns_are_those_of_a_shell(tmp_path, pattern, names):
 def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path):
     for name in ("a", "[a]"):
         (tmp_path / f"{name}.onnx").touch()
-    book = Book()
+    book = RunDatabase()
     find_models(str(tmp_path / "[a].onnx"), str(tmp_path / "out"), book)
     assert [item.name for item in book.planned()] == ["[a].onnx"]
 

@@ -5,7 +5,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import surgeon
-from surgeon.proof.cache.proof_key import sharing
+from surgeon.proof.cache.proof_key import use_proof_store
 from tests.fleet import zoo
 
 
@@ -36,7 +36,7 @@ def keys(model, tmp_path, **settings):
     """What a model asks of a store of proofs."""
     store = Recorded()
     onnx.save(model, tmp_path / "in.onnx")
-    with sharing(store):
+    with use_proof_store(store):
         out = tmp_path / "out.onnx"
         surgeon.rewrite(tmp_path / "in.onnx", ["gelu", as_maximum], output=out, keep_going=True, **settings)
     assert store.asked

@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.automation.fleet.storage.sparse_file import RangedFile, bring_skeleton
-from surgeon.automation.fleet.storage.storage import LocalStorage, StorageBusy, asking, storage_of
+from surgeon.automation.fleet.storage.sparse_file import SparseFile, bring_skeleton
+from surgeon.automation.fleet.storage.storage import LocalStorage, TransientStorageError, storage_errors, storage_of
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data.on_demand import brought
 from surgeon.file.model import Model
@@ -150,12 +150,12 @@ class Counted(LocalStorage):
     def read(self, path, start, end):
         self.given += end - start
         if self.given > self.most:
-            raise StorageBusy("enough")
+            raise TransientStorageError("enough")
         return super().read(path, start, end)
 
 
 def ranged(path, tmp_path, storage):
-    return RangedFile(storage, storage.stored(str(path)), tmp_path / "hole.onnx")
+    return SparseFile(storage, storage.stored(str(path)), tmp_path / "hole.onnx")
 
 
 def test_a_skeleton_is_that_of_the_whole_file(tmp_path):
@@ -195,24 +195,24 @@ def test_what_a_store_does_not_give_is_not_forgotten(tmp_path):
     """Whoever could not read data may have gone on without them."""
     hole = ranged(large_inside(tmp_path / "m.onnx"), tmp_path, Counted(most=1 << 18))
     bring_skeleton(hole)
-    with Model.open(hole.path) as model, brought({hole.path: hole}), pytest.raises(StorageBusy):
+    with Model.open(hole.path) as model, brought({hole.path: hole}), pytest.raises(TransientStorageError):
         model.value(model.skeleton.graph.initializer[0])
-    assert isinstance(hole.failed, StorageBusy)
+    assert isinstance(hole.failed, TransientStorageError)
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
         (PermissionError(13, "Forbidden"), ModelFileError),
-        (TimeoutError("slow"), StorageBusy),
-        (OSError(16, "SlowDown"), StorageBusy),
-        (OSError(121, "Internal Server Error"), StorageBusy),
+        (TimeoutError("slow"), TransientStorageError),
+        (OSError(16, "SlowDown"), TransientStorageError),
+        (OSError(121, "Internal Server Error"), TransientStorageError),
         (type("NoCredentialsError", (Exception,), {})("Unable to locate credentials"), ModelFileError),
         (ValueError("odd"), ModelFileError),
     ],
 )
 def test_what_may_pass_is_told_from_what_stays(error, kind):
-    with pytest.raises(ModelFileError) as found, asking("s3://zoo/a.onnx", "read"):
+    with pytest.raises(ModelFileError) as found, storage_errors("s3://zoo/a.onnx", "read"):
         raise error
     assert type(found.value) is kind
     assert str(found.value).startswith("s3://zoo/a.onnx cannot be read")
@@ -246,7 +246,7 @@ def test_a_store_that_removes_one_file_at_a_time(monkeypatch):
     assert list(storage.find(path)) == []
     storage.write_text(f"{path}/x", "x")
     monkeypatch.setattr(MemoryFileSystem, "rm_file", refused)
-    with pytest.raises(StorageBusy, match="cannot be removed just now"):
+    with pytest.raises(TransientStorageError, match="cannot be removed just now"):
         storage.remove(path)
 
 

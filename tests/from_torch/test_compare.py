@@ -12,7 +12,7 @@ from torch import nn
 
 import surgeon.torch
 from surgeon.errors import CheckFailed, ModelFileError, UsageError
-from surgeon.runtime.implementations.implementation import withdraw
+from surgeon.runtime.implementations.implementation import unregister
 from surgeon.torch.module_comparison import TOLERANCES
 
 X, Y = torch.tensor([[1.0, -2.0, 3.0]]), torch.tensor([[0.5, 4.0, -1.0]])
@@ -236,7 +236,7 @@ def test_a_placeholder_runs_by_its_implementation(tmp_path):
         try:
             assert surgeon.torch.compare(Scaled(), held, (X,)).outputs[0].max_abs == 0
         finally:
-            withdraw("surgeon_compare::scaled")
+            unregister("surgeon_compare::scaled")
 
 
 def test_a_model_on_disk(tmp_path):

@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.file.model import Model
-from surgeon.proof.model.inner_tensors import find_inner
+from surgeon.proof.model.inner_tensors import run_inner_tensors
 from tests.architectures import cases as whole
 from tests.architectures.exporting import export as exported
 from tests.attention import cases as attention
@@ -133,7 +133,7 @@ def _with_large(path: Path) -> tuple[onnx.ModelProto, str] | None:
         return None
     name = products[len(products) // 2]
     with Model.open(model) as opened:
-        found = find_inner(model, opened.skeleton, [name]).values.get(name)
+        found = run_inner_tensors(model, opened.skeleton, [name]).values.get(name)
     if found is None or found.dtype != np.float32 or not 0 < np.abs(found).max() < np.inf:
         return None
     factor = (LARGE / float(np.abs(found).max())) ** 0.5  # in two steps, so that float16 holds the factor itself

@@ -12,9 +12,9 @@ import onnx
 import onnxruntime as ort
 
 from surgeon.file.model import Model
-from surgeon.precision.writing.type_check import mistypings
-from surgeon.runtime.inputs.consistent_sizes import all_sets
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.precision.writing.type_check import type_errors
+from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 
 NEAR = 0.02
 ORDER = ("right", "crashed", "refused by ONNX Runtime", "off by more", "refused by onnx.checker", "ill typed")
@@ -79,7 +79,7 @@ def _judged(source: Path, made: Path) -> tuple[str, float]:
     except Exception as error:  # noqa: BLE001
         return f"refused by onnx.checker: {error}", worst
     with Model.open(made) as model, Model.open(source) as original:
-        faults = set(mistypings(model)) - set(mistypings(original))
+        faults = set(type_errors(model)) - set(type_errors(original))
     return (f"ill typed: {sorted(faults)[0]}", worst) if faults else ("right", worst)
 
 
@@ -87,11 +87,11 @@ def fed(source: Path) -> Iterator[dict[str, np.ndarray]]:
     """Inputs made to fit."""
     with Model.open(source) as model:
         try:
-            plan = InputPlan(model.skeleton)
+            plan = InputGenerator(model.skeleton)
         except InputsUnknown:
             return
-    for values in (Values.GAPS, Values.TAME):  # masks that hide no row whole, of which nobody reads the answer
-        for sizes in all_sets(source, plan, {}):
+    for values in (ValueKind.GAPS, ValueKind.TAME):  # masks that hide no row whole, of which nobody reads the answer
+        for sizes in candidate_sizes(source, plan, {}):
             yield plan.make(0, sizes, values)
 
 

@@ -9,7 +9,7 @@ from math import isclose
 
 import onnx
 
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.rule import Rule
 
 RULES = ("ort", "-residual_sum", "l2_norm", "unshifted_log_softmax")
@@ -134,7 +134,7 @@ def provider(sites: Iterable[str]) -> str | None:
 @cache
 def rules() -> tuple[Rule, ...]:
     """The rules that are run, in their order."""
-    return tuple(flat(resolve(RULES)))
+    return tuple(unique_rules(resolve(RULES)))
 
 
 def targets(nodes: Iterable[onnx.NodeProto]) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests.mutation.feeds import Feeds, make, settings
 from tests.mutation.tolerated import Tolerated
 
@@ -123,7 +123,7 @@ class _Evaluated:
     """What stands in for a session where ONNX Runtime has no kernels: the formulas that references are computed by."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self._evaluator, self._names = Evaluator(model), [item.name for item in model.graph.output]
+        self._evaluator, self._names = EvaluatorSession(model), [item.name for item in model.graph.output]
 
     def run(self, _: None, feeds: Feeds) -> list[np.ndarray[Any, Any]]:
         """The outputs in order."""

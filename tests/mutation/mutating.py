@@ -15,7 +15,7 @@ from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.rule import Form
+from surgeon.rules.rule import ReplacementForm
 from tests.mutation.canvas import Canvas
 
 Function = Callable[..., Any]
@@ -82,7 +82,7 @@ def watched(rule: Rule, visit: Visit) -> Rule:
     return made
 
 
-def _shown(form: Form, at: int, rule: str, visit: Visit) -> Function:
+def _shown(form: ReplacementForm, at: int, rule: str, visit: Visit) -> Function:
     function = form.function
 
     @wraps(function)

@@ -48,7 +48,7 @@ def in_words() -> Iterator[Subject]:
 
 def exports() -> Iterator[Subject]:
     """What torch's exporters wrote for the forms of the matrix and the modules of attention."""
-    from surgeon.rules.catalogue import flat, resolve
+    from surgeon.rules.catalogue import resolve, unique_rules
     from tests.attention.cases import FORMS, Variant
     from tests.attention.cases import Case as Attention
     from tests.attention.exporting import export
@@ -62,7 +62,7 @@ def exports() -> Iterator[Subject]:
                 if one.path is not None and not one.form.startswith("decoy"):
                     ep = operations.provider(one.truth)
                     yield Subject(one.name, "export", onnx.load(one.path), tuple(operations.rules()), ep=ep)
-    rules = tuple(flat(resolve("transformers")))
+    rules = tuple(unique_rules(resolve("transformers")))
     for form in FORMS:
         found = export(Attention(Variant(form, "own", False), "ts", 17, "fp32", True))
         if found.path is not None:

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from surgeon.proof.cases.value_strategies import part_of_one
+from surgeon.proof.cases.value_strategies import absolute_error
 from surgeon.runtime.numerics.array_comparison import TOLERANCES
-from surgeon.runtime.numerics.float_judge import ALLOWANCE
+from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -35,12 +35,12 @@ class Tolerated:
         if self._slack:
             scale = wide.max(initial=0.0, where=np.isfinite(wide))
             yield f"the {self._slack:g} that the rule says it may change numbers by", self._slack * (1 + scale)
-        part = part_of_one(self._ops, answer.shape, feeds)
+        part = absolute_error(self._ops, answer.shape, feeds)
         if np.any(part):
-            of_one = ALLOWANCE * TOLERANCES[answer.dtype.name][1] * part
+            of_one = ROUNDING_FACTOR * TOLERANCES[answer.dtype.name][1] * part
             yield "the part of one by which kernels of such functions err, and which proofs allow", of_one
         given = [item.dtype for item in feeds.values() if item.dtype.name in TOLERANCES]
         coarse = max((dtype for dtype in given), key=lambda dtype: float(ml_dtypes.finfo(dtype).eps), default=None)
         if coarse is not None and coarse.itemsize < answer.dtype.itemsize:
-            units = ALLOWANCE * float(ml_dtypes.finfo(coarse).eps) * wide
-            yield f"{ALLOWANCE:g} units in the last place of the inputs, which are {coarse.name}", units
+            units = ROUNDING_FACTOR * float(ml_dtypes.finfo(coarse).eps) * wide
+            yield f"{ROUNDING_FACTOR:g} units in the last place of the inputs, which are {coarse.name}", units

@@ -4,7 +4,7 @@ import functools
 
 from surgeon import rewrite
 from surgeon.file.model import Model
-from surgeon.runtime.tensorrt.compatibility import Asking
+from surgeon.runtime.tensorrt.compatibility import CompatibilityCheck
 from surgeon.runtime.tensorrt.library import installed
 from surgeon.testing import Case, check_fires, parse
 
@@ -23,7 +23,7 @@ def faults(model, capability=None):
     if found is None:
         return None
     with Model.open(model) as opened:
-        return [fault.reason for fault in Asking(found, 60.0, capability).of(opened).faults]
+        return [fault.reason for fault in CompatibilityCheck(found, 60.0, capability).of(opened).faults]
 
 
 def check_parses(case: Case, capability: str | None = None) -> None:

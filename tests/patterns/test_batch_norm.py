@@ -6,7 +6,7 @@ from onnx.reference import ReferenceEvaluator
 from surgeon.patterns.norms.batch_norm import batch_norm
 
 from surgeon import rewrite
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 HEAD = "(float[n, 3, h, w] x) => (float[n, 3, h, w] y)"
@@ -83,7 +83,7 @@ def test_half_precision_is_computed_in_float32():
     before = graph(HALF, OF_HALF, **constants)
     after, _ = rewrite(before, batch_norm, target="decomposed", check="none")
     x = np.array([6e4, -6e4, 5e3], np.float16).reshape(1, 3, 1, 1)
-    with Session(before) as session, np.errstate(over="ignore", invalid="ignore"):
+    with OrtSession(before) as session, np.errstate(over="ignore", invalid="ignore"):
         wanted = session.run({"x": x})["y"]
         made = ReferenceEvaluator(after).run(["y"], {"x": x})[0]  # ONNX Runtime would keep float32 between its nodes
     assert np.isfinite(wanted).all()

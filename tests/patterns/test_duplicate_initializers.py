@@ -15,7 +15,7 @@ import surgeon
 from surgeon import Graph, Tensor, rule, searches
 from surgeon.cli.app import main
 from surgeon.file.model import Model
-from surgeon.file.tensors.content_equality import Contents
+from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.testing import Case, check_fires, check_spares, parse
 from tests.command_line import runner
 from tests.models import ops
@@ -502,7 +502,7 @@ def test_weights_in_the_file_that_differ_early_are_not_read(tmp_path, monkeypatc
     weights = [tensor(name, numbers.normal(size=1 << 16)) for name in ("k", "l")]
     path = tmp_path / "in.onnx"
     onnx.save(stored(*weights, head="(float[n, 65536] x) => (float[n, 65536] y)"), path)
-    monkeypatch.setattr(Contents, "_digest", None)
+    monkeypatch.setattr(TensorContents, "_digest", None)
     monkeypatch.setattr(Model, "_rebuild", None)
     _, report = surgeon.rewrite(path, duplicate_initializers, output=tmp_path / "out.onnx", check="none")
     assert not report.sites

@@ -6,7 +6,7 @@ from onnx import helper, numpy_helper
 from surgeon.patterns.quantization.dynamic_quantize_lstm import dynamic_quantize_lstm
 
 import surgeon
-from surgeon.rules.catalogue import flat, resolve
+from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.testing import Case, check_fires, check_spares
 from tests.patterns.tensorrt import check_parses
 
@@ -70,8 +70,8 @@ def test_tensorrt_builds_it():
 
 @pytest.mark.parametrize("group", ["tensorrt", "onnx"])
 def test_it_joins_groups_where_approximate_rules_are_asked_for(group):
-    assert dynamic_quantize_lstm in flat(resolve(group, approximate=True))
-    assert dynamic_quantize_lstm not in flat(resolve(group, approximate=False))
+    assert dynamic_quantize_lstm in unique_rules(resolve(group, approximate=True))
+    assert dynamic_quantize_lstm not in unique_rules(resolve(group, approximate=False))
     made, _ = surgeon.rewrite(model(), "lowering", target="onnx", check="none", approximate=True)
     assert [node.op_type for node in made.graph.node] == ["DynamicQuantizeLSTM"]
 

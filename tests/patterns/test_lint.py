@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import surgeon
-from surgeon.errors import Refusal
+from surgeon.errors import Unavailable
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.rule import Rule
 from surgeon.target_registry import names, takers
@@ -48,7 +48,7 @@ class TestEachRule:
         """No target gives an error in place of a plan or a reason."""
         for target in names():
             plan = rule.plan(target, 24)
-            assert isinstance(plan, Refusal) or plan.needs is None
+            assert isinstance(plan, Unavailable) or plan.needs is None
 
 
 def test_names_are_unique():

@@ -24,7 +24,7 @@ from surgeon.patterns.lowering.lowering import (
 )
 
 from surgeon import rewrite
-from surgeon.runtime.sessions.ort_session import Session
+from surgeon.runtime.sessions.ort_session import OrtSession
 from surgeon.testing import Case, check_fires, check_spares
 from tests.test_lowering import one
 
@@ -124,7 +124,7 @@ def test_half_precision_is_added_in_float32(rule, op, vectors):
         "x": np.array([[[6e4, 6e4, 1, 2], [2048, 2048, 2048, 2048]]], np.float16),
         "z": np.array([[[6e4, 3e4, 2, 1], [0.25, 0.5, 0.75, 0.125]]], np.float16),
     }
-    with Session(before) as session:
+    with OrtSession(before) as session:
         wanted = session.run(given)["y"]
     with np.errstate(over="ignore", invalid="ignore"):
         made = ReferenceEvaluator(after).run(["y"], given)[0]  # ONNX Runtime would keep float32 between its nodes

@@ -16,9 +16,9 @@ from surgeon.runtime.kernels.tensorrt_norms import (
     tensorrt_instance_norm,
     tensorrt_scatter_elements,
 )
-from surgeon.runtime.processes.worker import Child, Task
+from surgeon.runtime.processes.worker import Task, Worker
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.runtime.tensorrt.parser_tasks import Creation
+from surgeon.runtime.tensorrt.parser_tasks import PluginRequest
 from surgeon.testing import Case, check_spares, parse
 from tests.patterns.formulas import check_by_formula
 
@@ -122,10 +122,10 @@ def test_what_is_written_reaches_a_creator_of_the_plugin(case):
         graph.input.append(onnx.helper.make_tensor_value_info(name, dtype, [2, 6, 4, 5][: 4 if place == 0 else 1]))
     imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("trt.plugins", 1)]
     alone = onnx.helper.make_model(graph, opset_imports=imports, ir_version=9)
-    child = Child()
+    child = Worker()
     try:
         known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
-        asked = Creation(installed().module, alone.SerializeToString(), *known)
+        asked = PluginRequest(installed().module, alone.SerializeToString(), *known)
         told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
     finally:
         child.end()

@@ -6,7 +6,7 @@ from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 import surgeon
 from surgeon.authoring.rule_proof.prover import compare_zero_size
-from surgeon.authoring.rule_proof.result import Standing
+from surgeon.authoring.rule_proof.result import InstanceOutcome
 from surgeon.testing import Case, check_fires, check_spares, parse
 
 INPUTS = "float[b, 4, s, 8] x, float[b, s, 4] f, float[s, 4] c, float[s, 4] e"
@@ -217,4 +217,4 @@ def test_tables_of_each_head_turn_a_batch_of_none():
     model = graph(GIVEN, sizes, opset=23, output="float[0, 4, 6, 8]")
     rewritten, report = surgeon.rewrite(model, "rotary_embedding", target="onnx", check="none")
     assert report.counts["rotary_embedding"] == 1
-    assert compare_zero_size(model, rewritten).standing is Standing.PROVED
+    assert compare_zero_size(model, rewritten).standing is InstanceOutcome.PROVED

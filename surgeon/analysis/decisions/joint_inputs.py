@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto
 
-from surgeon.analysis.decisions.thresholds import KnownScope
+from surgeon.analysis.decisions.thresholds import ConstantScope
 from surgeon.ops.traits.dtype_traits import LEAPING, TOTALS
-from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.shapes.tensor_types import FLOATS
 
 JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
@@ -17,7 +17,7 @@ _LARGEST = 2.0**10  # of constants among them
 _MOST_LISTED = 1 << 14  # elements of such a constant
 
 
-def joins_exactly(scopes: Iterable[KnownScope]) -> bool:
+def has_exact_joint_decision(scopes: Iterable[ConstantScope]) -> bool:
     """Whether some decision hangs on several floats together, and each that hangs on floats does so by exact steps.
 
     Exact for halves and small whole numbers: sums, differences, products, largest ones, what moves data; constants
@@ -32,10 +32,10 @@ def joins_exactly(scopes: Iterable[KnownScope]) -> bool:
     return all(is_exact for is_exact, _ in hanging) and any(joins for _, joins in hanging)
 
 
-def _decided(scope: KnownScope) -> Iterator[str]:
+def _decided(scope: ConstantScope) -> Iterator[str]:
     """The tensors that nodes decide by."""
     for node in scope.nodes:
-        op = likened_node(node)
+        op = guess_node_traits(node)
         leaps = op.name in LEAPING or op.wholes is not None or op.compares or op.ranks
         if leaps or op.places or op.further_places or node.domain == "ai.onnx.ml" or (op.retypes and _is_whole(node)):
             yield from (name for name in node.input if name and name not in scope.tensors and not op.reads_shape)
@@ -50,7 +50,7 @@ def _is_whole(node: NodeProto) -> bool:
 class _ExactSteps:
     """What the tensors of a graph hang on: on floats that are fed, by exact steps alone, on several of them."""
 
-    def __init__(self, scope: KnownScope) -> None:
+    def __init__(self, scope: ConstantScope) -> None:
         self._scope = scope
         self._known: dict[str, tuple[bool, bool, bool]] = {}
 
@@ -83,7 +83,7 @@ class _ExactSteps:
     def _made(self, node: NodeProto, reads: list[str]) -> tuple[bool, bool, bool]:
         known = [self._known[read] for read in reads]
         is_fed = any(fed for fed, _, _ in known) or any(item.HasField("g") for item in node.attribute)
-        if likened_node(node).reads_shape or not is_fed:
+        if guess_node_traits(node).reads_shape or not is_fed:
             return False, True, False
         way = self._way(node, reads)
         joins = way == "joins" or any(joined for _, _, joined in known)
@@ -91,7 +91,7 @@ class _ExactSteps:
 
     def _way(self, node: NodeProto, reads: list[str]) -> str:
         """How a node goes on with what it reads: "joins" several, "goes" on exactly, or "" with roundings."""
-        op, free = likened_node(node), [read for read in reads if read not in self._scope.tensors]
+        op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
         if op.name in TOTALS:
             return "joins"
         is_product = (op.product == "matrices" and op.factors is not None) or op.product == "windows"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from onnx import NodeProto
 
-from surgeon.analysis.decisions.thresholds import KnownScope
-from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.analysis.decisions.thresholds import ConstantScope
+from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.shapes.tensor_types import FLOATS
 
 TIED = (-1.0, 0.5, 2.0)
@@ -13,7 +13,7 @@ TIED = (-1.0, 0.5, 2.0)
 _FURTHEST = 12  # nodes between an input and what picks
 
 
-def has_ties(scopes: Iterable[KnownScope]) -> bool:
+def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
     """Whether a model picks by order among floats that it is given, or compares two of them, and roundings have no say.
 
     What it picks among has to be an input, each element changed alone and all alike; of what it compares nothing may
@@ -22,7 +22,7 @@ def has_ties(scopes: Iterable[KnownScope]) -> bool:
     found = False
     for scope in scopes:
         for node in scope.nodes:
-            op = likened_node(node)
+            op = guess_node_traits(node)
             if not (op.ranks or op.compares):
                 continue
             free = [name for name in node.input if name and name not in scope.tensors]
@@ -39,7 +39,7 @@ def has_ties(scopes: Iterable[KnownScope]) -> bool:
     return found
 
 
-def _start(scope: KnownScope, tensor: str, *, exact: bool) -> str:
+def _start(scope: ConstantScope, tensor: str, *, exact: bool) -> str:
     """The tensor that one is made of, each element alone and all alike; with `exact`, without any rounding."""
     for _ in range(_FURTHEST):
         node = scope.makers.get(tensor)
@@ -50,8 +50,8 @@ def _start(scope: KnownScope, tensor: str, *, exact: bool) -> str:
     return tensor
 
 
-def _before(scope: KnownScope, node: NodeProto, *, exact: bool) -> str | None:
-    op = likened_node(node)
+def _before(scope: ConstantScope, node: NodeProto, *, exact: bool) -> str | None:
+    op = guess_node_traits(node)
     free = [slot for slot, name in enumerate(node.input) if name and name not in scope.tensors]
     if len(free) != 1 or node.output[0] == "":
         return None

@@ -17,7 +17,7 @@ _NEIGHBOURED = ("float32", "float64")  # what has fewer digits is computed in mo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arithmetic:
+class ArithmeticStep:
     """One node of arithmetic with a constant, or a Cast, from one tensor to another.
 
     family: "sum" or "product"; "" for a Cast.  sign: -1 for a tensor that is subtracted, or divided by.  other: the
@@ -92,7 +92,7 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, eq=False)
-class Boundary:
+class Threshold:
     """Where a model decides: numbers that a tensor is compared with, and how it is computed from another.
 
     wanted: the numbers, as float64.  steps: from the other tensor to it, in order.  dtype: of the other, a float.
@@ -104,7 +104,7 @@ class Boundary:
     """
 
     wanted: np.ndarray
-    steps: Sequence[Arithmetic] = ()
+    steps: Sequence[ArithmeticStep] = ()
     dtype: np.dtype = _USUAL
     fed: bool = False
     rounds: bool = False

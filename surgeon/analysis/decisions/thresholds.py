@@ -6,10 +6,10 @@ from itertools import islice
 import numpy as np
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.analysis.decisions.threshold_solver import Arithmetic, Boundary
-from surgeon.file.tensors.decoding import decode
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import holders, nodes_of
+from surgeon.analysis.decisions.threshold_solver import ArithmeticStep, Threshold
+from surgeon.file.tensors.decoding import decode_tensor
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import graphs_and_functions, nodes_of
 from surgeon.shapes.tensor_types import FLOATS
 
 MOST_EDGES = 128  # numbers that inputs have to be, all in all
@@ -23,14 +23,14 @@ _LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np
 _BETWEEN_NODES = 2  # ways that are followed from one node
 
 
-def numbers_in(model: ModelProto) -> dict[str, np.ndarray]:
+def region_literals(model: ModelProto) -> dict[str, np.ndarray]:
     """The numbers that a model speaks of, as float64, by names: those of constants of the main graph are theirs.
 
     They are those of one element, in bodies and functions too, and what attributes hold: tensors of one element, the
     numbers of elementwise operators, and the lists of ai.onnx.ml.
     """
     found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
-    _, *inside = holders(model)
+    _, *inside = graphs_and_functions(model)
     inner = [_lone(tensor) for holder in inside for tensor in _stored(holder)]
     inner += [numbers for node in nodes_of(model) for item in node.attribute for numbers in _said(node, item)]
     found |= {f"/{place}": numbers[np.abs(numbers) <= _LARGEST] for place, numbers in enumerate(inner)}
@@ -42,13 +42,13 @@ def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
     return holder.initializer if isinstance(holder, GraphProto) else ()
 
 
-class KnownScope:
+class ConstantScope:
     """A graph, body or function: its nodes, and the constants that they read, of the main graph too.
 
     fed: the dtypes of the inputs of a model, by name; none of those of bodies and functions, which nodes feed.
     """
 
-    def __init__(self, holder: GraphProto | FunctionProto, outer: "KnownScope | None" = None) -> None:
+    def __init__(self, holder: GraphProto | FunctionProto, outer: "ConstantScope | None" = None) -> None:
         self.nodes = holder.node
         entries = holder.input if outer is None and isinstance(holder, GraphProto) else ()
         self.fed = {entry.name: entry.type.tensor_type.elem_type for entry in entries}
@@ -74,8 +74,8 @@ class KnownScope:
         return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
 
     def behind(
-        self, tensor: str, steps: tuple[Arithmetic, ...] = (), left: int = _FURTHEST
-    ) -> Iterator[tuple[str, tuple[Arithmetic, ...], bool]]:
+        self, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
+    ) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
         """A tensor, and those that it is made of with constants: the steps from each, and whether it is the last."""
         node = self.makers.get(tensor)
         found = list(self._before(node)) if node is not None and left else []
@@ -83,9 +83,9 @@ class KnownScope:
         for name, step in found:
             yield from self.behind(name, steps if step is None else (step, *steps), left - 1)
 
-    def _before(self, node: NodeProto) -> Iterator[tuple[str, Arithmetic | None]]:
+    def _before(self, node: NodeProto) -> Iterator[tuple[str, ArithmeticStep | None]]:
         """The tensors that a node hands on, or computes with a constant alone, and how."""
-        op, reads = likened_node(node), list(node.input)
+        op, reads = guess_node_traits(node), list(node.input)
         free = [slot for slot, name in enumerate(reads) if name not in self.tensors]
         if op.family and len(free) == 1 and len(reads) == len(op.signs):
             (slot,) = free
@@ -93,25 +93,25 @@ class KnownScope:
             columns = [self.columns(node, at) for at in others]
             if all(len(numbers) for numbers in columns):
                 other, sign = (columns[0], op.signs[others[0]]) if others else (None, 1)
-                yield reads[slot], Arithmetic(op.family, op.signs[slot], other, sign)
+                yield reads[slot], ArithmeticStep(op.family, op.signs[slot], other, sign)
         elif op.moves or op.carries or op.regroups:
             made = _cast_to(node) if op.retypes else None
             slots = [slot for slot in free if slot in (op.moves or op.carries or (0,))]
             for slot in slots[:_BETWEEN_NODES]:
-                yield reads[slot], None if made is None else Arithmetic(dtype=made)
+                yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
         elif op.same and op.exact and len(reads) == len(free) == 1:  # of one sign at least it hands on what it is given
-            yield from ((reads[0], step) for step in (None, Arithmetic("sum", -1)))
+            yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
 
 
-def scopes_of(model: ModelProto) -> Iterator[KnownScope]:
+def scopes_of(model: ModelProto) -> Iterator[ConstantScope]:
     """The main graph of a model, then its bodies and functions."""
-    main = KnownScope(model.graph)
+    main = ConstantScope(model.graph)
     yield main
-    _, *inside = holders(model)
-    yield from (KnownScope(holder, main) for holder in inside)
+    _, *inside = graphs_and_functions(model)
+    yield from (ConstantScope(holder, main) for holder in inside)
 
 
-def edges_of(scopes: Iterable[KnownScope]) -> list[float]:
+def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
     """What inputs have to be for what a model compares, or keeps within bounds, to be what it is compared with.
 
     Also behind sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
@@ -121,35 +121,35 @@ def edges_of(scopes: Iterable[KnownScope]) -> list[float]:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
             for _, steps, _ in scope.behind(tensor):
                 if all(step.other is None or step.other.size == 1 for step in steps):
-                    numbers = Boundary(np.array(wanted, np.float64), steps).started.reshape(-1)
+                    numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
                     finite = numbers[np.isfinite(numbers)].tolist()
                     found.update(dict.fromkeys(finite[: MOST_EDGES - len(found)]))
     return list(found)
 
 
-def sizes_of(scopes: Iterable[KnownScope]) -> tuple[list[int], list[int]]:
+def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
     """Sizes that a model decides by: what it compares sizes with; then how far slices reach, from either end."""
     compared: dict[int, None] = {}
     reached: dict[int, None] = {}
     for scope in scopes:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
             for start, steps, _ in scope.behind(tensor):
-                if (maker := scope.makers.get(start)) is not None and likened_node(maker).sizes:
-                    numbers = Boundary(np.array(wanted, np.float64), steps).started.reshape(-1)
+                if (maker := scope.makers.get(start)) is not None and guess_node_traits(maker).sizes:
+                    numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
                     compared.update((int(number), None) for number in numbers if number.is_integer())
         for node in scope.nodes:
-            axes = likened_node(node).axes
+            axes = guess_node_traits(node).axes
             for name in node.input[1:3] if axes is not None and axes.in_order else ():
                 reached.update((abs(int(number)), None) for number in scope.numbers(name, _MOST_COLUMNS))
     return list(compared), list(reached)
 
 
-def boundaries_of(scopes: Iterable[KnownScope]) -> list[Boundary]:
+def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
     """Where a model decides: what it compares with constants, keeps within bounds, or rounds to whole numbers.
 
     Each is followed back to an input, or to what is computed otherwise, as by a product of matrices.
     """
-    found: dict[Hashable, Boundary] = {}
+    found: dict[Hashable, Threshold] = {}
     for scope in scopes:
         for tensor, wanted, first in _deciding(scope):
             for start, steps, is_end in scope.behind(tensor):
@@ -158,7 +158,7 @@ def boundaries_of(scopes: Iterable[KnownScope]) -> list[Boundary]:
                 if not is_end or dtype is None or not _is_followed((*steps, *first)):
                     continue
                 whole = (*steps, *first)
-                made = Boundary(np.array(wanted, np.float64), whole, dtype, is_fed, rounds=wanted is _HALVES)
+                made = Threshold(np.array(wanted, np.float64), whole, dtype, is_fed, rounds=wanted is _HALVES)
                 found.setdefault(made.key, made)
     return list(found.values())
 
@@ -177,7 +177,7 @@ def _cast_to(node: NodeProto) -> np.dtype | None:
         return None
 
 
-def _is_followed(steps: Sequence[Arithmetic]) -> bool:
+def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
     """Whether numpy computes as runtimes do: no quotients of integers, which round towards zero; like columns."""
     is_whole = False
     if len({step.other.size for step in steps if step.other is not None} - {1}) > 1:
@@ -192,13 +192,13 @@ def _is_followed(steps: Sequence[Arithmetic]) -> bool:
 
 def _copies(node: NodeProto) -> bool:
     """Whether a node gives the elements of its first input, in whatever dtype or order."""
-    op = likened_node(node)
+    op = guess_node_traits(node)
     return op.regroups or (0,) in (op.carries, op.moves)
 
 
 def _made(node: NodeProto) -> Iterator[TensorProto]:
     """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
-    is_constant = not node.input or likened_node(node).spreads
+    is_constant = not node.input or guess_node_traits(node).spreads
     if is_constant and len(node.output) == 1:
         yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
 
@@ -211,24 +211,24 @@ def _held(item: AttributeProto) -> TensorProto | None:
     return None if dtype is None else numpy_helper.from_array(np.array(helper.get_attribute_value(item), dtype))
 
 
-def _deciding(scope: KnownScope) -> Iterator[tuple[str, list[float], Sequence[Arithmetic]]]:
+def _deciding(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors that nodes decide by, at which numbers, and what is done to them before: the first of each kind."""
     for found in (_compared(scope), _told(scope)):
         yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MOST_DECIDERS))
     yield from islice(_rounded(scope), _MOST_DECIDERS)
 
 
-def _compared(scope: KnownScope) -> Iterator[tuple[str, list[float]]]:
+def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare, or keep within bounds, and with which numbers."""
     for node in scope.nodes:
-        op = likened_node(node)
+        op = guess_node_traits(node)
         is_bounded = op.same and op.carries == (0,) and len(node.input) > 1
         for slot, name in enumerate(node.input if op.compares or is_bounded else ()):
             if name in scope.tensors and (other := node.input[1 - slot if op.compares else 0]) not in scope.tensors:
                 yield other, _listed(scope.tensors[name])
 
 
-def _told(scope: KnownScope) -> Iterator[tuple[str, list[float]]]:
+def _told(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes hold against floats of their attributes, of either sign, as trees of decisions do."""
     for node in scope.nodes:
         for item in node.attribute if node.input else ():
@@ -238,12 +238,12 @@ def _told(scope: KnownScope) -> Iterator[tuple[str, list[float]]]:
                 yield node.input[0], np.unique(both).tolist()
 
 
-def _rounded(scope: KnownScope) -> Iterator[tuple[str, list[float], Sequence[Arithmetic]]]:
+def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors that nodes round to whole numbers, the wholes and halves near zero, and what is done to them before."""
     for node in scope.nodes:
-        op = likened_node(node)
+        op = guess_node_traits(node)
         if op.wholes is not None and (op.wholes == 0 or len(scope.columns(node, op.wholes))):
-            scale = Arithmetic("product", other=scope.columns(node, op.wholes), of_other=-1)
+            scale = ArithmeticStep("product", other=scope.columns(node, op.wholes), of_other=-1)
             yield node.input[0], _HALVES, (scale,) if op.wholes else ()
         made = _cast_to(node) if op.retypes else None
         if made is not None and made.kind in "iub":
@@ -260,7 +260,7 @@ def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
 
 def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that a node may decide by."""
-    op = likened_node(node)
+    op = guess_node_traits(node)
     is_elementwise = (op.same or op.keeps_shape) and op.norm is None and not op.adds_up
     if item.type == AttributeProto.FLOAT and (is_elementwise or node.domain == "ai.onnx.ml"):
         yield np.array([item.f], np.float64)
@@ -285,5 +285,5 @@ def _numbers(tensor: TensorProto) -> np.ndarray:
     is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
     if is_none or tensor.data_location == TensorProto.EXTERNAL:
         return np.empty(0)
-    array = decode(tensor)
+    array = decode_tensor(tensor)
     return np.empty(0) if array.dtype.kind == "c" else array.reshape(-1).astype(np.float64)

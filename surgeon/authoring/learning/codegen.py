@@ -12,11 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.authoring.learning.terms import Anything, Application, Fixed, Hole, Result, Term, Word, below, key_of, walk
+from surgeon.authoring.learning.terms import (
+    Fixed,
+    HelperCall,
+    OpCall,
+    OpOutput,
+    PatternParameter,
+    Term,
+    Wildcard,
+    children,
+    identity,
+    walk,
+)
 from surgeon.errors import UsageError
 from surgeon.file.tensors.decoding import Array
 from surgeon.ops.builder.graph import ASSOCIATIVE, Constant, Graph, Tensor
-from surgeon.ops.schemas import VARIADIC, Schema, moved, schema
+from surgeon.ops.schemas import VARIADIC, Schema, attributes_become_inputs, schema
 from surgeon.ops.schemas.helper_names import helper_name, snake_case
 
 LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
@@ -100,7 +111,7 @@ def listed(array: Array | list[Any]) -> str:
 
 
 @dataclass(frozen=True)
-class WrittenPattern:
+class GeneratedPattern:
     """A pattern function as text.
 
     parameters: name and annotation.  lines: its body, the return statement last.  inputs: the place of the graph's
@@ -127,7 +138,7 @@ def rank(kind: str) -> int:
     return ("Tensor", "Constant").index(kind) if kind in ("Tensor", "Constant") else 2
 
 
-def write(roots: Sequence[Term]) -> WrittenPattern:
+def write(roots: Sequence[Term]) -> GeneratedPattern:
     """The parameters and the body of the function that builds these terms."""
     return _PatternWriter(roots).write()
 
@@ -135,8 +146,8 @@ def write(roots: Sequence[Term]) -> WrittenPattern:
 class _PatternWriter:
     def __init__(self, roots: Sequence[Term]) -> None:
         self.roots = roots
-        self.uses = Counter(key_of(item) for term in walk(roots) for item in below(term))
-        self.uses.update(key_of(root) for root in roots)
+        self.uses = Counter(identity(item) for term in walk(roots) for item in children(term))
+        self.uses.update(identity(root) for root in roots)
         self.lines: list[str] = []
         self.taken: set[str] = {"g", "math", "np"}
         self.parameters = self._parameters()
@@ -144,20 +155,20 @@ class _PatternWriter:
 
     def _parameters(self) -> dict[int, tuple[str, str]]:
         """Name and annotation of each hole: tensors first, then weights, then numbers, as they are met."""
-        holes = [term for term in walk(self.roots) if isinstance(term, Hole)]
+        holes = [term for term in walk(self.roots) if isinstance(term, PatternParameter)]
         by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_told))
         names = {id(hole): self._unique(identifier(hole.name)) for hole in by_right}
         ordered = sorted(holes, key=lambda item: (rank(item.kind), item.place))
         return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}
 
-    def write(self) -> WrittenPattern:
+    def write(self) -> GeneratedPattern:
         returned = ", ".join(self._returned())
-        holes = [term for term in walk(self.roots) if isinstance(term, Hole) and term.place >= 0]
+        holes = [term for term in walk(self.roots) if isinstance(term, PatternParameter) and term.place >= 0]
         inputs = tuple((self.parameters[id(hole)][0], hole.place) for hole in holes)
-        said = [_stem(item) for item in walk(self.roots) if isinstance(item, (Result, Word))]
+        said = [_stem(item) for item in walk(self.roots) if isinstance(item, (OpOutput, HelperCall))]
         body = tuple(line for text in (*self.lines, f"return {returned}") for line in wrapped(text))
         said_once = tuple(dict.fromkeys(said))
-        return WrittenPattern(tuple(self.parameters.values()), body, inputs, len(self.roots), said_once)
+        return GeneratedPattern(tuple(self.parameters.values()), body, inputs, len(self.roots), said_once)
 
     def _returned(self) -> list[str]:
         texts = [self.text(root) for root in self.roots]
@@ -172,19 +183,19 @@ class _PatternWriter:
         """An expression for a term; what is used twice becomes a line of its own first."""
         if term is None:
             return "None"
-        if isinstance(term, Hole):
+        if isinstance(term, PatternParameter):
             return self.parameters[id(term)][0]
         if isinstance(term, Fixed):
             return _constant(term)
-        if isinstance(term, Anything):
+        if isinstance(term, Wildcard):
             return "g.any_tensor()"
         place = _place(term)
         if place in self.locals:
             return self.locals[place]
-        written = self._step(term.step) if isinstance(term, Result) else self._word(term)
-        if isinstance(term, Result) and term.step.outputs > 1:
+        written = self._step(term.step) if isinstance(term, OpOutput) else self._word(term)
+        if isinstance(term, OpOutput) and term.step.outputs > 1:
             return self._unpacked(term, written)
-        if self.uses[key_of(term)] > 1:
+        if self.uses[identity(term)] > 1:
             return self._local(term, place, written)
         return written
 
@@ -195,20 +206,20 @@ class _PatternWriter:
         self.locals[place] = name
         return name
 
-    def _unpacked(self, term: Result, written: str) -> str:
+    def _unpacked(self, term: OpOutput, written: str) -> str:
         """All outputs of a step, on one line."""
         stem = NOUNS.get(term.step.op) or identifier(snake_case(term.step.op))
         names = [self._unique(stem) for _ in range(term.step.outputs)]
         self.lines.append(f"{', '.join(names)} = {written}")
         for position, name in enumerate(names):
-            self.locals[key_of(term), position] = name
+            self.locals[identity(term), position] = name
         return names[term.position]
 
-    def _word(self, word: Word) -> str:
+    def _word(self, word: HelperCall) -> str:
         parts = [(item, "") for item in word.arguments]
         return self._call(f"g.{word.name}", parts)
 
-    def _step(self, step: Application) -> str:
+    def _step(self, step: OpCall) -> str:
         known = schema(step.domain, step.op, None)
         attributes = [(value, name) for name, value in step.attributes.items()]
         if (step.domain, step.op) == ("", "Split"):
@@ -226,7 +237,7 @@ class _PatternWriter:
             attributes += [(step.outputs, "outputs")] if step.outputs != usual else []
         return self._call(f"g.{helper_name(step.domain, step.op)}", inputs + attributes)
 
-    def _split(self, step: Application, attributes: list[tuple[Any, str]]) -> str:
+    def _split(self, step: OpCall, attributes: list[tuple[Any, str]]) -> str:
         """The number of outputs says what `num_outputs` says from opset 18 on; a list of sizes says it too."""
         sizes = step.inputs[1] if len(step.inputs) > 1 else None
         parts: list[tuple[Any, str]] = [(step.inputs[0], ""), *([(sizes, "split")] if sizes is not None else [])]
@@ -235,11 +246,11 @@ class _PatternWriter:
         )
         return self._call("g.split", [*parts, *attributes, *([] if is_told else [(step.outputs, "outputs")])])
 
-    def _inputs(self, step: Application, known: Schema) -> list[tuple[Any, str]]:
+    def _inputs(self, step: OpCall, known: Schema) -> list[tuple[Any, str]]:
         """Inputs with the keyword to give them by, "" for those that go by their position."""
         if step.op in ASSOCIATIVE and not step.domain:
             return [(item, "") for item in self._operands(step)]
-        by_keyword = {place: name for name, place in moved(step.domain, step.op).items()}
+        by_keyword = {place: name for name, place in attributes_become_inputs(step.domain, step.op).items()}
         found: list[tuple[Any, str]] = []
         is_named = False
         for place, item in enumerate(step.inputs):
@@ -248,17 +259,19 @@ class _PatternWriter:
                 found.append((item, ""))
                 continue
             is_named = (
-                is_named or item is None or (place in by_keyword and not isinstance(item, (Result, Word, Anything)))
+                is_named
+                or item is None
+                or (place in by_keyword and not isinstance(item, (OpOutput, HelperCall, Wildcard)))
             )
             if item is not None:
                 found.append((item, (by_keyword.get(place) or snake_case(formal.name)) if is_named else ""))
         return found
 
-    def _operands(self, step: Application) -> list[Term | None]:
+    def _operands(self, step: OpCall) -> list[Term | None]:
         """The operands of a sum or product, those of inner ones that nothing else reads among them."""
         found: list[Term | None] = []
         for item in step.inputs:
-            inner = item.step if isinstance(item, Result) else None
+            inner = item.step if isinstance(item, OpOutput) else None
             if inner is not None and (inner.domain, inner.op) == ("", step.op) and self.uses[id(inner)] == 1:
                 found += self._operands(inner)
             else:
@@ -287,13 +300,13 @@ class _PatternWriter:
 
 def _stem(term: Term) -> str:
     """The op or word of a term."""
-    if isinstance(term, Result):
+    if isinstance(term, OpOutput):
         return term.step.op
-    return term.name if isinstance(term, Word) else "part"
+    return term.name if isinstance(term, HelperCall) else "part"
 
 
 def _place(term: Term) -> tuple[int, int]:
-    return key_of(term), term.position if isinstance(term, Result) else 0
+    return identity(term), term.position if isinstance(term, OpOutput) else 0
 
 
 def wrapped(line: str) -> list[str]:

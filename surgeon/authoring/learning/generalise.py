@@ -7,16 +7,25 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.authoring.learning.terms import Anything, Application, Example, Fixed, Hole, HoleKind, Result, Term
+from surgeon.authoring.learning.terms import (
+    Example,
+    Fixed,
+    HoleKind,
+    OpCall,
+    OpOutput,
+    PatternParameter,
+    Term,
+    Wildcard,
+)
 from surgeon.errors import UsageError
 from surgeon.file.tensors.decoding import Array
-from surgeon.ir.scope import Node, qualified, split_op
+from surgeon.ir.scope import Node, qualified_name, split_op
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.schemas.helper_names import snake_case
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.rules.matching.match_state import State, plain
-from surgeon.rules.mismatches.node_failures import found_at
-from surgeon.text import counted
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.rules.matching.match_state import MatchState, plain
+from surgeon.rules.mismatches.node_failures import describe_tensor
+from surgeon.text import format_count
 
 FIXED_SIZE = 16  # elements of a constant that a person reads as part of a formula
 ALIASES = {"eps": "epsilon", "input": "x", "g": "g_"}  # as torch says it, and as ONNX does
@@ -52,16 +61,16 @@ class _Comparison:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.examples = examples
-        self.states = [State(example.index, example.index.main) for example in examples]
+        self.states = [MatchState(example.index, example.index.main) for example in examples]
         self.terms: dict[Names, Term] = {}
-        self.steps: dict[tuple[int, ...], Application] = {}
-        self.holes: dict[Any, Hole] = {}
+        self.steps: dict[tuple[int, ...], OpCall] = {}
+        self.holes: dict[Any, PatternParameter] = {}
 
     def outputs(self) -> tuple[Term, ...]:
         names = zip(*(example.outputs for example in self.examples), strict=True)
         found = tuple(self.term(name) for name in names)
         for term in found:
-            if not isinstance(term, Result):
+            if not isinstance(term, OpOutput):
                 raise UsageError(
                     f"{self.examples[0].label} hands an input or a constant on as an output, so there is no node to "
                     "learn from."
@@ -70,12 +79,12 @@ class _Comparison:
 
     def term(self, names: Names, step: tuple[str, str] = ("", ""), place: int = 0) -> Term:
         """The tensors of these names, one of each example.  step, place: the node that reads them, and where."""
-        if place in record(qualified(step[0], step[1])).sizes_at and any(self._varies(names)):
-            return Anything()
+        if place in traits_of(qualified_name(step[0], step[1])).sizes_at and any(self._varies(names)):
+            return Wildcard()
         names = tuple(state.canonical(name) for state, name in zip(self.states, names, strict=True))
         if names not in self.terms:
             found = self._find(names, step, place)
-            if isinstance(found, (Fixed, Anything)):
+            if isinstance(found, (Fixed, Wildcard)):
                 return found  # what a constant means depends on who reads it
             self.terms[names] = found
         return self.terms[names]
@@ -143,13 +152,15 @@ class _Comparison:
             raise UsageError(f"The constant {name!r} of {self.examples[number].label} cannot be read; store it inside.")
         return found
 
-    def _number(self, values: tuple[float, ...], role: str, kind: HoleKind, dtype: Any = np.float32) -> Hole:
+    def _number(
+        self, values: tuple[float, ...], role: str, kind: HoleKind, dtype: Any = np.float32
+    ) -> PatternParameter:
         """A hole for a number; named after the hyper-parameter that has these values, in this dtype."""
         key = (kind, *map(np.float32, values))
         told = self._told(values, role, dtype)
         return self._hole(key, told or role, kind, is_told=bool(told))
 
-    def _list(self, values: Sequence[Sequence[float]], role: str, kind: HoleKind) -> Hole:
+    def _list(self, values: Sequence[Sequence[float]], role: str, kind: HoleKind) -> PatternParameter:
         """A hole for a list; named after the hyper-parameter that all its elements are."""
         is_one = all(len(set(value)) == 1 for value in values)
         told = self._told([value[0] for value in values], role) if is_one else None
@@ -178,8 +189,8 @@ class _Comparison:
                     raise self._difference(names)
                 inputs.append(self.term(tensors, (domain, op), place) if tensors[0] else None)
             outputs = max(place + 1 for node in nodes for place, name in enumerate(node.outputs) if name)
-            self.steps[key] = Application(domain, op, tuple(inputs), self._attributes(nodes, names), outputs)
-        return Result(self.steps[key], nodes[0].outputs.index(names[0]))
+            self.steps[key] = OpCall(domain, op, tuple(inputs), self._attributes(nodes, names), outputs)
+        return OpOutput(self.steps[key], nodes[0].outputs.index(names[0]))
 
     def _attributes(self, nodes: list[Node], names: Names) -> dict[str, Any]:
         given = dict.fromkeys(item.name for node in nodes for item in node.proto.attribute)
@@ -209,8 +220,8 @@ class _Comparison:
                 raise self._difference(names)
         return found
 
-    def _hole(self, key: Any, name: str, kind: HoleKind, place: int = -1, is_told: bool = False) -> Hole:
-        return self.holes.setdefault(key, Hole(name, kind, place, is_told))
+    def _hole(self, key: Any, name: str, kind: HoleKind, place: int = -1, is_told: bool = False) -> PatternParameter:
+        return self.holes.setdefault(key, PatternParameter(name, kind, place, is_told))
 
     def _difference(self, names: Names) -> StructuresDiffer:
         told = [
@@ -224,13 +235,13 @@ class _Comparison:
         )
 
 
-def _sight(state: State, name: str) -> str:
+def _sight(state: MatchState, name: str) -> str:
     node = state.producers.get(name)
     if node is None or node.op == "Constant":
-        return found_at(state, name)
+        return describe_tensor(state, name)
     names = ", ".join(f"{item.name}={plain(item)}" for item in node.proto.attribute if item.type not in _GRAPHS)
     inputs, outputs = len(_inputs(node)), len(node.outputs)
-    sizes = f"{counted(inputs, 'input')} and {counted(outputs, 'output')}"
+    sizes = f"{format_count(inputs, 'input')} and {format_count(outputs, 'output')}"
     return f"{node.op} {node.label!r} with {sizes}" + (f" ({names})" if names else "")
 
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from surgeon.authoring.learning.learn import LearntForm, Lesson
+from surgeon.authoring.learning.learn import LearnedForm, LearnedOperation
 from surgeon.authoring.learning.terms import Example
 from surgeon.errors import SurgeonError
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.pipeline.rewriting.rewrite import find
 from surgeon.rules.catalogue import all_rules
-from surgeon.rules.matching.match_state import State
+from surgeon.rules.matching.match_state import MatchState
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.rule import Rule
 
 TARGETS = ("contrib", "decomposed")  # between them they look for every form that a rule knows
 
 
-def remark(lesson: Lesson) -> None:
+def remark(lesson: LearnedOperation) -> None:
     """Note beside each form which rules recognise it, or a part of it."""
     found = [rule for _, _, rule in all_rules()]
     rules = [rule for rule in found if rule.search is None and not all(form.kind == "any" for form in rule.forms)]
@@ -23,7 +23,7 @@ def remark(lesson: Lesson) -> None:
         form.remarks = _remarks(form, rules)
 
 
-def _remarks(form: LearntForm, rules: Sequence[Rule]) -> list[str]:
+def _remarks(form: LearnedForm, rules: Sequence[Rule]) -> list[str]:
     example = form.examples[0]
     whole: list[Rule] = []
     parts: dict[str, int] = {}
@@ -53,7 +53,7 @@ def _matches(rule: Rule, example: Example) -> list[Match]:
 def _is_whole(match: Match, example: Example) -> bool:
     """Whether a match makes all outputs and leaves no node but those that change nothing."""
     index = example.index
-    state = State(index, index.main)
+    state = MatchState(index, index.main)
     outputs = {state.canonical(name) for name in example.outputs}
     made = {state.canonical(name) for name in match.outputs}
     taken = {name for node in match.nodes for name in node.outputs}

@@ -9,13 +9,24 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from surgeon.authoring.learning.codegen import WrittenPattern, identifier, rank, wrapped, write
+from surgeon.authoring.learning.codegen import GeneratedPattern, identifier, rank, wrapped, write
 from surgeon.authoring.learning.generalise import generalise
-from surgeon.authoring.learning.terms import Example, Fixed, Hole, Result, Term, Word, below, key_of, rebuilt, walk
+from surgeon.authoring.learning.terms import (
+    Example,
+    Fixed,
+    HelperCall,
+    OpOutput,
+    PatternParameter,
+    Term,
+    children,
+    identity,
+    rebuilt,
+    walk,
+)
 from surgeon.errors import UsageError
 from surgeon.ops.schemas.helper_names import snake_case
-from surgeon.rules.matching.compiler import Compiled, compile_pattern
-from surgeon.rules.matching.match_state import State
+from surgeon.rules.matching.compiler import CompiledPattern, compile_pattern
+from surgeon.rules.matching.match_state import MatchState
 from surgeon.rules.matching.matcher import Match, match_at
 from surgeon.rules.rule import Rule
 from surgeon.rules.tracing.tracer import trace
@@ -35,8 +46,8 @@ def worded(roots: Sequence[Term]) -> tuple[Term, ...]:
     """The terms with words in the place of steps that spell them out; a word swallows only what nothing else reads."""
     found = tuple(roots)
     for say in (_squares, _over_axes, _roots, _over_roots, _centred):
-        uses = Counter(key_of(item) for term in walk(found) for item in below(term))
-        uses.update(key_of(root) for root in found)
+        uses = Counter(identity(item) for term in walk(found) for item in children(term))
+        uses.update(identity(root) for root in found)
         once = {key for key, count in uses.items() if count == 1}
         found = _changed(found, say, once)
     return found
@@ -50,8 +61,8 @@ def _changed(roots: tuple[Term, ...], say: Callable[[Term, set[int]], Term], onc
     def change(old: Term, term: Term) -> Term:
         new = say(term, kept)
         made.append(new)
-        if key_of(old) in once:
-            kept.add(key_of(new))
+        if identity(old) in once:
+            kept.add(identity(new))
         return new
 
     return rebuilt(roots, change)
@@ -59,7 +70,7 @@ def _changed(roots: tuple[Term, ...], say: Callable[[Term, set[int]], Term], onc
 
 def _step(term: Any, op: str, inputs: int) -> tuple[Term, ...] | None:
     """The inputs of a step of ai.onnx at its defaults, or None for anything else."""
-    if not isinstance(term, Result) or (term.step.domain, term.step.op) != ("", op) or term.step.attributes:
+    if not isinstance(term, OpOutput) or (term.step.domain, term.step.op) != ("", op) or term.step.attributes:
         return None
     found = [item for item in term.step.inputs if item is not None]
     return tuple(found) if len(found) == len(term.step.inputs) == inputs else None
@@ -73,27 +84,27 @@ def _squares(term: Term, _: set[int]) -> Term:
     """x² and 1/√x as a power or a product."""
     power, product = _step(term, "Pow", 2), _step(term, "Mul", 2)
     if power is not None and _is_number(power[1], 2):
-        return Word("square", power[:1])
+        return HelperCall("square", power[:1])
     if power is not None and _is_number(power[1], -0.5):
-        return Word("rsqrt", power[:1])
+        return HelperCall("rsqrt", power[:1])
     if product is not None and product[0] is product[1]:
-        return Word("square", product[:1])
+        return HelperCall("square", product[:1])
     return term
 
 
 def _over_axes(term: Term, _: set[int]) -> Term:
     """Means, sums and maxima over axes, which stay with size 1."""
-    if not isinstance(term, Result) or term.step.domain or term.step.op not in _OVER_AXES:
+    if not isinstance(term, OpOutput) or term.step.domain or term.step.op not in _OVER_AXES:
         return term
     step = term.step
     axes = step.attributes.get("axes", step.inputs[1] if len(step.inputs) > 1 else None)
-    if axes is None or set(step.attributes) - {"axes"} or not isinstance(axes, (list, Fixed, Hole)):
+    if axes is None or set(step.attributes) - {"axes"} or not isinstance(axes, (list, Fixed, PatternParameter)):
         return term
     if isinstance(axes, Fixed):
         axes = axes.array.reshape(-1).tolist()
     if axes == [-1] and step.op == "ReduceMean":
-        return Word("mean_last", step.inputs[:1])
-    return Word(_OVER_AXES[step.op], (step.inputs[0], axes))
+        return HelperCall("mean_last", step.inputs[:1])
+    return HelperCall(_OVER_AXES[step.op], (step.inputs[0], axes))
 
 
 def _roots(term: Term, once: set[int]) -> Term:
@@ -102,43 +113,48 @@ def _roots(term: Term, once: set[int]) -> Term:
     below_ = inverse[0] if inverse is not None else None
     if quotient is not None and _is_number(quotient[0], 1):
         below_ = quotient[1]
-    root = _step(below_, "Sqrt", 1) if below_ is not None and key_of(below_) in once else None
-    return Word("rsqrt", root) if root is not None else term
+    root = _step(below_, "Sqrt", 1) if below_ is not None and identity(below_) in once else None
+    return HelperCall("rsqrt", root) if root is not None else term
 
 
 def _over_roots(term: Term, once: set[int]) -> Term:
     """x/√v, divided by a root or multiplied by the reciprocal of one."""
     quotient, product = _step(term, "Div", 2), _step(term, "Mul", 2)
-    if quotient is not None and key_of(quotient[1]) in once:
+    if quotient is not None and identity(quotient[1]) in once:
         root = _step(quotient[1], "Sqrt", 1)
         if root is not None:
-            return Word("over_root", (quotient[0], root[0]))
+            return HelperCall("over_root", (quotient[0], root[0]))
     for place, factor in enumerate(product or ()):
-        if isinstance(factor, Word) and factor.name == "rsqrt" and key_of(factor) in once and product is not None:
-            return Word("over_root", (product[1 - place], factor.arguments[0]))
+        if (
+            isinstance(factor, HelperCall)
+            and factor.name == "rsqrt"
+            and identity(factor) in once
+            and product is not None
+        ):
+            return HelperCall("over_root", (product[1 - place], factor.arguments[0]))
     return term
 
 
 def _centred(term: Term, once: set[int]) -> Term:
     """x less its mean."""
     difference = _step(term, "Sub", 2)
-    if difference is None or not isinstance(difference[1], Word) or key_of(difference[1]) not in once:
+    if difference is None or not isinstance(difference[1], HelperCall) or identity(difference[1]) not in once:
         return term
     mean = difference[1]
     if mean.name not in ("mean_last", "mean_over") or mean.arguments[0] is not difference[0]:
         return term
-    return Word("centred", (difference[0], [-1] if mean.name == "mean_last" else mean.arguments[1]))
+    return HelperCall("centred", (difference[0], [-1] if mean.name == "mean_last" else mean.arguments[1]))
 
 
 @dataclass(eq=False)
-class LearntForm:
+class LearnedForm:
     """One way to write the operation.
 
     name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
     """
 
-    written: WrittenPattern
-    compiled: tuple[Compiled, ...]
+    written: GeneratedPattern
+    compiled: tuple[CompiledPattern, ...]
     examples: list[Example]
     labels: list[str]
     name: str = ""
@@ -147,7 +163,7 @@ class LearntForm:
     def fits(self, example: Example) -> bool:
         """Whether the form is all of this model, from its inputs to its outputs."""
         index = example.index
-        state = State(index, index.main)
+        state = MatchState(index, index.main)
         outputs = [state.canonical(name) for name in example.outputs]
         root = state.producers.get(outputs[0])
         inputs = [(name, example.given[place]) for name, place in self.written.inputs if place < len(example.given)]
@@ -167,14 +183,14 @@ class LearntForm:
 
 
 @dataclass(eq=False)
-class Lesson:
+class LearnedOperation:
     """What was learned.
 
     title: of the operation.  about: sentences on how.  missed: why something could not be learned, and from whom.
     """
 
     title: str
-    forms: list[LearntForm]
+    forms: list[LearnedForm]
     about: list[str] = field(default_factory=list)
     missed: dict[str, list[str]] = field(default_factory=dict)
 
@@ -245,20 +261,20 @@ class Lesson:
         )
 
 
-def learn(groups: Sequence[Sequence[Example]], title: str) -> Lesson:
+def learn(groups: Sequence[Sequence[Example]], title: str) -> LearnedOperation:
     """Learn from groups of examples; all of a group are written in one form, which becomes a pattern of its own.
 
     Forms that an earlier pattern takes in are united with it.  Raises UsageError where a group has no one structure,
     or holds what no pattern can say.
     """
-    lesson = Lesson(title, [])
+    lesson = LearnedOperation(title, [])
     for group in groups:
         add(lesson, group)
     name_forms(lesson)
     return lesson
 
 
-def add(lesson: Lesson, group: Sequence[Example]) -> None:
+def add(lesson: LearnedOperation, group: Sequence[Example]) -> None:
     """Learn from one more group of examples.  `name_forms` has to follow."""
     if add_known(lesson, *group):
         return
@@ -268,12 +284,12 @@ def add(lesson: Lesson, group: Sequence[Example]) -> None:
         raise _too_large(group[0]) from None
 
 
-def _form(group: Sequence[Example]) -> LearntForm:
+def _form(group: Sequence[Example]) -> LearnedForm:
     """The form of a group: with words where they say it, else without."""
     roots = generalise(group)
     for said in (worded(roots), roots):
         written = write(said)
-        form = LearntForm(written, _compiled(written), list(group), [group[0].label])
+        form = LearnedForm(written, _compiled(written), list(group), [group[0].label])
         if all(form.fits(example) for example in group):
             return form
     raise UsageError(
@@ -288,7 +304,7 @@ def _too_large(example: Example) -> UsageError:
     return UsageError(f"{told} has {count} nodes, too many for one pattern; learn a part of it.")
 
 
-def add_known(lesson: Lesson, *group: Example) -> bool:
+def add_known(lesson: LearnedOperation, *group: Example) -> bool:
     """Note who wrote these examples if an earlier pattern takes them in; whether one does."""
     for form in lesson.forms:
         if all(form.fits(example) for example in group):
@@ -298,7 +314,7 @@ def add_known(lesson: Lesson, *group: Example) -> bool:
     return False
 
 
-def name_forms(lesson: Lesson) -> None:
+def name_forms(lesson: LearnedOperation) -> None:
     """Give each form's function the name of what only it has: gelu_by_erf, gelu_node; those of one node come last."""
     lesson.forms.sort(key=lambda form: len(form.written.ops) == 1)  # the first pattern says what a rule means
     taken: set[str] = {lesson.name}
@@ -337,11 +353,11 @@ def rule_of(text: str, name: str) -> Rule:
     return found
 
 
-def _compiled(written: WrittenPattern) -> tuple[Compiled, ...]:
+def _compiled(written: GeneratedPattern) -> tuple[CompiledPattern, ...]:
     return tuple(compile_pattern(pattern) for pattern in trace(written.function(written.lines)))
 
 
-def _function(form: LearntForm) -> str:
+def _function(form: LearnedForm) -> str:
     written = form.written
     head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
     lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]

@@ -4,12 +4,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from surgeon.authoring.learning.codegen import WrittenPattern
+from surgeon.authoring.learning.codegen import GeneratedPattern
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.rules.matching.compiler import compile_pattern
 from surgeon.rules.matching.matcher import find
-from surgeon.rules.rule import Function
+from surgeon.rules.rule import RuleFunction
 from surgeon.rules.tracing.tracer import trace
 
 MOST = 24  # numbers that are tried
@@ -17,17 +17,17 @@ NAME = "freed"
 
 
 @dataclass(frozen=True, slots=True)
-class Loosened:
+class RelaxedPattern:
     """A pattern with one thing free.
 
     what: that thing, as the pattern has it, and the helper that it is given to.  function: the pattern.
     """
 
     what: str
-    function: Function
+    function: RuleFunction
 
 
-def loosened(written: WrittenPattern) -> Iterator[Loosened]:
+def loosened(written: GeneratedPattern) -> Iterator[RelaxedPattern]:
     """Each number, list and text of a pattern in turn as a capture; what cannot be one is left out."""
     text = "\n".join(written.lines)
     body = ast.parse(f"def f():\n{''.join(f'    {line}' + chr(10) for line in written.lines)}").body[0]
@@ -41,7 +41,7 @@ def loosened(written: WrittenPattern) -> Iterator[Loosened]:
         told = ast.unparse(item)
         changed = _replaced(text, item)
         what = f"{keyword}={told} of {helper}" if keyword else f"{told} in {helper}"
-        yield Loosened(what, written.function(changed.splitlines(), f"{NAME}: {kind}"))
+        yield RelaxedPattern(what, written.function(changed.splitlines(), f"{NAME}: {kind}"))
 
 
 def _fixed(body: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
@@ -92,7 +92,7 @@ def _replaced(text: str, item: ast.expr) -> str:
     return "\n".join(lines)
 
 
-def count(index: Index, function: Function) -> int:
+def count(index: Index, function: RuleFunction) -> int:
     """At how many sites of a model a pattern fits, a node belonging to one."""
     taken: set[Node] = set()
     found = 0

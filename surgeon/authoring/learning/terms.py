@@ -48,7 +48,7 @@ class Example:
 
 
 @dataclass(eq=False)
-class Hole:
+class PatternParameter:
     """What differs between examples: a parameter of the pattern.
 
     name: may be made unique later.  place: of the graph's input that it stands for, -1 where it stands for none.
@@ -69,12 +69,12 @@ class Fixed:
 
 
 @dataclass(eq=False)
-class Anything:
+class Wildcard:
     """A tensor that only says a size."""
 
 
 @dataclass(eq=False)
-class Application:
+class OpCall:
     """A node.  inputs: None is one left out.  attributes: values, or holes; those at their defaults are left out."""
 
     domain: str
@@ -85,35 +85,35 @@ class Application:
 
 
 @dataclass(eq=False)
-class Result:
+class OpOutput:
     """One output of a step."""
 
-    step: Application
+    step: OpCall
     position: int
 
 
 @dataclass(eq=False)
-class Word:
+class HelperCall:
     """A word of the vocabulary; arguments are terms, or plain values."""
 
     name: str
     arguments: tuple[Any, ...]
 
 
-Term = Hole | Fixed | Anything | Result | Word
+Term = PatternParameter | Fixed | Wildcard | OpOutput | HelperCall
 
 
-def below(term: Term) -> list[Term]:
+def children(term: Term) -> list[Term]:
     """The terms one step below, holes of attributes among them."""
-    if isinstance(term, Result):
+    if isinstance(term, OpOutput):
         found = [item for item in term.step.inputs if item is not None]
-        return found + [value for value in term.step.attributes.values() if isinstance(value, Hole)]
-    return [item for item in term.arguments if isinstance(item, Term)] if isinstance(term, Word) else []
+        return found + [value for value in term.step.attributes.values() if isinstance(value, PatternParameter)]
+    return [item for item in term.arguments if isinstance(item, Term)] if isinstance(term, HelperCall) else []
 
 
-def key_of(term: Term) -> int:
+def identity(term: Term) -> int:
     """The same for all outputs of a step."""
-    return id(term.step) if isinstance(term, Result) else id(term)
+    return id(term.step) if isinstance(term, OpOutput) else id(term)
 
 
 def walk(roots: Sequence[Term]) -> Iterator[Term]:
@@ -125,7 +125,7 @@ def walk(roots: Sequence[Term]) -> Iterator[Term]:
         if id(term) not in seen:
             seen.add(id(term))
             yield term
-            stack.extend(reversed(below(term)))
+            stack.extend(reversed(children(term)))
 
 
 def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tuple[Term, ...]:
@@ -134,7 +134,7 @@ def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tupl
     change: is given a term as it was and with its parts changed already, and says what it becomes.
     """
     made: dict[int, Term] = {}
-    steps: dict[int, Application] = {}
+    steps: dict[int, OpCall] = {}
 
     def build(term: Term) -> Term:
         if id(term) not in made:
@@ -142,17 +142,20 @@ def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tupl
         return made[id(term)]
 
     def copied(term: Term) -> Term:
-        if isinstance(term, Result):
+        if isinstance(term, OpOutput):
             old = term.step
             if id(old) not in steps:
                 inputs = tuple(None if item is None else build(item) for item in old.inputs)
                 attributes = {
-                    name: build(value) if isinstance(value, Hole) else value for name, value in old.attributes.items()
+                    name: build(value) if isinstance(value, PatternParameter) else value
+                    for name, value in old.attributes.items()
                 }
-                steps[id(old)] = Application(old.domain, old.op, inputs, attributes, old.outputs)
-            return Result(steps[id(old)], term.position)
-        if isinstance(term, Word):
-            return Word(term.name, tuple(build(item) if isinstance(item, Term) else item for item in term.arguments))
+                steps[id(old)] = OpCall(old.domain, old.op, inputs, attributes, old.outputs)
+            return OpOutput(steps[id(old)], term.position)
+        if isinstance(term, HelperCall):
+            return HelperCall(
+                term.name, tuple(build(item) if isinstance(item, Term) else item for item in term.arguments)
+            )
         return term
 
     return tuple(build(root) for root in roots)

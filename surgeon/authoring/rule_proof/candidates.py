@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from surgeon.authoring.rule_proof.instances import NoInstance
-from surgeon.authoring.rule_proof.pattern_arguments import MOST_SHAPES, RANKS, Layout, fixed, layouts
-from surgeon.authoring.rule_proof.result import Proof, Standing
-from surgeon.authoring.rule_proof.variants import Variant, has_any, variants
+from surgeon.authoring.rule_proof.instances import CannotInstantiate
+from surgeon.authoring.rule_proof.pattern_arguments import MOST_SHAPES, RANKS, PatternArguments, fixed, layouts
+from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof
+from surgeon.authoring.rule_proof.variants import PatternVariant, has_any, variants
 from surgeon.rules.matching.pattern import Pattern
 
 QUICK_RANKS, FURTHER_RANKS = (3, 2, 0), (4, 1)
@@ -25,22 +25,22 @@ class Candidates:
 
     def __init__(self, quick: bool, custom_ops: Sequence[str | Path]) -> None:
         self.quick, self.custom_ops = quick, custom_ops
-        self.fitting: list[Layout] = []
-        self._kept: dict[Pattern, list[Variant]] = {}
-        self._layouts: dict[tuple[int, int, int], list[Layout]] = {}
+        self.fitting: list[PatternArguments] = []
+        self._kept: dict[Pattern, list[PatternVariant]] = {}
+        self._layouts: dict[tuple[int, int, int], list[PatternArguments]] = {}
         self._never: dict[tuple[int, int], str] = {}
         self._widest_of: dict[tuple[int, tuple[int, ...]], int] = {}
         self._told: dict[Callable[..., Any], set[str]] = {}  # labels of variants by pattern function
         self._short: set[int] = set()
 
-    def why_never(self, pattern: Pattern, variant: Variant) -> str:
+    def why_never(self, pattern: Pattern, variant: PatternVariant) -> str:
         """Why no instance could be made of a variant at any opset that was tried; empty where one was."""
         opsets = [opset for key, opset, _ in self._layouts if key == id(variant)]
         if not opsets or any(self.is_written(pattern, variant, opset) for opset in opsets):
             return ""
         return self._never.get((id(variant), max(opsets)), "no shapes were found at which it runs")
 
-    def widest(self, pattern: Pattern, variant: Variant, opsets: tuple[int, ...]) -> int:
+    def widest(self, pattern: Pattern, variant: PatternVariant, opsets: tuple[int, ...]) -> int:
         """The newest opset at which the pattern can be written, where all shapes are tried."""
         key = id(variant), opsets
         if key not in self._widest_of:
@@ -53,7 +53,7 @@ class Candidates:
                     break
         return self._widest_of[key]
 
-    def variants(self, pattern: Pattern) -> list[Variant]:
+    def variants(self, pattern: Pattern) -> list[PatternVariant]:
         """The ways to write a pattern; in a quick proof those alone that no other trace of its function has shown."""
         if pattern not in self._kept:
             found = variants(pattern, pairs=not self.quick)
@@ -68,13 +68,13 @@ class Candidates:
             self._kept[pattern] = found
         return self._kept[pattern]
 
-    def _base(self, pattern: Pattern) -> Variant:
+    def _base(self, pattern: Pattern) -> PatternVariant:
         """The first form of everything."""
         return min(self.variants(pattern), key=lambda variant: len(variant.forms))
 
     def layouts_while(
-        self, pattern: Pattern, variant: Variant, opset: int, entries: Sequence[Proof]
-    ) -> Iterator[Layout]:
+        self, pattern: Pattern, variant: PatternVariant, opset: int, entries: Sequence[InstanceProof]
+    ) -> Iterator[PatternArguments]:
         """What a pattern can be given, rank by rank; the same of known sizes for a rank at which all was spared.
 
         In a quick proof more ranks only while all entries are spared.
@@ -93,7 +93,7 @@ class Candidates:
             if not is_short:
                 yield from (layout for layout in found if layout.kind != "shapes")
 
-    def _ranks(self, pattern: Pattern, variant: Variant, opset: int) -> Sequence[int]:
+    def _ranks(self, pattern: Pattern, variant: PatternVariant, opset: int) -> Sequence[int]:
         """Ranks in the order in which they are tried: for other forms those at which the first one was proved."""
         if not self.quick:
             return RANKS
@@ -104,11 +104,11 @@ class Candidates:
             return list(fitting) or [rank for rank in ranks if self.of_rank(pattern, base, opset, rank)] or ranks[:1]
         return ranks
 
-    def is_written(self, pattern: Pattern, variant: Variant, opset: int) -> bool:
+    def is_written(self, pattern: Pattern, variant: PatternVariant, opset: int) -> bool:
         """Whether a pattern can be written at an opset."""
         return any(self.of_rank(pattern, variant, opset, rank) for rank in self._ranks(pattern, variant, opset))
 
-    def of_rank(self, pattern: Pattern, variant: Variant, opset: int, rank: int) -> list[Layout]:
+    def of_rank(self, pattern: Pattern, variant: PatternVariant, opset: int, rank: int) -> list[PatternArguments]:
         """What a pattern can be given at an opset, of one rank of its first tensor."""
         key = id(variant), opset  # a variant belongs to one pattern and is kept here
         if key in self._never:
@@ -122,15 +122,15 @@ class Candidates:
             try:
                 found = layouts(pattern, variant, opset, (rank,), self.custom_ops, most, known)
                 self._layouts[(*key, rank)] = found
-            except NoInstance as never:
+            except CannotInstantiate as never:
                 self._never[key] = str(never)
         return self._layouts[(*key, rank)]
 
-    def is_short(self, variant: Variant) -> bool:
+    def is_short(self, variant: PatternVariant) -> bool:
         """Whether one set of shapes is enough, in two dtypes: a quick proof tries all with the first form alone."""
         return id(variant) in self._short
 
 
-def is_told(entries: Sequence[Proof]) -> bool:
+def is_told(entries: Sequence[InstanceProof]) -> bool:
     """Whether the rule did something with any."""
-    return any(entry.standing is not Standing.SPARED for entry in entries)
+    return any(entry.standing is not InstanceOutcome.SPARED for entry in entries)

@@ -8,22 +8,22 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from surgeon.authoring.rule_proof.result import InstanceResult, Standing
-from surgeon.runtime.inputs.input_generator import Values
+from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceResult
+from surgeon.runtime.inputs.input_generator import ValueKind
 from surgeon.runtime.inputs.input_spec import OVERFLOWING
-from surgeon.runtime.numerics.sensitivity_probe import Moves
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge, worst
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor, worst_error
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.oracle import Oracle, open_evaluator, open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Feeds = dict[str, np.ndarray]
 
 
-def held(
+def compare_outputs(
     model: onnx.ModelProto,
     rewritten: onnx.ModelProto,
-    inputs: Iterable[tuple[Values, Feeds]],
+    inputs: Iterable[tuple[ValueKind, Feeds]],
     custom_ops: Sequence[str | Path] = (),
     slack: float = 0.0,
     *,
@@ -40,7 +40,7 @@ def held(
             first = stack.enter_context(open_oracle(model, custom_ops))
         except SessionError as error:
             reason = f"nothing runs the pattern here: {_line(error)}"
-            return InstanceResult(Standing.UNPROVED, reason, is_instance=error.missing)
+            return InstanceResult(InstanceOutcome.UNPROVED, reason, is_instance=error.missing)
         try:
             oracle = open_evaluator(rewritten) if by_definition else open_oracle(rewritten, custom_ops)
             second = stack.enter_context(oracle)
@@ -64,10 +64,10 @@ class _Sides:
     ) -> None:
         self.model, self.first, self.second = model, first, second
         self.custom_ops, self.slack = custom_ops, slack
-        self.reference: Reference | None = None
+        self.reference: Float64Reference | None = None
         self.errors: list[TensorError] = []
 
-    def run(self, inputs: Iterable[tuple[Values, Feeds]]) -> InstanceResult:
+    def run(self, inputs: Iterable[tuple[ValueKind, Feeds]]) -> InstanceResult:
         """Run all inputs, up to the first that shows a fault."""
         refusal: SessionError | None = None
         for values, feeds in inputs:
@@ -84,12 +84,14 @@ class _Sides:
                 error = self._judge(name, answer, after[name], feeds, values)
                 self.errors.append(error)
                 if not error.ok:
-                    return InstanceResult(Standing.FAILED, f"'{name}' {error.why}", error)
+                    return InstanceResult(InstanceOutcome.FAILED, f"'{name}' {error.why}", error)
         if self.errors:
-            return InstanceResult(Standing.PROVED, error=worst(self.errors))
+            return InstanceResult(InstanceOutcome.PROVED, error=worst_error(self.errors))
         told = "there are none" if refusal is None else _line(refusal)
         is_instance = refusal is None or refusal.missing
-        return InstanceResult(Standing.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance)
+        return InstanceResult(
+            InstanceOutcome.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance
+        )
 
     def close(self) -> None:
         """End what runs the first in float64."""
@@ -97,10 +99,10 @@ class _Sides:
             self.reference.__exit__(None, None, None)
 
     def _judge(
-        self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, values: Values
+        self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, values: ValueKind
     ) -> TensorError:
         """Judge one output by the original; only where it leaves tolerance, by what both should be in float64."""
-        settled = partial(judge, name, original, rewritten, slack=self.slack, overflowing=values in OVERFLOWING)
+        settled = partial(judge_tensor, name, original, rewritten, slack=self.slack, overflowing=values in OVERFLOWING)
         error = settled(None, 0.0)
         if error.ok:
             return error
@@ -109,18 +111,18 @@ class _Sides:
             exact = self._exact(feeds)[name]
         reference = self.reference if exact is not None else None
         answer = original if exact is None else exact
-        with Moves(self.model, {}, self.custom_ops, reference, self.first.run, ()) as moves:
+        with SensitivityProbe(self.model, {}, self.custom_ops, reference, self.first.run, ()) as moves:
             return moves.settle(partial(settled, exact), name, answer, original.dtype, feeds)
 
     def _exact(self, feeds: Feeds) -> Feeds:
         if self.reference is None:
-            self.reference = Reference(self.model, custom_ops=self.custom_ops)
+            self.reference = Float64Reference(self.model, custom_ops=self.custom_ops)
         return self.reference.run(feeds)
 
 
 def _refused(error: SessionError) -> InstanceResult:
     """The finding where the replacement does not load or run."""
-    standing = Standing.UNPROVED if error.missing else Standing.FAILED
+    standing = InstanceOutcome.UNPROVED if error.missing else InstanceOutcome.FAILED
     return InstanceResult(standing, f"the replacement does not run: {_line(error)}")
 
 

@@ -6,14 +6,14 @@ from typing import Any
 from onnx import TensorProto
 
 from surgeon.ops.schemas import Schema, element_type, type_string
-from surgeon.ops.traits.trait_lookup import RETYPING
+from surgeon.ops.traits.trait_lookup import CAST_OPS
 
 # What a tensor becomes that cannot have the dtype asked for, best first.
 _INSTEAD = ("float", "int64", "int32", "bool", "uint8", "int8", "string", "float16", "double")
-FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
+FLOAT_DTYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
 
-class AssignedDtypes:
+class DtypeAssignment:
     """Groups tensors that share a type variable of some schema, and gives each group a dtype.
 
     dtype: the TensorProto.DataType asked for.
@@ -48,7 +48,7 @@ class AssignedDtypes:
                 self._narrow(edge, known.allowed(formal))
                 if formal.type in known.types and formal.homogeneous:
                     self._unite(edge, (node, formal.type))
-        target = attributes.get("to") if op in RETYPING else None
+        target = attributes.get("to") if op in CAST_OPS else None
         if isinstance(target, int):
             self._narrow(outputs[0], frozenset({type_string(target)}))
 

@@ -11,28 +11,30 @@ import onnx
 
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
-from surgeon.ir.index_patch import patch_of
+from surgeon.ir.index_patch import index_patch
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
-from surgeon.pipeline.rewriting.rewrite import paused_collector
-from surgeon.pipeline.rewriting.rule_run import RuleRun, indexed
+from surgeon.pipeline.rewriting.rewrite import gc_paused
+from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.pipeline.rewriting.site_regions import prove_sites
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model.final_check import invalidity
-from surgeon.proof.site_proof import SiteProof, least
+from surgeon.proof.model.final_check import structural_fault
+from surgeon.proof.site_proof import SiteProof, weakest_proof
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
 
 
-class RuleTrial:
+class InstanceRewrite:
     """A rule run over a model for a target, by whichever provider it is for.  Raises SurgeonError as `rewrite` does."""
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
         self.model = model
-        with paused_collector():
+        with gc_paused():
             opened = Model.open(model)
-            self.run = RuleRun(opened, [rule], target, NodeFilter(), None, indexed(opened), ep=rule.ep or ANY_PROVIDER)
+            self.run = RuleRun(
+                opened, [rule], target, NodeFilter(), None, open_index(opened), ep=rule.ep or ANY_PROVIDER
+            )
 
     @property
     def has_fired(self) -> bool:
@@ -47,8 +49,8 @@ class RuleTrial:
     @cached_property
     def rewritten(self) -> onnx.ModelProto:
         """The model as it is now."""
-        with paused_collector():
-            return patch_of(self.run.index).to_proto()
+        with gc_paused():
+            return index_patch(self.run.index).to_proto()
 
     def proved(self, dims: dict[str, int], custom_ops: Sequence[str | Path]) -> SiteProof | None:
         """The least of the proofs of all sites; None where nothing was rewritten.
@@ -57,13 +59,13 @@ class RuleTrial:
         """
         if not self.has_fired:
             return None
-        with paused_collector():
+        with gc_paused():
             prove_sites(self.run, self.model, CheckOptions(dims=dims, custom_ops=custom_ops))
             proofs = [site.proof for site in self.run.sites if site.proof is not None]
-            found = least(proofs) if proofs else None
+            found = weakest_proof(proofs) if proofs else None
             complaint = None
             if found is None or found.outcome is not Outcome.FAILED:
-                complaint = invalidity(self.run.model, self.rewritten)
+                complaint = structural_fault(self.run.model, self.rewritten)
         if complaint is not None:
             raise CheckFailed(f"The rewritten model is invalid, {complaint}.")
         return found
@@ -72,6 +74,6 @@ class RuleTrial:
 def fires(model: onnx.ModelProto, rule: Rule, target: str) -> bool:
     """Whether a rule rewrites a model; one that breaks there does too, as its proof is to tell."""
     try:
-        return RuleTrial(model, rule, target).has_fired
+        return InstanceRewrite(model, rule, target).has_fired
     except SurgeonError:
         return True

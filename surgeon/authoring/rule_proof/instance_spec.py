@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import onnx
 from onnx import TensorProto
 
-from surgeon.authoring.rule_proof.dtype_assignment import FLOATS
-from surgeon.authoring.rule_proof.instances import NoInstance, instance
-from surgeon.authoring.rule_proof.pattern_arguments import Layout
-from surgeon.authoring.rule_proof.variants import Variant
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.authoring.rule_proof.dtype_assignment import FLOAT_DTYPES
+from surgeon.authoring.rule_proof.instances import CannotInstantiate, build_instance
+from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
+from surgeon.authoring.rule_proof.variants import PatternVariant
+from surgeon.rules.matching.compiler import CompiledPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +18,17 @@ class InstanceSpec:
 
     target: str
     opset: int
-    compiled: Compiled
-    variant: Variant
-    layout: Layout
-    dtype: int = FLOATS[0]
+    compiled: CompiledPattern
+    variant: PatternVariant
+    layout: PatternArguments
+    dtype: int = FLOAT_DTYPES[0]
 
     def written(self) -> onnx.ModelProto | None:
         """The instance; None where there is no such model."""
         pattern, layout = self.compiled.pattern, self.layout
         try:
-            return instance(pattern, self.variant, self.opset, self.dtype, layout.shapes, layout.values)
-        except NoInstance:
+            return build_instance(pattern, self.variant, self.opset, self.dtype, layout.shapes, layout.values)
+        except CannotInstantiate:
             return None
 
     def dtype_name(self, model: onnx.ModelProto) -> str:
@@ -36,6 +36,6 @@ class InstanceSpec:
         values = model.graph.input or model.graph.output
         found = [int(value.type.tensor_type.elem_type) for value in values]
         numbers = [dtype for dtype in found if dtype != TensorProto.BOOL] or found
-        instead = next((dtype for dtype in found if dtype in FLOATS), numbers[0])
+        instead = next((dtype for dtype in found if dtype in FLOAT_DTYPES), numbers[0])
         dtype = self.dtype if self.dtype in found else instead
         return onnx.helper.tensor_dtype_to_np_dtype(dtype).name if dtype != TensorProto.STRING else "string"

@@ -1,7 +1,8 @@
 """Instances: a pattern written out as small concrete models, from the pattern alone.
 
-A `Variant` (see `variants`) settles which forms of the pattern are written, a `Layout` (see `layouts`) gives shapes and
-values to what it captures.  With an opset and a dtype that makes one model, whose nodes are the pattern's own.
+A `PatternVariant` (see `variants`) settles which forms of the pattern are written, a `Layout` (see `layouts`) gives
+shapes and values to what it captures.  With an opset and a dtype that makes one model, whose nodes are the pattern's
+own.
 """
 
 import zlib
@@ -13,15 +14,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from surgeon.authoring.rule_proof.dtype_assignment import AssignedDtypes
+from surgeon.authoring.rule_proof.dtype_assignment import DtypeAssignment
 from surgeon.authoring.rule_proof.unsafe_shapes import windows_misfit
-from surgeon.authoring.rule_proof.variants import Variant
-from surgeon.errors import Refused, RuleError
+from surgeon.authoring.rule_proof.variants import PatternVariant
+from surgeon.errors import ConditionFailed, RuleError
 from surgeon.ops.builder.graph import fitted
 from surgeon.ops.schemas import AttributeSpec, Schema, bind, schema
 from surgeon.ops.schemas.argument_binding import missing
 from surgeon.ops.schemas.attribute_values import attribute_proto
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 from surgeon.runtime.function_inlining import IR_VERSION
 
 Shape = tuple[int | str, ...]
@@ -29,7 +30,7 @@ Shape = tuple[int | str, ...]
 LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a division
 
 
-class NoInstance(Exception):
+class CannotInstantiate(Exception):
     """The pattern cannot be written out this way: an op that the opset lacks, a number that a dtype does not hold.
 
     is_final: whether it is so with other shapes, values and dtypes too.
@@ -54,7 +55,7 @@ class Edge:
 
 
 @dataclass(slots=True)
-class Placed:
+class InstanceNode:
     """A node of an instance before its tensors have dtypes."""
 
     domain: str
@@ -65,9 +66,9 @@ class Placed:
     known: Schema | None
 
 
-def instance(
+def build_instance(
     pattern: Pattern,
-    variant: Variant,
+    variant: PatternVariant,
     opset: int,
     dtype: int,
     shapes: Mapping[str, Shape],
@@ -84,37 +85,37 @@ def instance(
     try:
         outputs = [writer.edge(value) for value in pattern.outputs]
     except RuleError as error:  # an op or parameter that is not there at this opset
-        raise NoInstance(str(error), is_final=True) from error
+        raise CannotInstantiate(str(error), is_final=True) from error
     if len({id(item) for item in outputs}) < len(outputs) or any(item.is_parameter for item in outputs):
-        raise NoInstance("two outputs of the pattern are one tensor, or one is an input", is_final=True)
+        raise CannotInstantiate("two outputs of the pattern are one tensor, or one is an input", is_final=True)
     return _Assembly(writer, opset, dtype, shapes).model(outputs)
 
 
 class _InstanceWriter:
     """Writes a pattern out as nodes over edges; each operation and each parameter once."""
 
-    def __init__(self, variant: Variant, opset: int, values: Mapping[str, Any]) -> None:
+    def __init__(self, variant: PatternVariant, opset: int, values: Mapping[str, Any]) -> None:
         self.variant, self.opset, self.values = variant, opset, values
-        self.nodes: list[Placed] = []
+        self.nodes: list[InstanceNode] = []
         self.edges: dict[str, Edge] = {}
         self.made: dict[int, list[Edge]] = {}
         self.versions: dict[str, int] = {"": opset}
 
     def edge(self, value: Value) -> Any:
         """The edge of a value; a plain array or number for a constant; None for what is left out."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.edge(value.value)
         if isinstance(value, AnyOf):
             return self.edge(value.forms[self.variant.forms.get(id(value), 0)])
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             return value.value
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             return self._outputs(value.operation)[value.position]
         return self._parameter(value)
 
     def _parameter(self, var: Var, name: str = "") -> Any:
         if var.is_any:
-            raise NoInstance("what may be anything cannot be made up", is_final=True)
+            raise CannotInstantiate("what may be anything cannot be made up", is_final=True)
         if var.name in self.variant.absent:
             return None
         if var.kind in ("scalar", "list"):
@@ -124,7 +125,7 @@ class _InstanceWriter:
             self.edges[name] = Edge(name, is_parameter=True, is_constant=var.kind == "constant")
         return self.edges[name]
 
-    def _outputs(self, operation: Operation) -> list[Edge]:
+    def _outputs(self, operation: NodePattern) -> list[Edge]:
         if id(operation) in self.made:
             return self.made[id(operation)]
         inputs = [None if item is None else self.edge(item) for item in operation.inputs]
@@ -143,23 +144,23 @@ class _InstanceWriter:
         return placed.outputs
 
     def _placed(
-        self, operation: Operation, domain: str, op: str, inputs: list[Any], attributes: dict[str, Any]
-    ) -> Placed:
+        self, operation: NodePattern, domain: str, op: str, inputs: list[Any], attributes: dict[str, Any]
+    ) -> InstanceNode:
         newest = schema(domain, op, None)
         if newest is None:
             self.versions.setdefault(domain, 1)
-            return Placed(domain, op, [_wrapped(item) for item in inputs], [], attributes, None)
+            return InstanceNode(domain, op, [_wrapped(item) for item in inputs], [], attributes, None)
         version = self.versions.setdefault(domain, newest.since_version)
         known = schema(domain, op, version)
         if known is None:
-            raise NoInstance(missing(domain, op, version), is_final=True)
+            raise CannotInstantiate(missing(domain, op, version), is_final=True)
         asked = {"outputs": operation.outputs} if known.max_outputs > 1 else {}
         call = bind(domain, op, inputs, {**attributes, **asked}, version)
         given = dict(call.attributes)
         for spec in known.attributes.values():
             if spec.required and given.get(spec.name) is None:
                 given[spec.name] = attribute_values(spec)[0]
-        return Placed(domain, op, [_wrapped(item) for item in call.inputs], [], given, known)
+        return InstanceNode(domain, op, [_wrapped(item) for item in call.inputs], [], given, known)
 
 
 def _concrete(domain: str) -> str:
@@ -192,7 +193,7 @@ class _Assembly:
 
     def __init__(self, writer: _InstanceWriter, opset: int, dtype: int, shapes: Mapping[str, Shape]) -> None:
         self.writer, self.shapes = writer, shapes
-        self.dtypes = AssignedDtypes(dtype)
+        self.dtypes = DtypeAssignment(dtype)
         for node in writer.nodes:
             self.dtypes.add(node.known, node.op, node.attributes, node.inputs, node.outputs)
         self.constants: list[TensorProto] = []
@@ -228,11 +229,11 @@ class _Assembly:
         dtype = helper.tensor_dtype_to_np_dtype(self.dtypes.of(edge))
         try:
             values = fitted(array, dtype) if array.dtype.kind in "biufc" else array
-        except Refused as refusal:
-            raise NoInstance(str(refusal)) from refusal
+        except ConditionFailed as refusal:
+            raise CannotInstantiate(str(refusal)) from refusal
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(values).reshape(values.shape), edge.name))
 
-    def _node(self, number: int, node: Placed) -> onnx.NodeProto:
+    def _node(self, number: int, node: InstanceNode) -> onnx.NodeProto:
         made = onnx.NodeProto(
             op_type=node.op,
             domain=node.domain,
@@ -246,7 +247,7 @@ class _Assembly:
                 try:
                     made.attribute.append(attribute_proto(name, value, spec.type if spec else None))
                 except (TypeError, ValueError) as error:
-                    raise NoInstance(f"{value!r} is no value for attribute {name} of {node.op}") from error
+                    raise CannotInstantiate(f"{value!r} is no value for attribute {name} of {node.op}") from error
         return made
 
 
@@ -265,11 +266,11 @@ def _sample(name: str, shape: Shape, dtype: int) -> np.ndarray[Any, Any]:
 def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its outputs filled in.  Raises NoInstance where inference finds a contradiction."""
     if misfit := windows_misfit(model.graph):
-        raise NoInstance(misfit)
+        raise CannotInstantiate(misfit)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except (shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        raise NoInstance(str(error).strip().splitlines()[-1]) from error
+        raise CannotInstantiate(str(error).strip().splitlines()[-1]) from error
     del model.graph.output[:]
     model.graph.output.extend(inferred.graph.output)
     return model

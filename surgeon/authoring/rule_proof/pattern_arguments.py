@@ -9,16 +9,16 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
-from surgeon.authoring.rule_proof.instances import NoInstance, Shape, attribute_values, instance
-from surgeon.authoring.rule_proof.shape_solver import Fitted, fit
+from surgeon.authoring.rule_proof.instances import CannotInstantiate, Shape, attribute_values, build_instance
+from surgeon.authoring.rule_proof.shape_solver import SolvedShapes, fit
 from surgeon.authoring.rule_proof.unsafe_shapes import may_crash
-from surgeon.authoring.rule_proof.variants import Variant, operations, parameters
-from surgeon.ir.scope import qualified
+from surgeon.authoring.rule_proof.variants import PatternVariant, operations_of, parameters_of
+from surgeon.ir.scope import qualified_name
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.rules.matching.pattern import Operation, Pattern, Var
-from surgeon.runtime.inputs.input_generator import InputsUnknown, synthesise
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.rules.matching.pattern import NodePattern, Pattern, Var
+from surgeon.runtime.inputs.input_generator import InputsUnknown, generate_inputs
 from surgeon.runtime.sessions.oracle import open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -35,7 +35,7 @@ MOST_VALUES = 5  # sets of captured values for the first shapes of a rank, kept;
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PatternArguments:
     """Shapes of captured tensors, symbols as strings, and values of captured numbers, lists and strings.
 
     kind: "shapes" for symbols, "fixed" where their sizes are known, "ones" where every free dim is 1, "empty" where one
@@ -63,23 +63,23 @@ class _Subject:
     """What layouts are looked for: a pattern written one way at an opset, and what implements foreign ops."""
 
     pattern: Pattern
-    variant: Variant
+    variant: PatternVariant
     opset: int
     custom_ops: Sequence[str | Path]
     most_shapes: int
-    known: Sequence[Layout]
+    known: Sequence[PatternArguments]
     sizes: Mapping[str, int] = field(default_factory=lambda: SIZES)
 
 
 def layouts(
     pattern: Pattern,
-    variant: Variant,
+    variant: PatternVariant,
     opset: int,
     ranks: Sequence[int] = RANKS,
     custom_ops: Sequence[str | Path] = (),
     most_shapes: int = MOST_SHAPES,
-    known: Sequence[Layout] = (),
-) -> list[Layout]:
+    known: Sequence[PatternArguments] = (),
+) -> list[PatternArguments]:
     """What the pattern can be given: for each rank of its first tensor, every set of shapes that its ops take.
 
     Other tensors get that shape too, and those that broadcast with it or fit it as a vector or matrix does; then all
@@ -88,7 +88,7 @@ def layouts(
     shapes are tried first.  Raises NoInstance where the pattern cannot be written at the opset, whatever the shapes.
     """
     subject = _Subject(pattern, variant, opset, custom_ops, most_shapes, known)
-    found: list[Layout] = []
+    found: list[PatternArguments] = []
     for rank in ranks:
         of_rank = list(_of_rank(subject, rank))
         found += of_rank
@@ -99,7 +99,7 @@ def layouts(
 
 def _parameters(subject: _Subject, rank: int) -> tuple[Mapping[str, Var], Mapping[str, Sequence[Any]]]:
     """What a pattern captures: tensors, and for each number, list and string what it may be."""
-    names = parameters(subject.pattern, subject.variant)
+    names = parameters_of(subject.pattern, subject.variant)
     tensors = {name: var for name, var in names.items() if var.kind not in ("scalar", "list")}
     captured = [name for name, var in names.items() if var.kind in ("scalar", "list")]
     candidates: dict[str, Sequence[Any]] = {}
@@ -119,7 +119,7 @@ def _other_axes(found: Sequence[Any]) -> list[Any]:
     return [*single[1:], *single[:1], *several]
 
 
-def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
+def _of_rank(subject: _Subject, rank: int) -> Iterator[PatternArguments]:
     tensors, candidates = _parameters(subject, rank)
     is_short = subject.most_shapes == 1
     for layout in _known(subject, tensors, candidates, rank) if is_short else ():
@@ -136,7 +136,7 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
                 return
             model = _model(subject, shapes, values)
             if model is not None and is_runnable(model, subject.custom_ops):
-                yield Layout(rank, shapes, values)
+                yield PatternArguments(rank, shapes, values)
                 kept += 1
             elif model is not None:
                 refused += 1
@@ -151,13 +151,13 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[Layout]:
 
 def _known(
     subject: _Subject, tensors: Mapping[str, Var], candidates: Mapping[str, Sequence[Any]], rank: int
-) -> Iterator[Layout]:
+) -> Iterator[PatternArguments]:
     """What is known to suit other variants, for the parameters of this one, where it has nothing beyond."""
     for layout in subject.known:
         has_all = tensors.keys() <= layout.shapes.keys() and candidates.keys() <= layout.values.keys()
         if has_all and layout.rank == rank and layout.kind in ("shapes", "fixed"):
             shapes = {name: layout.shapes[name] for name in tensors}
-            yield Layout(rank, shapes, {name: layout.values[name] for name in candidates})
+            yield PatternArguments(rank, shapes, {name: layout.values[name] for name in candidates})
 
 
 def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
@@ -179,14 +179,16 @@ def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, 
     """
     fixed = {name: tuple(subject.sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
-        return instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
-    except NoInstance as never:
+        return build_instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
+    except CannotInstantiate as never:
         if never.is_final:
             raise
         return None
 
 
-def every_layout(pattern: Pattern, variant: Variant, opset: int, rank: int) -> Iterator[tuple[Layout, onnx.ModelProto]]:
+def every_layout(
+    pattern: Pattern, variant: PatternVariant, opset: int, rank: int
+) -> Iterator[tuple[PatternArguments, onnx.ModelProto]]:
     """All shapes of known sizes with all values that pass shape inference, in float32; what runs is not looked at.
 
     For a rule that fires at few of them; MOST_TRIED are looked at.  Raises NoInstance where the pattern cannot be
@@ -204,7 +206,7 @@ def every_layout(pattern: Pattern, variant: Variant, opset: int, rank: int) -> I
             for subject, shapes in zip(of_sizes, of_shapes, strict=True):
                 model = _model(subject, shapes, values)
                 if model is not None:
-                    yield _sized(Layout(rank, shapes, values), subject.sizes, "fixed"), model
+                    yield _sized(PatternArguments(rank, shapes, values), subject.sizes, "fixed"), model
 
 
 def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
@@ -213,7 +215,7 @@ def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -
         return False
     try:
         with open_oracle(model, custom_ops) as oracle:
-            oracle.run(synthesise(model, seed=0, dims={}))
+            oracle.run(generate_inputs(model, seed=0, dims={}))
     except SessionError as error:
         return error.missing
     except InputsUnknown:
@@ -246,7 +248,7 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
             yield _settled(dict(zip(tensors, shapes, strict=True)), tensors, subject.sizes)
 
 
-def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Fitted]:
+def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[SolvedShapes]:
     """What the ops want of one another: for tensors of one rank, then all but the first of fewer axes."""
     for fewer in range(min(rank, MOST_FEWER) if len(names) > 1 else 1):
         ranks = {name: rank - fewer * (place > 0) for place, name in enumerate(names)}
@@ -257,11 +259,11 @@ def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Fitted
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
     """The shape that the first op to read a tensor usually wants there, beside a first tensor of shape `full`."""
-    found = operations(subject.pattern, subject.variant)
+    found = operations_of(subject.pattern, subject.variant)
     for operation in found:
         for place, value in enumerate(operation.inputs):
             if value is var and len(full) > 1:
-                usual = _beside(record(qualified(operation.domain, operation.op)), place, full)
+                usual = _beside(traits_of(qualified_name(operation.domain, operation.op)), place, full)
                 if usual is not None:
                     return usual
     if var.kind == "constant" and len(full) > 2 and any(map(_convolves, found)):
@@ -269,7 +271,7 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
     return full[-1:] if var.kind == "constant" else full
 
 
-def _beside(op: Op, place: int, full: Shape) -> Shape | None:
+def _beside(op: OpTraits, place: int, full: Shape) -> Shape | None:
     """What an operand of an operator usually is beside a first tensor of shape `full`; None where nothing tells."""
     usual = (
         (op.numbers, ()),
@@ -281,8 +283,8 @@ def _beside(op: Op, place: int, full: Shape) -> Shape | None:
     return next((shape for slots, shape in usual if place in slots), None)
 
 
-def _convolves(operation: Operation) -> bool:
-    return bool(record(qualified(operation.domain, operation.op)).kernels)
+def _convolves(operation: NodePattern) -> bool:
+    return bool(traits_of(qualified_name(operation.domain, operation.op)).kernels)
 
 
 def _palette(full: Shape) -> Iterator[Shape]:
@@ -314,7 +316,7 @@ def _settled(shapes: dict[str, Shape], tensors: Mapping[str, Var], known: Mappin
     return {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
 
 
-def _small(layout: Layout) -> Iterator[Layout]:
+def _small(layout: PatternArguments) -> Iterator[PatternArguments]:
     """The same with every free dim 1, and with the first free dim 0."""
     symbols = list(dict.fromkeys(size for shape in layout.shapes.values() for size in shape if isinstance(size, str)))
     if symbols:
@@ -322,15 +324,15 @@ def _small(layout: Layout) -> Iterator[Layout]:
         yield _sized(layout, {**SIZES, symbols[0]: 0}, "empty")
 
 
-def fixed(layout: Layout) -> Layout | None:
+def fixed(layout: PatternArguments) -> PatternArguments | None:
     """The same with every size known; None where none is free."""
     symbols = any(isinstance(size, str) for shape in layout.shapes.values() for size in shape)
     return _sized(layout, SIZES, "fixed") if symbols else None
 
 
-def _sized(layout: Layout, sizes: Mapping[str, int], kind: str) -> Layout:
+def _sized(layout: PatternArguments, sizes: Mapping[str, int], kind: str) -> PatternArguments:
     shapes = {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in layout.shapes.items()}
-    return Layout(layout.rank, shapes, layout.values, kind)
+    return PatternArguments(layout.rank, shapes, layout.values, kind)
 
 
 def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence[Any]:
@@ -339,7 +341,7 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
     number: its place among the captured ones; floats rise with it, so that a lower bound stays below an upper one, and
     are exact in any dtype, so that a double loses nothing in an attribute.
     """
-    for operation in operations(subject.pattern, subject.variant):
+    for operation in operations_of(subject.pattern, subject.variant):
         known = schema(operation.domain, operation.op, subject.opset) or schema(operation.domain, operation.op, None)
         for name, item in operation.attributes.items():
             if item is var:
@@ -354,7 +356,7 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
                 if var.kind == "list":
                     name = formal.name if formal is not None else ""
                     return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
-                op = record(qualified(operation.domain, operation.op))
+                op = traits_of(qualified_name(operation.domain, operation.op))
                 low = [LOW] if op.chooses and place in op.moves else []
                 return [1, -1, 0, 2] if integral else [*low, 0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
     return [1]

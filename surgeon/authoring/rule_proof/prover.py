@@ -11,31 +11,31 @@ import onnx
 from onnx import TensorProto
 
 from surgeon.authoring.rule_proof.candidates import Candidates, is_told
-from surgeon.authoring.rule_proof.differential import held
-from surgeon.authoring.rule_proof.dtype_assignment import FLOATS
-from surgeon.authoring.rule_proof.instance_rewrite import RuleTrial, fires
+from surgeon.authoring.rule_proof.differential import compare_outputs
+from surgeon.authoring.rule_proof.dtype_assignment import FLOAT_DTYPES
+from surgeon.authoring.rule_proof.instance_rewrite import InstanceRewrite, fires
 from surgeon.authoring.rule_proof.instance_spec import InstanceSpec
 from surgeon.authoring.rule_proof.instances import read_on
-from surgeon.authoring.rule_proof.opset_range import OLDEST, Content, content, newest_opset, oldest_alike
-from surgeon.authoring.rule_proof.pattern_arguments import Layout, every_layout, is_runnable
-from surgeon.authoring.rule_proof.result import MUTE, InstanceResult, Proof, RuleProof, Standing
+from surgeon.authoring.rule_proof.opset_range import OLDEST, ModelFingerprint, content, newest_opset, oldest_alike
+from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments, every_layout, is_runnable
+from surgeon.authoring.rule_proof.result import MUTE, InstanceOutcome, InstanceProof, InstanceResult, RuleProof
 from surgeon.authoring.rule_proof.unknown_shapes import prove_without_shapes
-from surgeon.authoring.rule_proof.variants import Variant, operations, parameters
-from surgeon.errors import CheckFailed, Refusal, SurgeonError
+from surgeon.authoring.rule_proof.variants import PatternVariant, operations_of, parameters_of
+from surgeon.errors import CheckFailed, SurgeonError, Unavailable
 from surgeon.ops.schemas import history
 from surgeon.pipeline.acceptance.near_misses import misses_of_pattern
 from surgeon.printed_commands import command
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.catalogue import all_rules
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import find
-from surgeon.rules.rule import Plan, Rule
-from surgeon.runtime.inputs.input_generator import InputsUnknown, Values, synthesise
-from surgeon.text import first_of
+from surgeon.rules.rule import Rule, RulePlan
+from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind, generate_inputs
+from surgeon.text import join_first
 
 SEARCHED_RANKS = (4, 3, 2)
 MOST_SEARCHED = 160  # shapes and values tried at one rank, where the rule spares all usual ones
-DTYPES = (*FLOATS, TensorProto.INT64)
+DTYPES = (*FLOAT_DTYPES, TensorProto.INT64)
 Progress = Callable[[str, int], None]
 KEPT = "must keep its name: it is an output of the graph"  # how a refusal ends that is about the instance alone
 
@@ -47,27 +47,27 @@ def compare_zero_size(
 
     Shapes and dtypes must agree, and the values of what has elements all the same, such as a sum over nothing.  Where a
     kernel refuses what its op allows, the op's definition is asked.
-    custom_ops, slack: as for `held`.
+    custom_ops, slack: as for `compare_outputs`.
     """
     try:
-        feeds = synthesise(model, seed=0, dims={})
+        feeds = generate_inputs(model, seed=0, dims={})
     except InputsUnknown as unknown:
-        return InstanceResult(Standing.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
-    inputs = [(Values.USUAL, feeds)]
-    found = held(model, rewritten, inputs, custom_ops, slack)
-    if found.standing is Standing.FAILED and found.error is None:  # it does not run
-        defined = held(model, rewritten, inputs, custom_ops, slack, by_definition=True)
-        if defined.standing is Standing.PROVED:
+        return InstanceResult(InstanceOutcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
+    inputs = [(ValueKind.USUAL, feeds)]
+    found = compare_outputs(model, rewritten, inputs, custom_ops, slack)
+    if found.standing is InstanceOutcome.FAILED and found.error is None:  # it does not run
+        defined = compare_outputs(model, rewritten, inputs, custom_ops, slack, by_definition=True)
+        if defined.standing is InstanceOutcome.PROVED:
             return replace(defined, reason=f"by what the ops are defined to do; but {found.reason}")
     return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found
 
 
-class Judging:
+class InstanceJudge:
     """Judges instances of one rule.  custom_ops: libraries and Python files that implement ops."""
 
     def __init__(self, rule: Rule, custom_ops: Sequence[str | Path]) -> None:
         self.rule, self.custom_ops = rule, custom_ops
-        self._findings: dict[tuple[Content, Content, str], InstanceResult] = {}
+        self._findings: dict[tuple[ModelFingerprint, ModelFingerprint, str], InstanceResult] = {}
 
     def found(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
         """What became of the instance of a case; where its output has to stay as it is, of one that is read on."""
@@ -76,59 +76,59 @@ class Judging:
 
     def _found(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
         try:
-            trial = RuleTrial(model, self.rule, case.target)
+            trial = InstanceRewrite(model, self.rule, case.target)
             if not trial.has_fired:
                 return _unfired(trial, case.compiled)
             rewritten = trial.rewritten
         except SurgeonError as error:
-            return InstanceResult(Standing.FAILED, str(error))
+            return InstanceResult(InstanceOutcome.FAILED, str(error))
         before, after = content(model), content(rewritten)
         key = before, after, case.layout.kind
         if key not in self._findings:
             found = self._judged(case, trial)
-            if found.standing is Standing.UNPROVED and found.is_instance and not found.reason.startswith(MUTE):
+            if found.standing is InstanceOutcome.UNPROVED and found.is_instance and not found.reason.startswith(MUTE):
                 found = self._judged_older(case, oldest_alike(model, before, after), before, after) or found
             self._findings[key] = found
         return self._findings[key]
 
-    def _judged(self, case: InstanceSpec, trial: RuleTrial) -> InstanceResult:
+    def _judged(self, case: InstanceSpec, trial: InstanceRewrite) -> InstanceResult:
         if case.layout.kind == "empty":
             return compare_zero_size(trial.model, trial.rewritten, self.custom_ops, self.rule.approximate)
         return self._checked(case, trial)
 
     def _judged_older(
-        self, case: InstanceSpec, older: onnx.ModelProto | None, before: Content, after: Content
+        self, case: InstanceSpec, older: onnx.ModelProto | None, before: ModelFingerprint, after: ModelFingerprint
     ) -> InstanceResult | None:
         """The same two graphs under an older opset that means the same: ONNX Runtime may have the kernels there."""
         if older is None:
             return None
-        trial = RuleTrial(older, self.rule, case.target)
+        trial = InstanceRewrite(older, self.rule, case.target)
         if (content(older), content(trial.rewritten)) != (before, after):
             return None
         found = self._judged(case, trial)
-        return None if found.standing is Standing.UNPROVED else found
+        return None if found.standing is InstanceOutcome.UNPROVED else found
 
-    def _checked(self, case: InstanceSpec, trial: RuleTrial) -> InstanceResult:
+    def _checked(self, case: InstanceSpec, trial: InstanceRewrite) -> InstanceResult:
         """What the check of a rewrite finds."""
         try:
             proof = trial.proved(case.layout.dims(), self.custom_ops)
         except CheckFailed as error:
-            return InstanceResult(Standing.FAILED, str(error))
+            return InstanceResult(InstanceOutcome.FAILED, str(error))
         if proof is None:  # nothing was rewritten, which the caller has ruled out
-            return InstanceResult(Standing.UNPROVED, "the check did not run")
+            return InstanceResult(InstanceOutcome.UNPROVED, "the check did not run")
         is_instance = proof.outcome is not Outcome.UNPROVED or is_runnable(trial.model, self.custom_ops)
-        return InstanceResult(Standing(proof.outcome.value), proof.reason, proof.worst, is_instance)
+        return InstanceResult(InstanceOutcome(proof.outcome.value), proof.reason, proof.worst, is_instance)
 
 
-def _unfired(trial: RuleTrial, compiled: Compiled) -> InstanceResult:
+def _unfired(trial: InstanceRewrite, compiled: CompiledPattern) -> InstanceResult:
     """Spared where the pattern finds its instance and the rule refuses it; else the pattern has a fault."""
     index = trial.run.index
     if next(find(index, compiled, index.scopes[0]), None) is not None:
         refusals = trial.refusals
-        return InstanceResult(Standing.SPARED, refusals[0].reason if refusals else "the rule refuses it")
+        return InstanceResult(InstanceOutcome.SPARED, refusals[0].reason if refusals else "the rule refuses it")
     misses = sorted(misses_of_pattern(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
     reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node is where the pattern could start"
-    return InstanceResult(Standing.NOT_MATCHED, reason)
+    return InstanceResult(InstanceOutcome.NOT_MATCHED, reason)
 
 
 def prove_rule(
@@ -164,7 +164,7 @@ class _Station:
 
     target: str
     opset: int
-    plan: Plan
+    plan: RulePlan
     alike: tuple[int, ...]
 
 
@@ -183,13 +183,13 @@ class _RuleProver:
         self.custom_ops, self.progress = custom_ops, progress
         self.proof = RuleProof(rule.name, rule.where)
         self.newest = newest_opset()
-        self.judging = Judging(rule, custom_ops)
+        self.judging = InstanceJudge(rule, custom_ops)
         self.candidates = Candidates(quick, custom_ops)
         self.floats: dict[tuple[int, int, str, str], onnx.ModelProto | None] = {}
 
     def run(self) -> RuleProof:
         """Go through targets, opsets, patterns and their forms; what targets have in common is proved for one."""
-        known: dict[Any, list[Proof]] = {}
+        known: dict[Any, list[InstanceProof]] = {}
         for station in (station for target in self.targets for station in self._stations(target)):
             plan = station.plan
             for compiled in plan.sources if self.rule.patterns else ():  # a search has no instances
@@ -216,16 +216,16 @@ class _RuleProver:
         if not self.rule.patterns:
             return f"it finds its sites by a search, from which no instance can be made up; {elsewhere}"
         plans = [self.rule.plan(target, self.newest) for target in self.targets]
-        if plans and all(isinstance(plan, Refusal) for plan in plans):
-            return "; ".join(plan.reason for plan in plans if isinstance(plan, Refusal))
+        if plans and all(isinstance(plan, Unavailable) for plan in plans):
+            return "; ".join(plan.reason for plan in plans if isinstance(plan, Unavailable))
         unmade = self.proof.not_made_up.items()
         told = [f"{name}{f' ({variant})' if variant else ''}: {why}" for (name, variant), why in unmade]
         return (
-            f"no instance can be made up from its patterns ({first_of(told, 3)}), as where an op of one's own takes "
+            f"no instance can be made up from its patterns ({join_first(told, 3)}), as where an op of one's own takes "
             f"few of the values that a pattern captures; write such a value into the pattern, or {elsewhere}"
         )
 
-    def _key(self, station: _Station, compiled: Compiled) -> Any:
+    def _key(self, station: _Station, compiled: CompiledPattern) -> Any:
         """What becomes of a pattern's instances hangs on: the forms, the opsets, and all that is looked for.
 
         A quick proof takes it that a pattern is found before others that a target looks for too.
@@ -234,7 +234,7 @@ class _RuleProver:
         sources = () if self.quick else tuple(map(id, plan.sources))
         return id(compiled), sources, plan.form, plan.needs, plan.others, plan.newer, station.opset, station.alike
 
-    def _add(self, entries: Sequence[Proof]) -> None:
+    def _add(self, entries: Sequence[InstanceProof]) -> None:
         for entry in entries:
             self.proof.entries.append(entry)
             if self.progress is not None:
@@ -251,10 +251,10 @@ class _RuleProver:
 
     def _stations(self, target: str) -> Iterator[_Station]:
         """Where the rule has something to do, those at which the same form is written together."""
-        groups: dict[Any, list[tuple[Plan, int]]] = {}
+        groups: dict[Any, list[tuple[RulePlan, int]]] = {}
         for opset in self._opsets():
             plan = self.rule.plan(target, opset)
-            if isinstance(plan, Plan):
+            if isinstance(plan, RulePlan):
                 groups.setdefault((plan.form.function, plan.needs), []).append((plan, opset))
         for members in groups.values():
             alike = tuple(opset for _, opset in members)
@@ -269,34 +269,38 @@ class _RuleProver:
         functions = [*self.rule.patterns, *dict.fromkeys(recognised)]
         for compiled in (item for function in functions for item in self.rule.compiled(function)):
             for variant in self.candidates.variants(compiled.pattern):
-                for operation in operations(compiled.pattern, variant):
+                for operation in operations_of(compiled.pattern, variant):
                     if not operation.domain:
                         found |= {item.since_version for item in history("", operation.op)}
         return sorted(opset for opset in found if OLDEST <= opset <= self.newest)
 
-    def _prove_variant(self, station: _Station, compiled: Compiled, variant: Variant, widest: int) -> None:
+    def _prove_variant(
+        self, station: _Station, compiled: CompiledPattern, variant: PatternVariant, widest: int
+    ) -> None:
         """Every shape and dtype of one way to write one pattern; outside the widest opset one shape that fires."""
-        entries: list[Proof] = []
-        dropped: list[Proof] = []
+        entries: list[InstanceProof] = []
+        dropped: list[InstanceProof] = []
         is_full, needs = station.opset == widest, station.plan.needs
         tried = self.candidates.layouts_while(compiled.pattern, variant, widest, entries)
         for layout in chain(tried, self._searched(station, compiled, variant, widest, entries)):
             case = InstanceSpec(station.target, station.opset, compiled, variant, layout)
             of_layout = self._of_layout(case, needs, dropped)
-            if not self.candidates.is_short(variant) and any(entry.standing is Standing.PROVED for entry in of_layout):
+            if not self.candidates.is_short(variant) and any(
+                entry.standing is InstanceOutcome.PROVED for entry in of_layout
+            ):
                 self.candidates.fitting.append(layout)
             if is_full and needs is None:
                 entries += [*of_layout, *self._without_shapes(case)]
                 continue
-            fired = [entry for entry in of_layout if entry.standing is not Standing.SPARED]
+            fired = [entry for entry in of_layout if entry.standing is not InstanceOutcome.SPARED]
             entries = of_layout if fired else entries or of_layout
             if fired or (entries and needs is not None):
                 break
         self._add(entries or dropped[:1])
 
-    def _of_layout(self, case: InstanceSpec, needs: int | None, dropped: list[Proof]) -> list[Proof]:
+    def _of_layout(self, case: InstanceSpec, needs: int | None, dropped: list[InstanceProof]) -> list[InstanceProof]:
         """The instances of a case in every dtype; those that are none, it turns out, go to `dropped`."""
-        found: list[Proof] = []
+        found: list[InstanceProof] = []
         for dtype in DTYPES[:1] if needs is not None else self._dtypes(case):
             one = replace(case, dtype=dtype)
             model = self._written(one)
@@ -314,12 +318,17 @@ class _RuleProver:
         return DTYPES if is_first else DTYPES[:2]
 
     def _searched(
-        self, station: _Station, compiled: Compiled, variant: Variant, opset: int, entries: Sequence[Proof]
-    ) -> Iterator[Layout]:
+        self,
+        station: _Station,
+        compiled: CompiledPattern,
+        variant: PatternVariant,
+        opset: int,
+        entries: Sequence[InstanceProof],
+    ) -> Iterator[PatternArguments]:
         """Where the rule spares all usual shapes and values of a pattern: the first at which it fires."""
         if self.candidates.is_short(variant) or station.plan.needs is not None or not entries or is_told(entries):
             return
-        names = parameters(compiled.pattern, variant)
+        names = parameters_of(compiled.pattern, variant)
         tensors = {name for name, var in names.items() if var.kind not in ("scalar", "list")}
         values = names.keys() - tensors
         same = [one for one in self.candidates.fitting if (tensors, values) == ({*one.shapes}, {*one.values})]
@@ -337,12 +346,12 @@ class _RuleProver:
         """The instance of a case in float32, written once for all targets."""
         key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the candidates keep the variants
         if key not in self.floats:
-            self.floats[key] = replace(case, dtype=FLOATS[0]).written()
+            self.floats[key] = replace(case, dtype=FLOAT_DTYPES[0]).written()
         return self.floats[key]
 
     def _written(self, case: InstanceSpec) -> onnx.ModelProto | None:
         """The instance of a case; None where there is none or where it is that of float32 over again."""
-        if case.dtype == FLOATS[0]:
+        if case.dtype == FLOAT_DTYPES[0]:
             return self._float(case)
         model = case.written()
         return None if model is None or model == self._float(case) else model
@@ -350,13 +359,13 @@ class _RuleProver:
     def _proved(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
         """What became of an instance; one of integers is spared where the pattern finds that of floats alone."""
         found = self.judging.found(case, model)
-        if found.standing is Standing.NOT_MATCHED and case.dtype == TensorProto.INT64:
+        if found.standing is InstanceOutcome.NOT_MATCHED and case.dtype == TensorProto.INT64:
             floats = self._float(case)
-            if floats is not None and self.judging.found(case, floats).standing is not Standing.NOT_MATCHED:
-                return InstanceResult(Standing.SPARED, f"the pattern leaves integers: {found.reason}")
+            if floats is not None and self.judging.found(case, floats).standing is not InstanceOutcome.NOT_MATCHED:
+                return InstanceResult(InstanceOutcome.SPARED, f"the pattern leaves integers: {found.reason}")
         return found
 
-    def _without_shapes(self, case: InstanceSpec) -> Iterator[Proof]:
+    def _without_shapes(self, case: InstanceSpec) -> Iterator[InstanceProof]:
         """The same without stated shapes, in float32, where that leads to another replacement.
 
         A scalar is not held against a rule that is not told the rank: few ops take it amiss, and few models have it.
@@ -368,8 +377,8 @@ class _RuleProver:
         if found is not None:
             yield self._entry(replace(case, layout=replace(case.layout, kind="unstated")), model, found)
 
-    def _entry(self, case: InstanceSpec, model: onnx.ModelProto, found: InstanceResult) -> Proof:
-        return Proof(
+    def _entry(self, case: InstanceSpec, model: onnx.ModelProto, found: InstanceResult) -> InstanceProof:
+        return InstanceProof(
             pattern=self._name(case.compiled),
             variant=case.variant.label,
             target=case.target,
@@ -382,7 +391,7 @@ class _RuleProver:
             model=model if found.standing.is_fault else None,
         )
 
-    def _name(self, compiled: Compiled) -> str:
+    def _name(self, compiled: CompiledPattern) -> str:
         """A pattern by its function; a form of a target by its kind, since its function may be called _."""
         pattern = compiled.pattern
         kind = next((form.kind for form in self.rule.forms if pattern.function in self.rule.recognised(form)), "")

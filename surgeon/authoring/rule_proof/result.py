@@ -7,15 +7,15 @@ from typing import Any
 
 import onnx
 
-from surgeon.authoring.rule_proof.pattern_arguments import Layout
+from surgeon.authoring.rule_proof.pattern_arguments import PatternArguments
 from surgeon.proof.check_result import Outcome
-from surgeon.result_base import as_json
+from surgeon.result_base import to_json_dict
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
 MUTE = "no output tells anything"  # how the reason of a proof begins whose inputs showed nothing
 
 
-class Standing(enum.StrEnum):
+class InstanceOutcome(enum.StrEnum):
     """What became of one instance: a check's outcomes and two more.
 
     SPARED: the rule refuses it, and gives its own reason.  NOT_MATCHED: the rule's own pattern does not find it.
@@ -30,7 +30,7 @@ class Standing(enum.StrEnum):
     @property
     def is_fault(self) -> bool:
         """Whether it shows a fault of the rule."""
-        return self in (Standing.FAILED, Standing.NOT_MATCHED)
+        return self in (InstanceOutcome.FAILED, InstanceOutcome.NOT_MATCHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class InstanceResult:
     is_instance: whether the instance is a model that runs at all, as far as can be told.
     """
 
-    standing: Standing
+    standing: InstanceOutcome
     reason: str = ""
     error: TensorError | None = None
     is_instance: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class InstanceProof:
     """One instance of one pattern, rewritten for one target.
 
     variant: the forms taken, in words; "" for the first of each.  layout: the shapes and values.  error: the worst
@@ -60,8 +60,8 @@ class Proof:
     target: str
     opset: int
     dtype: str
-    layout: Layout
-    standing: Standing
+    layout: PatternArguments
+    standing: InstanceOutcome
     reason: str = ""
     error: TensorError | None = None
     model: onnx.ModelProto | None = field(default=None, repr=False)
@@ -69,7 +69,7 @@ class Proof:
     def to_dict(self) -> dict[str, Any]:
         """Return the proof as JSON can hold it."""
         return {
-            **as_json(self, "pattern variant target opset dtype"),
+            **to_json_dict(self, "pattern variant target opset dtype"),
             "rank": self.layout.rank,
             "shapes": {name: list(shape) for name, shape in self.layout.shapes.items()},
             "values": dict(self.layout.values),
@@ -89,7 +89,7 @@ class RuleProof:
 
     rule: str
     where: str
-    entries: list[Proof] = field(default_factory=list)
+    entries: list[InstanceProof] = field(default_factory=list)
     seconds: float = 0.0
     not_made_up: dict[tuple[str, str], str] = field(default_factory=dict)
     nothing: str = ""
@@ -98,10 +98,10 @@ class RuleProof:
     def counts(self) -> dict[str, int]:
         """Entries by what became of them."""
         found = Counter(entry.standing for entry in self.entries)
-        return {standing.value: found[standing] for standing in Standing}
+        return {standing.value: found[standing] for standing in InstanceOutcome}
 
     @property
-    def faults(self) -> list[Proof]:
+    def faults(self) -> list[InstanceProof]:
         """The entries that show a fault of the rule."""
         return [entry for entry in self.entries if entry.standing.is_fault]
 
@@ -112,14 +112,16 @@ class RuleProof:
         a rounding.
         """
 
-        def alike(entry: Proof) -> tuple[object, ...]:
+        def alike(entry: InstanceProof) -> tuple[object, ...]:
             return entry.pattern, entry.target, entry.dtype, entry.layout.rank
 
-        proved = {alike(entry) for entry in self.entries if entry.standing is Standing.PROVED}
+        proved = {alike(entry) for entry in self.entries if entry.standing is InstanceOutcome.PROVED}
         self.entries = [
             entry
             for entry in self.entries
-            if not (entry.standing is Standing.UNPROVED and entry.reason.startswith(MUTE) and alike(entry) in proved)
+            if not (
+                entry.standing is InstanceOutcome.UNPROVED and entry.reason.startswith(MUTE) and alike(entry) in proved
+            )
         ]
 
     @property
@@ -128,13 +130,13 @@ class RuleProof:
         standings = {entry.standing for entry in self.entries}
         if any(standing.is_fault for standing in standings):
             return Outcome.FAILED
-        is_proved = Standing.PROVED in standings and Standing.UNPROVED not in standings
+        is_proved = InstanceOutcome.PROVED in standings and InstanceOutcome.UNPROVED not in standings
         return Outcome.PROVED if is_proved else Outcome.UNPROVED
 
     def to_dict(self) -> dict[str, Any]:
         """Return the proof as JSON can hold it."""
         return {
-            **as_json(self, "rule where outcome counts entries"),
+            **to_json_dict(self, "rule where outcome counts entries"),
             "not_made_up": [
                 {"pattern": pattern, "variant": variant, "reason": reason}
                 for (pattern, variant), reason in self.not_made_up.items()

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from surgeon.authoring.rule_proof.instances import Shape
-from surgeon.authoring.rule_proof.variants import Variant
-from surgeon.ir.scope import qualified
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.authoring.rule_proof.variants import PatternVariant
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, substitute, symbol, symbols
-from surgeon.shapes.constraints.constraint_solver import Fitting
-from surgeon.shapes.constraints.size_constraints import Wish, alike
+from surgeon.shapes.constraints.constraint_solver import SizeSolver
+from surgeon.shapes.constraints.size_constraints import SizeConstraint, broadcast_constraints
 
 Sizes = tuple[Size, ...]
 
@@ -21,7 +21,7 @@ LETTERS = "abcdef"
 PARTS = (3, 4, 2)  # what others are sums or multiples of
 
 
-class Fitted(NamedTuple):
+class SolvedShapes(NamedTuple):
     """What fits a pattern's ops.
 
     shapes: of captured tensors, by name.  values: of captured lists that say where a tensor is cut, by name.
@@ -31,7 +31,9 @@ class Fitted(NamedTuple):
     values: dict[str, list[int]]
 
 
-def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: Mapping[str, int]) -> Fitted | None:
+def fit(
+    pattern: Pattern, variant: PatternVariant, ranks: Mapping[str, int], numbers: Mapping[str, int]
+) -> SolvedShapes | None:
     """Shapes and values that meet what the ops want of one another; None where nothing is known of them.
 
     ranks: of the tensors, by name.  numbers: what the letters stand for.  Sizes that nothing ties together differ, and
@@ -40,7 +42,7 @@ def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: M
     reader = _ShapeReader(variant, ranks)
     for value in pattern.outputs:
         reader.shape(value)
-    fitting = Fitting([*reader.wishes, *reader.whole()])
+    fitting = SizeSolver([*reader.wishes, *reader.whole()])
     try:
         shapes = {name: [substitute(size, fitting.follows) for size in reader.given[name]] for name in ranks}
     except (KeyError, SizeError):
@@ -63,7 +65,7 @@ def fit(pattern: Pattern, variant: Variant, ranks: Mapping[str, int], numbers: M
         known = substitute(size, fitting.follows)
         return evaluate(known, {**dict.fromkeys(symbols(known), PARTS[0]), **sizes})
 
-    return Fitted(found, reader.cuts(number))
+    return SolvedShapes(found, reader.cuts(number))
 
 
 class _ShapeReader:
@@ -72,19 +74,21 @@ class _ShapeReader:
     given: of captured tensors, by name.
     """
 
-    def __init__(self, variant: Variant, ranks: Mapping[str, int]) -> None:
-        self.variant, self.wishes = variant, list[Wish]()
+    def __init__(self, variant: PatternVariant, ranks: Mapping[str, int]) -> None:
+        self.variant, self.wishes = variant, list[SizeConstraint]()
         self.given = {name: self._fresh(rank, name) for name, rank in ranks.items()}
         self._made: dict[int, list[Sizes | None]] = {}
         self._numbers = count()
-        self._slices: dict[int, tuple[Size, Size, list[Operation]]] = {}  # by the id of what is cut: its size, a part's
-        self._splits: list[tuple[Size, Operation]] = []
+        self._slices: dict[
+            int, tuple[Size, Size, list[NodePattern]]
+        ] = {}  # by the id of what is cut: its size, a part's
+        self._splits: list[tuple[Size, NodePattern]] = []
 
-    def whole(self) -> Iterator[Wish]:
+    def whole(self) -> Iterator[SizeConstraint]:
         """That what is cut has no more than its parts."""
         for size, part, operations in self._slices.values():
             if len(operations) > 1:
-                yield Wish(size, len(operations) * part, likely=True)
+                yield SizeConstraint(size, len(operations) * part, likely=True)
 
     def cuts(self, number: Callable[[Size], int]) -> dict[str, list[int]]:
         """Where the slices of each tensor begin and end, one behind the other, and how long parts of a split are."""
@@ -109,11 +113,11 @@ class _ShapeReader:
 
     def shape(self, value: Value | None) -> Sizes | None:
         """The shape of a value; None where nothing tells."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.shape(value.value)
         if isinstance(value, AnyOf):
             return self.shape(value.forms[self.variant.forms.get(id(value), 0)])
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             return tuple(value.value.shape)
         if isinstance(value, Var):
             return () if value.kind == "scalar" else self.given.get(value.name)
@@ -122,7 +126,7 @@ class _ShapeReader:
     def _fresh(self, rank: int, stem: str) -> Sizes:
         return tuple(symbol(f"{stem}.{axis}") for axis in range(rank))
 
-    def _outputs(self, value: Output) -> list[Sizes | None]:
+    def _outputs(self, value: NodeOutput) -> list[Sizes | None]:
         operation = value.operation
         if id(operation) not in self._made:
             read = [self.shape(item) for item in operation.inputs]
@@ -130,12 +134,12 @@ class _ShapeReader:
             self._made[id(operation)] = found if isinstance(found, list) else [found] * operation.outputs
         return self._made[id(operation)]
 
-    def _of(self, operation: Operation, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
+    def _of(self, operation: NodePattern, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
         """The shapes of what an operation makes: one for all outputs, or one each."""
-        op = record(qualified(operation.domain, operation.op))
+        op = traits_of(qualified_name(operation.domain, operation.op))
         if op.broadcasts and None not in read:
             known = [shape for shape in read if shape is not None]
-            self.wishes += alike(known)
+            self.wishes += broadcast_constraints(known)
             return _broadcast(known)
         if not read or read[0] is None:
             return None
@@ -152,39 +156,41 @@ class _ShapeReader:
         rule = rules.get(operation.op)
         return None if rule is None else rule(operation, *read)
 
-    def _product(self, _: Operation, left: Sizes, right: Sizes | None) -> Sizes | None:
+    def _product(self, _: NodePattern, left: Sizes, right: Sizes | None) -> Sizes | None:
         if right is None or len(left) < 2 or len(right) < 2:
             return None
-        self.wishes += [Wish(left[-1], right[-2]), *alike([left[:-2], right[:-2]])]
+        self.wishes += [SizeConstraint(left[-1], right[-2]), *broadcast_constraints([left[:-2], right[:-2]])]
         return (*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
 
-    def _transpose(self, operation: Operation, x: Sizes) -> Sizes | None:
+    def _transpose(self, operation: NodePattern, x: Sizes) -> Sizes | None:
         perm = operation.attributes.get("perm", [*range(len(x))][::-1])
         return tuple(x[axis] for axis in perm) if isinstance(perm, (list, tuple)) and len(perm) == len(x) else None
 
-    def _concat(self, operation: Operation, *parts: Sizes | None) -> Sizes | None:
+    def _concat(self, operation: NodePattern, *parts: Sizes | None) -> Sizes | None:
         axis = operation.attributes.get("axis")
         known = [part for part in parts if part]
         if not isinstance(axis, int) or len(known) < len(parts) or len(set(map(len, known))) > 1:
             return None
         place = axis % len(known[0])
         for one in known[1:]:
-            self.wishes += [Wish(*pair) for at, pair in enumerate(zip(known[0], one, strict=True)) if at != place]
+            self.wishes += [
+                SizeConstraint(*pair) for at, pair in enumerate(zip(known[0], one, strict=True)) if at != place
+            ]
         total: Size = 0
         for part in known:
             total = total + part[place]
         return (*known[0][:place], total, *known[0][place + 1 :])
 
-    def _split(self, operation: Operation, x: Sizes, *_: Sizes | None) -> list[Sizes | None]:
+    def _split(self, operation: NodePattern, x: Sizes, *_: Sizes | None) -> list[Sizes | None]:
         axis = operation.attributes.get("axis", 0)
         if not isinstance(axis, int) or not x:
             return [None] * operation.outputs
         place, part = axis % len(x), symbol(f"part.{next(self._numbers)}")
-        self.wishes.append(Wish(x[place], operation.outputs * part))
+        self.wishes.append(SizeConstraint(x[place], operation.outputs * part))
         self._splits.append((part, operation))
         return [(*x[:place], part, *x[place + 1 :])] * operation.outputs
 
-    def _slice(self, operation: Operation, x: Sizes, *__: Sizes | None) -> Sizes | None:
+    def _slice(self, operation: NodePattern, x: Sizes, *__: Sizes | None) -> Sizes | None:
         """A part of the last axis, as most slices are; those of one tensor are equally long."""
         if not x:
             return None
@@ -193,9 +199,9 @@ class _ShapeReader:
         cuts.append(operation)
         return (*x[:-1], part)
 
-    def _unsqueeze(self, operation: Operation, x: Sizes, *_: Sizes | None) -> Sizes | None:
+    def _unsqueeze(self, operation: NodePattern, x: Sizes, *_: Sizes | None) -> Sizes | None:
         axes = operation.inputs[1] if len(operation.inputs) > 1 else None
-        if not isinstance(axes, Literal):
+        if not isinstance(axes, LiteralValue):
             return None
         rank, found = len(x) + axes.value.size, iter(x)
         ones = {int(axis) % rank for axis in np.ravel(axes.value)}
@@ -209,7 +215,7 @@ def _broadcast(shapes: Sequence[Sizes]) -> Sizes:
     return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
 
 
-def _in_order(slices: Sequence[Operation]) -> list[Operation]:
+def _in_order(slices: Sequence[NodePattern]) -> list[NodePattern]:
     """Slices of one tensor as they follow on one another: one begins where the one before it ends."""
     ends = {id(one.inputs[2]) for one in slices if isinstance(one.inputs[2], Var)}
     return sorted(slices, key=lambda one: id(one.inputs[1]) in ends)

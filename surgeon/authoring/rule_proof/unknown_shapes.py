@@ -6,17 +6,17 @@ from pathlib import Path
 
 import onnx
 
-from surgeon.authoring.rule_proof.differential import Feeds, held
-from surgeon.authoring.rule_proof.instance_rewrite import RuleTrial
+from surgeon.authoring.rule_proof.differential import Feeds, compare_outputs
+from surgeon.authoring.rule_proof.instance_rewrite import InstanceRewrite
 from surgeon.authoring.rule_proof.pattern_arguments import SIZES
-from surgeon.authoring.rule_proof.result import InstanceResult, Standing
+from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceResult
 from surgeon.errors import SurgeonError
 from surgeon.rules.rule import Rule
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 
 # What symbols stand for in turn: no two alike at first, so that a mix-up shows.
 _SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))
-_KINDS = (Values.USUAL, Values.WIDE, Values.ZEROS, Values.NON_FINITE)
+_KINDS = (ValueKind.USUAL, ValueKind.WIDE, ValueKind.ZEROS, ValueKind.NON_FINITE)
 
 
 def prove_without_shapes(
@@ -25,25 +25,27 @@ def prove_without_shapes(
     """What became of an instance whose inputs have no shape; None where the rule leaves it, or writes the same.
 
     The rule sees the instance without shapes.  What it writes is then run at the shapes that the instance has.
-    custom_ops: as for `held`.
+    custom_ops: as for `compare_outputs`.
     """
     try:
-        blind = RuleTrial(without_shapes(model), rule, target)
-        if not blind.has_fired or _body(blind.rewritten) == _body(RuleTrial(model, rule, target).rewritten):
+        blind = InstanceRewrite(without_shapes(model), rule, target)
+        if not blind.has_fired or _body(blind.rewritten) == _body(InstanceRewrite(model, rule, target).rewritten):
             return None
     except SurgeonError as error:
-        return InstanceResult(Standing.FAILED, f"where no shapes are stated, {error}")
+        return InstanceResult(InstanceOutcome.FAILED, f"where no shapes are stated, {error}")
     try:
         inputs = [(values, feeds) for values, feeds in _inputs(model) if values.name.lower() not in rule.differs]
     except InputsUnknown as unknown:
-        return InstanceResult(Standing.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}")
-    found = held(model, with_shapes(blind.rewritten, model), inputs, custom_ops, rule.approximate)
+        return InstanceResult(
+            InstanceOutcome.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}"
+        )
+    found = compare_outputs(model, with_shapes(blind.rewritten, model), inputs, custom_ops, rule.approximate)
     return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
 
 
-def _inputs(model: onnx.ModelProto) -> Iterator[tuple[Values, Feeds]]:
+def _inputs(model: onnx.ModelProto) -> Iterator[tuple[ValueKind, Feeds]]:
     """Inputs of several sizes, and at the first of several kinds."""
-    plan = InputPlan(model, names=False)
+    plan = InputGenerator(model, names=False)
     for place, sizes in enumerate(_SETTINGS):
         for values in _KINDS if not place and plan.edged else _KINDS[:1]:
             yield values, plan.make(0, {name: sizes[name] for name in plan.free}, values)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from surgeon.ir.scope import qualified
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import traits_of
 
 Shape = tuple[int, ...]
 
@@ -20,7 +20,7 @@ def windows_misfit(graph: onnx.GraphProto) -> str:
     """Say which windows have other axes than what they move over: of such, onnx before 1.22 crashes; "" for none."""
     known = _shapes(graph)
     for node in graph.node:
-        op = record(node.op_type)
+        op = traits_of(node.op_type)
         if "windows" in op.product and op.weight is not None and not node.domain:
             ends = node.input[0], node.input[op.weight]
             over, windows = (len(known[name]) if name in known else None for name in ends)
@@ -33,7 +33,7 @@ def may_crash(model: onnx.ModelProto) -> bool:
     """Whether a node of a graph of fixed shapes has a kernel that goes past its tensors for these."""
     graph = model.graph
     known = _shapes(graph)
-    return any(not _fits(node, record(qualified(node.domain, node.op_type)), known) for node in graph.node)
+    return any(not _fits(node, traits_of(qualified_name(node.domain, node.op_type)), known) for node in graph.node)
 
 
 def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
@@ -44,7 +44,7 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
     return known
 
 
-def _fits(node: onnx.NodeProto, op: Op, known: Mapping[str, Shape]) -> bool:
+def _fits(node: onnx.NodeProto, op: OpTraits, known: Mapping[str, Shape]) -> bool:
     """Whether a product has one number or a vector over the columns wherever its kernel takes that as given."""
     if not op.per_column or op.factors is None or op.bias is None:
         return True

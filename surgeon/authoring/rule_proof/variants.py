@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.ops.schemas import schema
-from surgeon.rules.matching.pattern import AnyOf, Named, Operation, Output, Pattern, Value, Var, walk
+from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var, walk_values
 
 MOST_VARIANTS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class PatternVariant:
     """One way to write a pattern.
 
     forms: index of the form by the id of its `any_of`.  absent: inputs left out.  rest: tensors that `*rest` stands
@@ -24,12 +24,12 @@ class Variant:
     label: str = ""
 
 
-def variants(pattern: Pattern, *, pairs: bool = True) -> list[Variant]:
+def variants(pattern: Pattern, *, pairs: bool = True) -> list[PatternVariant]:
     """The ways to write a pattern: the first form of everything, then each other form alone, then pairs of them.
 
     pairs: whether to write those, too.
     """
-    base = Variant()
+    base = PatternVariant()
     singles = list(_variations(pattern, base))
     found = [base, *singles]
     for place, one in enumerate(singles if pairs else ()):
@@ -41,28 +41,32 @@ def variants(pattern: Pattern, *, pairs: bool = True) -> list[Variant]:
     return list({_identity(pattern, variant): variant for variant in reversed(found)}.values())[::-1]
 
 
-def _variations(pattern: Pattern, base: Variant, known: frozenset[int] = frozenset()) -> Iterator[Variant]:
+def _variations(
+    pattern: Pattern, base: PatternVariant, known: frozenset[int] = frozenset()
+) -> Iterator[PatternVariant]:
     """Each variant that differs from `base` in one thing, and those that open up behind it."""
     values = list(reachable(pattern, base))
     for value in values:
         if isinstance(value, AnyOf) and id(value) not in known and id(value) not in base.forms:
             for place in range(1, len(value.forms)):
                 label = f"{value.where} form {place + 1}"
-                changed = Variant({**base.forms, id(value): place}, base.absent, base.rest, _and(base.label, label))
+                changed = PatternVariant(
+                    {**base.forms, id(value): place}, base.absent, base.rest, _and(base.label, label)
+                )
                 yield changed
                 yield from _variations(pattern, changed, known | {id(item) for item in values})
     if known:
         return
     for var in (value for value in values if isinstance(value, Var)):
         if var.optional and not _is_needed(var, values):
-            yield Variant(base.forms, base.absent | {var.name}, base.rest, _and(base.label, f"no {var.name}"))
+            yield PatternVariant(base.forms, base.absent | {var.name}, base.rest, _and(base.label, f"no {var.name}"))
         if var.kind == "rest":
-            yield Variant(base.forms, base.absent, 1, _and(base.label, f"one in *{var.name}"))
+            yield PatternVariant(base.forms, base.absent, 1, _and(base.label, f"one in *{var.name}"))
 
 
 def _is_needed(var: Var, values: Iterable[Value]) -> bool:
     """Whether an op that reads a capture cannot do without: it is optional only as other forms do not read it."""
-    for operation in (value.operation for value in values if isinstance(value, Output)):
+    for operation in (value.operation for value in values if isinstance(value, NodeOutput)):
         known = schema(operation.domain, operation.op, None)
         for item, formal in zip(operation.inputs, () if known is None else known.inputs, strict=False):
             if isinstance(item, Var) and item.name == var.name and not (formal.optional or formal.variadic):
@@ -70,16 +74,16 @@ def _is_needed(var: Var, values: Iterable[Value]) -> bool:
     return False
 
 
-def _merged(one: Variant, other: Variant) -> Variant:
+def _merged(one: PatternVariant, other: PatternVariant) -> PatternVariant:
     forms, absent = {**one.forms, **other.forms}, one.absent | other.absent
-    return Variant(forms, absent, min(one.rest, other.rest), _and(one.label, other.label))
+    return PatternVariant(forms, absent, min(one.rest, other.rest), _and(one.label, other.label))
 
 
 def _and(label: str, more: str) -> str:
     return f"{label}, {more}" if label else more
 
 
-def _identity(pattern: Pattern, variant: Variant) -> Any:
+def _identity(pattern: Pattern, variant: PatternVariant) -> Any:
     """What tells two variants apart: only what the pattern still has in each."""
     values = list(reachable(pattern, variant))
     return (
@@ -89,30 +93,30 @@ def _identity(pattern: Pattern, variant: Variant) -> Any:
     )
 
 
-def reachable(pattern: Pattern, variant: Variant) -> Iterator[Value]:
+def reachable(pattern: Pattern, variant: PatternVariant) -> Iterator[Value]:
     """Every value that a pattern has under a variant, parameters of attributes among them, each once, outputs first."""
 
     def under(value: Value) -> list[Value | None]:
         if isinstance(value, AnyOf):
             return [value.forms[variant.forms.get(id(value), 0)]]
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return [value.value]
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             operation = value.operation
             extra = [item for item in operation.attributes.values() if isinstance(item, Var)]
             return [*operation.inputs, operation.rest, *extra][::-1]
         return []
 
-    return walk(pattern.outputs[::-1], under)
+    return walk_values(pattern.outputs[::-1], under)
 
 
-def operations(pattern: Pattern, variant: Variant) -> list[Operation]:
+def operations_of(pattern: Pattern, variant: PatternVariant) -> list[NodePattern]:
     """The nodes that a pattern has under a variant, each once."""
-    found = (value.operation for value in reachable(pattern, variant) if isinstance(value, Output))
+    found = (value.operation for value in reachable(pattern, variant) if isinstance(value, NodeOutput))
     return list(dict.fromkeys(found))
 
 
-def parameters(pattern: Pattern, variant: Variant) -> dict[str, Var]:
+def parameters_of(pattern: Pattern, variant: PatternVariant) -> dict[str, Var]:
     """What the pattern captures under a variant, by name; *rest as `rest_0`, `rest_1`; what is absent left out."""
     found: dict[str, Var] = {}
     for value in reachable(pattern, variant):
@@ -123,6 +127,6 @@ def parameters(pattern: Pattern, variant: Variant) -> dict[str, Var]:
     return dict(sorted(found.items(), key=lambda item: order.index(item[1].name) if item[1].name in order else 99))
 
 
-def has_any(pattern: Pattern, variant: Variant) -> bool:
+def has_any(pattern: Pattern, variant: PatternVariant) -> bool:
     """Whether the pattern has what may be anything under a variant, and so cannot be made up."""
     return any(isinstance(value, Var) and value.is_any for value in reachable(pattern, variant))

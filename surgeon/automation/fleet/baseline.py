@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from surgeon.automation.fleet.fleet_row import ORDER, FleetRow, row_of
-from surgeon.automation.fleet.run_database import Book
-from surgeon.automation.fleet.table_files import table_rows
+from surgeon.automation.fleet.fleet_row import OUTCOMES_BY_SEVERITY, FleetRow, row_from_dict
+from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.automation.fleet.table_files import read_table
 from surgeon.errors import UsageError
-from surgeon.result_base import as_json
+from surgeon.result_base import to_json_dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ class FleetChange:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        return as_json(self, "model what is_regression same_graph")
+        return to_json_dict(self, "model what is_regression same_graph")
 
 
-def load_baseline(path: str) -> Book:
+def load_baseline(path: str) -> RunDatabase:
     """The rows of a baseline.  Raises UsageError for a file that holds none."""
-    book = Book()
+    book = RunDatabase()
     try:
-        book.remember(row_of(row) for row in table_rows(path))
+        book.remember(row_from_dict(row) for row in read_table(path))
     except (TypeError, ValueError, KeyError, IndexError):
         raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
     return book
 
 
-def changes(book: Book, baseline: Book) -> list[FleetChange]:
+def changes(book: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
     """All that is otherwise, regressions first."""
     found = [change for row in book.rows() for change in _of(row, baseline.before(row.model))]
     found += [
@@ -53,7 +53,7 @@ def changes(book: Book, baseline: Book) -> list[FleetChange]:
     return sorted(found, key=lambda change: (not change.is_regression, change.model))
 
 
-def since_last(book: Book) -> Iterator[FleetChange]:
+def since_last(book: RunDatabase) -> Iterator[FleetChange]:
     """What is otherwise than when the target was last written to, regressions first; all is, where it never was."""
     for is_regression in (True, False):
         for now, then in book.done_again() if book.has_before else ():
@@ -71,7 +71,10 @@ def _of(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
         return FleetChange(now.model, what, worse, same)
 
     if now.outcome != then.outcome:
-        worse = ORDER.index(now.outcome) < ORDER.index(then.outcome) and now.outcome != "proved"
+        worse = (
+            OUTCOMES_BY_SEVERITY.index(now.outcome) < OUTCOMES_BY_SEVERITY.index(then.outcome)
+            and now.outcome != "proved"
+        )
         why = f": {now.why}" if now.why else ""
         yield change(f"it is {now.outcome} where it was {then.outcome}{why}", worse)
     if now.is_wrong and not now.counts and now.outcome != "failed":

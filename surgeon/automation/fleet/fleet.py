@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.automation.fleet.baseline import FleetChange, since_last
-from surgeon.automation.fleet.fleet_row import ORDER, WRONG, FleetRow
-from surgeon.automation.fleet.run_database import Book
-from surgeon.result_base import Displayed
+from surgeon.automation.fleet.fleet_row import OUTCOMES_BY_SEVERITY, WRONG, FleetRow
+from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.result_base import ResultBase
 
 SLOWEST = 5
 
 
 @dataclass(slots=True)
-class Fleet(Displayed):
+class Fleet(ResultBase):
     """What came of a recipe over many models.  It is iterable: a FleetRow for each model, by name.
 
     Attributes:
@@ -34,7 +34,7 @@ class Fleet(Displayed):
     """
 
     to: str
-    book: Book = field(repr=False)
+    book: RunDatabase = field(repr=False)
     seconds: float = 0.0
     changes: list[FleetChange] = field(default_factory=list)
     has_baseline: bool = False
@@ -57,7 +57,7 @@ class Fleet(Displayed):
     def outcomes(self) -> dict[str, int]:
         """How many models came to each outcome, the worst first."""
         found = self.book.outcomes()
-        return {outcome: found[outcome] for outcome in ORDER if outcome in found}
+        return {outcome: found[outcome] for outcome in OUTCOMES_BY_SEVERITY if outcome in found}
 
     @property
     def counts(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ WRONG = ("failed", "refused", "unexpected", "late", "memory", "crashed", "lost",
 """Outcomes that are told by the exit code."""
 PASSING = ("lost", "unwritten")
 """Those of them that another run may end otherwise."""
-ORDER = (*WRONG, "unproved", "unchecked", "proved", "unchanged")
+OUTCOMES_BY_SEVERITY = (*WRONG, "unproved", "unchecked", "proved", "unchanged")
 """All outcomes, the worst first."""
 
 
@@ -92,16 +92,16 @@ class FleetRow:
 _FIELDS = {item.name for item in fields(FleetRow)}
 
 
-def row_of(found: Mapping[str, Any]) -> FleetRow:
+def row_from_dict(found: Mapping[str, Any]) -> FleetRow:
     """The row that `to_dict` made, of this version or another.  Raises TypeError for anything else."""
     row = FleetRow(**{key: value for key, value in found.items() if key in _FIELDS})
     row.nodes = (int(row.nodes[0]), int(row.nodes[1]))
     return row
 
 
-def row_of_line(line: str) -> FleetRow | None:
+def row_from_json(line: str) -> FleetRow | None:
     """The row of a line; None for one that is cut off, as a killed process leaves it."""
     try:
-        return row_of(json.loads(line))
+        return row_from_dict(json.loads(line))
     except (ValueError, TypeError, IndexError):
         return None

@@ -15,11 +15,11 @@ from surgeon.automation.fleet.fleet_row import FleetRow
 from surgeon.automation.fleet.local_imports import imported, is_own
 from surgeon.automation.fleet.storage.storage import storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
-from surgeon.entry_points import points
+from surgeon.entry_points import entry_points
 from surgeon.errors import UsageError
 from surgeon.pipeline.rewriting.rewrite_settings import require_choice, require_target
 from surgeon.proof.check_options import CheckOptions
-from surgeon.rules.catalogue import file_of, resolve_with_tails
+from surgeon.rules.catalogue import file_of, resolve_with_edits
 from surgeon.rules.rule import Rule
 from surgeon.versions import versions as installed
 
@@ -28,13 +28,13 @@ MODEL_TIME = 600.0
 
 
 @lru_cache(maxsize=1)
-def versions() -> Mapping[str, str]:
+def dependency_versions() -> Mapping[str, str]:
     """The versions that a result hangs on."""
     return {**installed(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
 @dataclass(frozen=True)
-class Orders:
+class FleetSettings:
     """What is the same for all models of a run.
 
     to: the target's URL.  model_time: seconds by the clock.  model_memory: bytes, None for a part of the machine's.
@@ -79,25 +79,25 @@ class Orders:
         found: list[Rule] = []
         for step in self.recipe.steps:
             if isinstance(step, Rules):
-                rules, _ = resolve_with_tails(step.rules, approximate=step.approximate)
+                rules, _ = resolve_with_edits(step.rules, approximate=step.approximate)
                 found += [rule for some in rules.values() for rule in some]
         return found
 
-    def keyed(self) -> "Orders":
+    def keyed(self) -> "FleetSettings":
         """The same with its key."""
         told = asdict(self.options)
         told.pop("jobs")
         content = {
             "recipe": self.recipe.text(),
             "files": {str(path): _digest(path) for path in (*self.files(), *self._modules())},
-            "packs": {point.dist.name: point.dist.version for point in points() if point.dist is not None},
+            "packs": {point.dist.name: point.dist.version for point in entry_points() if point.dist is not None},
             "check": [self.check, self.require_proof, self.external_data],
             "options": json.loads(json.dumps(told, default=str)),
-            "versions": dict(versions()),
+            "versions": dict(dependency_versions()),
         }
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return replace(self, key=key, run=uuid.uuid4().hex[:8], versions=dict(versions()))
+        return replace(self, key=key, run=uuid.uuid4().hex[:8], versions=dict(dependency_versions()))
 
     @property
     def limits(self) -> list[float]:
@@ -127,7 +127,7 @@ def _digest(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ModelJob:
     """One model.
 
     name: below the target.  source: its URL.  size, token: of its file.  nodes: as of last time, 0 where that is
@@ -140,7 +140,7 @@ class Job:
     source: str
     size: int
     token: str
-    orders: Orders
+    orders: FleetSettings
     nodes: int = 0
     beside: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
@@ -160,5 +160,5 @@ class Job:
             key=self.orders.key,
             files={"": self.token},
             limits=self.orders.limits,
-            versions=dict(versions()),
+            versions=dict(dependency_versions()),
         )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from surgeon.automation.fleet.run_database import Book, Planned
-from surgeon.automation.fleet.storage.storage import OWN, Storage, StoredFile, storage_of
-from surgeon.automation.fleet.table_files import table_rows
+from surgeon.automation.fleet.run_database import PlannedModel, RunDatabase
+from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage, StoredFile, storage_of
+from surgeon.automation.fleet.table_files import read_table
 from surgeon.errors import UsageError
 
 Sources: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -23,11 +23,11 @@ _COLUMNS = ("source", "path", "url")  # of a table, the first that it has; `mode
 class FoundModels:
     """The models that were asked for.  folders: where they lie, for a look at all that is there."""
 
-    book: Book
+    book: RunDatabase
     folders: list[tuple[Storage, str]] = field(default_factory=list)
 
 
-def find_models(sources: Sources, to: str, book: Book) -> FoundModels:
+def find_models(sources: Sources, to: str, book: RunDatabase) -> FoundModels:
     """Note in the book which models a run is over.
 
     Raises UsageError where there is none, two would have one name, or a result would be a source the next time.
@@ -51,14 +51,14 @@ def find_models(sources: Sources, to: str, book: Book) -> FoundModels:
     return found
 
 
-def _well_named(model: Planned) -> Planned:
+def _well_named(model: PlannedModel) -> PlannedModel:
     """The same.  Raises UsageError where no file can be called so, or none of the target's."""
     try:
         f"{model.name}{model.source}".encode()
     except UnicodeEncodeError:
         raise UsageError(f"The name of {model.source} is not in UTF-8; give the file another.") from None
     parts = model.name.split("/")
-    if "\0" in model.name or parts[0] == OWN or not {"", ".", ".."}.isdisjoint(parts):
+    if "\0" in model.name or parts[0] == METADATA_FOLDER or not {"", ".", ".."}.isdisjoint(parts):
         raise UsageError(f"The result of {model.source} cannot be called {model.name!r} below the target; correct it.")
     return model
 
@@ -84,7 +84,7 @@ def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
             )
 
 
-def _named(given: list[Any], found: FoundModels) -> Iterator[Planned]:
+def _named(given: list[Any], found: FoundModels) -> Iterator[PlannedModel]:
     for one in map(os.fspath, given):
         if _is_pattern(one):
             yield from _by_pattern(one, found)
@@ -95,7 +95,7 @@ def _named(given: list[Any], found: FoundModels) -> Iterator[Planned]:
             file = storage.stored(path)
             if file is None:
                 raise UsageError(f"{one} {_absence(one, storage, path)}.")
-            yield Planned(path.rpartition("/")[2], storage.url(path), file.size, file.token)
+            yield PlannedModel(path.rpartition("/")[2], storage.url(path), file.size, file.token)
 
 
 def _is_pattern(given: str) -> bool:
@@ -112,7 +112,7 @@ def _absence(given: str, storage: Storage, path: str) -> str:
     return "is not there; correct it"
 
 
-def _by_pattern(pattern: str, found: FoundModels) -> Iterator[Planned]:
+def _by_pattern(pattern: str, found: FoundModels) -> Iterator[PlannedModel]:
     storage, path = storage_of(pattern)
     root = _fixed(path)
     found.folders.append((storage, root))
@@ -122,7 +122,7 @@ def _by_pattern(pattern: str, found: FoundModels) -> Iterator[Planned]:
     for file in sorted(models, key=lambda item: item.path):
         name = file.path[len(root) :].lstrip("/")
         if not any(part.startswith(".") for part in name.split("/")):
-            yield Planned(name, storage.url(file.path), file.size, file.token)
+            yield PlannedModel(name, storage.url(file.path), file.size, file.token)
 
 
 def _fixed(path: str) -> str:
@@ -164,9 +164,9 @@ def _one_of(pattern: str, inverted: str, characters: str) -> str:
     return one
 
 
-def _by_table(table: str, found: FoundModels) -> Iterator[Planned]:
+def _by_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
     """The models that a list or a table names; in a file of this machine, paths count from its folder."""
-    rows = list(table_rows(table))
+    rows = list(read_table(table))
     if not rows:
         raise UsageError(f"{table} names no model; write one to a line.")
     column = next((name for name in _COLUMNS if name in rows[0]), _COLUMNS[0])
@@ -186,7 +186,7 @@ def _by_table(table: str, found: FoundModels) -> Iterator[Planned]:
         if file is None:
             raise UsageError(f"{table} names {url}, which is not there; correct it.")
         name = str(row.get("model") or path[len(common) :].lstrip("/"))
-        yield Planned(name, storage.url(path), file.size, file.token)
+        yield PlannedModel(name, storage.url(path), file.size, file.token)
 
 
 def _common(paths: list[str]) -> str:

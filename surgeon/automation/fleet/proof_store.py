@@ -5,19 +5,19 @@ import json
 import platform
 from collections import Counter
 
-from surgeon.automation.fleet.job import versions
-from surgeon.automation.fleet.storage.storage import OWN, Storage
+from surgeon.automation.fleet.job import dependency_versions
+from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage
 from surgeon.errors import ModelFileError
 from surgeon.proof.site_proof import SiteProof
-from surgeon.runtime.processes.dataclass_json import from_plain, to_plain
+from surgeon.runtime.processes.dataclass_json import from_json_value, to_json_value
 
-PROOFS = f"{OWN}/proofs"
+PROOFS = f"{METADATA_FOLDER}/proofs"
 _MOST = 4096  # proofs that a process remembers
 
 _seen: dict[tuple[str, str], tuple[SiteProof, str]] = {}
 
 
-class SharedProofs:
+class FleetProofStore:
     """The proofs of a target, as one model sees them.  used: how many were made for others, by these.
 
     A store that does not answer has none: then a model proves what it needs itself.
@@ -27,7 +27,7 @@ class SharedProofs:
         self._storage, self._model, self.used = storage, model, Counter[str]()
         self._folder = storage.join(root, PROOFS)
         self._where = storage.url(root)
-        told = json.dumps([dict(versions()), platform.machine()], sort_keys=True)
+        told = json.dumps([dict(dependency_versions()), platform.machine()], sort_keys=True)
         self._of = hashlib.sha256(told.encode()).hexdigest()[:12]
 
     def _path(self, key: str) -> str:
@@ -47,7 +47,7 @@ class SharedProofs:
         try:
             text = self._storage.text(self._path(key))
             held = json.loads(text) if text else None
-            return None if held is None else (from_plain(SiteProof, held["proof"]), str(held["model"]))
+            return None if held is None else (from_json_value(SiteProof, held["proof"]), str(held["model"]))
         except (ModelFileError, ValueError, KeyError, TypeError):
             return None
 
@@ -55,7 +55,7 @@ class SharedProofs:
         """Keep a proof for others."""
         _remember((self._where, key), (proof, self._model))
         try:
-            text = json.dumps({"model": self._model, "proof": to_plain(proof)}, ensure_ascii=False)
+            text = json.dumps({"model": self._model, "proof": to_json_value(proof)}, ensure_ascii=False)
             self._storage.write_text(self._path(key), text)
         except ModelFileError:
             return  # publishing the model will say what is wrong with the store

@@ -5,8 +5,8 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from surgeon.automation.fleet.fleet_row import FleetRow, row_of_line
-from surgeon.automation.fleet.storage.storage import beside
+from surgeon.automation.fleet.fleet_row import FleetRow, row_from_json
+from surgeon.automation.fleet.storage.storage import sibling_url
 
 _TABLES = """
 CREATE TABLE plan (place INTEGER PRIMARY KEY, name TEXT UNIQUE, source TEXT, size INTEGER, token TEXT);
@@ -20,7 +20,7 @@ PRAGMA journal_mode = OFF;
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedModel:
     """A model that is to be worked on.  name: below the target.  source: its URL.  size, token: of its file."""
 
     name: str
@@ -29,7 +29,7 @@ class Planned:
     token: str
 
 
-class Book:
+class RunDatabase:
     """Tables of what is planned, of what was found where, of the rows of last time and of those of now."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Book:
         """Let go of it."""
         self._end()
 
-    def plan(self, models: Iterable[Planned]) -> tuple[str, str] | None:
+    def plan(self, models: Iterable[PlannedModel]) -> tuple[str, str] | None:
         """Note what is planned; returns the first two sources of one name, after which nothing is noted.
 
         A model that is named again counts once.
@@ -58,16 +58,16 @@ class Book:
                     return str(other), model.source
         return None
 
-    def neighbours(self, model: Planned) -> tuple[str, ...]:
+    def neighbours(self, model: PlannedModel) -> tuple[str, ...]:
         """The folders of other models whose results go to one folder with that of this, but for its own."""
         asked = "SELECT home FROM homes WHERE folder = ? AND home != ? ORDER BY home"
         return tuple(home for (home,) in self._tables.execute(asked, _folders(model)))
 
-    def planned(self, *, largest_first: bool = False) -> Iterator[Planned]:
+    def planned(self, *, largest_first: bool = False) -> Iterator[PlannedModel]:
         """What is planned."""
         order = "size DESC, place" if largest_first else "place"
         for row in self._tables.execute(f"SELECT name, source, size, token FROM plan ORDER BY {order}"):
-            yield Planned(*row)
+            yield PlannedModel(*row)
 
     @property
     def count(self) -> int:
@@ -96,7 +96,7 @@ class Book:
     def before(self, name: str) -> FleetRow | None:
         """The row of last time."""
         found = self._tables.execute("SELECT line FROM before WHERE name = ?", (name,)).fetchone()
-        return None if found is None else row_of_line(found[0])
+        return None if found is None else row_from_json(found[0])
 
     @property
     def has_before(self) -> bool:
@@ -106,7 +106,7 @@ class Book:
     def all_before(self) -> Iterator[FleetRow]:
         """All rows of last time."""
         for (line,) in self._tables.execute("SELECT line FROM before ORDER BY name"):
-            row = row_of_line(line)
+            row = row_from_json(line)
             if row is not None:
                 yield row
 
@@ -118,7 +118,7 @@ class Book:
     def row(self, name: str) -> FleetRow | None:
         """The row of now."""
         found = self._tables.execute("SELECT line FROM rows WHERE name = ?", (name,)).fetchone()
-        return None if found is None else row_of_line(found[0])
+        return None if found is None else row_from_json(found[0])
 
     def rows(self, *, outcome: str | None = None, slowest: int | None = None) -> Iterator[FleetRow]:
         """Rows of now: by name, of one outcome, or so many of the slowest."""
@@ -126,7 +126,7 @@ class Book:
         order = "name" if slowest is None else "kept, seconds DESC LIMIT :slowest"
         asked = f"SELECT line FROM rows {where} ORDER BY {order}"
         for (line,) in self._tables.execute(asked, {"outcome": outcome, "slowest": slowest}):
-            row = row_of_line(line)
+            row = row_from_json(line)
             if row is not None:
                 yield row
 
@@ -134,9 +134,9 @@ class Book:
         """Rows of now, by name, but of models that were left as they were, each with that of last time."""
         asked = "SELECT r.line, b.line FROM rows r LEFT JOIN before b USING (name) WHERE NOT r.kept ORDER BY r.name"
         for line, before in self._tables.execute(asked):
-            row = row_of_line(line)
+            row = row_from_json(line)
             if row is not None:
-                yield row, None if before is None else row_of_line(before)
+                yield row, None if before is None else row_from_json(before)
 
     def outcomes(self) -> dict[str, int]:
         """How many rows of now have each outcome."""
@@ -156,6 +156,6 @@ def _is_text(url: str) -> bool:
     return True
 
 
-def _folders(model: Planned) -> tuple[str, str]:
+def _folders(model: PlannedModel) -> tuple[str, str]:
     """Where its result goes below the target, and where it lies itself."""
-    return model.name.rpartition("/")[0], beside(model.source)
+    return model.name.rpartition("/")[0], sibling_url(model.source)

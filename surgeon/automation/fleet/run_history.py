@@ -9,21 +9,21 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from surgeon.automation.fleet.execution.publish import LEDGER, ROWS, Publishing, rows_at
+from surgeon.automation.fleet.execution.publish import LEDGER, ROWS, Publisher, rows_at
 from surgeon.automation.fleet.fleet_row import PASSING, FleetRow
-from surgeon.automation.fleet.job import Job, Orders, versions
-from surgeon.automation.fleet.run_database import Book
-from surgeon.automation.fleet.storage.storage import OWN, Storage, beside, storage_of, temporary
+from surgeon.automation.fleet.job import FleetSettings, ModelJob, dependency_versions
+from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage, sibling_url, staging_path, storage_of
 from surgeon.automation.fleet.storage.target_lock import locked
 from surgeon.errors import ModelFileError
 
-_RUN = f"{OWN}/run.json"
+_RUN = f"{METADATA_FOLDER}/run.json"
 
 
-class Ledger:
+class RunHistory:
     """What a target knows of its models.  root: the path of the target in its storage."""
 
-    def __init__(self, storage: Storage, root: str, orders: Orders) -> None:
+    def __init__(self, storage: Storage, root: str, orders: FleetSettings) -> None:
         self._storage, self._root, self._orders = storage, root, orders
         self._lock: IO[str] | None = None
 
@@ -36,12 +36,12 @@ class Ledger:
         about = {
             "recipe": self._orders.recipe.text(),
             "key": self._orders.key,
-            "versions": dict(versions()),
+            "versions": dict(dependency_versions()),
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         text = json.dumps(about, ensure_ascii=False, indent=1) + "\n"
         self._storage.write_text(self._storage.join(self._root, _RUN), text)
-        self._storage.remove(temporary(self._storage, self._root))
+        self._storage.remove(staging_path(self._storage, self._root))
 
     def before(self) -> Iterator[FleetRow]:
         """The rows that runs before have left, later ones last."""
@@ -56,9 +56,9 @@ class Ledger:
         """Note a row that the process of its model did not: it was ended, or could not read the model."""
         if not row.made and not row.kept and row.outcome not in PASSING:
             with suppress(ModelFileError):  # another run finds it out anew
-                Publishing(self._storage, self._root, row.model).note(row)
+                Publisher(self._storage, self._root, row.model).note(row)
 
-    def end(self, book: Book) -> None:
+    def end(self, book: RunDatabase) -> None:
         """Put the rows of a run that is over into one file, with those of models that it was not over."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows"
@@ -67,10 +67,10 @@ class Ledger:
                 lines.writelines(f"{row.line()}\n" for row in chain(others, book.rows()))
             self._storage.send(file, self._storage.join(self._root, LEDGER))
         self._storage.remove(self._storage.join(self._root, ROWS))
-        self._storage.remove(temporary(self._storage, self._root))
+        self._storage.remove(staging_path(self._storage, self._root))
 
 
-def kept(job: Job, book: Book, source: Storage, target: Storage) -> FleetRow | None:
+def kept(job: ModelJob, book: RunDatabase, source: Storage, target: Storage) -> FleetRow | None:
     """The row of last time where nothing has changed since: model, data, recipe, versions and result.
 
     What took too long or too much is tried again where it is given more now.
@@ -89,9 +89,9 @@ def kept(job: Job, book: Book, source: Storage, target: Storage) -> FleetRow | N
     return row
 
 
-def _state(url: str, location: str, book: Book, storage: Storage) -> str | None:
+def _state(url: str, location: str, book: RunDatabase, storage: Storage) -> str | None:
     """The state of a file that is called so from the folder of a model."""
-    place = beside(url, location) if location else url
+    place = sibling_url(url, location) if location else url
     state = book.state(place)
     if state is None:  # it lies where nobody looked
         file = storage.stored(storage_of(place)[1])

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from surgeon.automation.fleet.baseline import changes, load_baseline
-from surgeon.automation.fleet.execution.fleet_engine import EngineLost, FleetEngine, OneByOne
+from surgeon.automation.fleet.execution.fleet_engine import EngineDisconnected, FleetEngine, SequentialEngine
 from surgeon.automation.fleet.fleet import Fleet
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.automation.fleet.job import MODEL_TIME, Job, Orders
+from surgeon.automation.fleet.job import MODEL_TIME, FleetSettings, ModelJob
 from surgeon.automation.fleet.model_sources import FoundModels, Sources, find_models
-from surgeon.automation.fleet.run_database import Book
-from surgeon.automation.fleet.run_history import Ledger, kept
-from surgeon.automation.fleet.storage.storage import StorageBusy, storage_of
+from surgeon.automation.fleet.run_database import RunDatabase
+from surgeon.automation.fleet.run_history import RunHistory, kept
+from surgeon.automation.fleet.storage.storage import TransientStorageError, storage_of
 from surgeon.automation.fleet.table_files import growing, require_table, write_parquet
 from surgeon.automation.recipes.recipe import Recipe
 from surgeon.automation.recipes.recipe_file import load_recipe
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.proof.check_options import CheckOptions, options_of
+from surgeon.proof.check_options import CheckOptions, resolve_options
 
 _SCHEDULER = re.compile(r"(dask|tcp|tls|ucx|wss?)://.+")
 Tell = Callable[[FleetRow, int, int], None]
@@ -96,10 +96,10 @@ def run_many(
     loaded = recipe if isinstance(recipe, Recipe) else load_recipe(recipe, variables)
     if isinstance(recipe, Recipe) and variables:
         raise UsageError("Variables are of a recipe's file; make the Recipe of the values themselves.")
-    options = options_of(options)
+    options = resolve_options(options)
     if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
         options = replace(options, jobs=1)  # other models have the other cores
-    orders = Orders(
+    orders = FleetSettings(
         loaded,
         _whole_url(to),
         check,
@@ -140,11 +140,11 @@ def _whole_url(to: str | os.PathLike[str]) -> str:
     return storage.url(path).rstrip("/")
 
 
-def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: Orders) -> FleetEngine:
+def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: FleetSettings) -> FleetEngine:
     if jobs < 1:
         raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
     if client is None and engine == "local" and jobs == 1:
-        return OneByOne(begins)
+        return SequentialEngine(begins)
     if client is None and engine != "local" and engine != "dask" and not _SCHEDULER.match(engine):
         raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
     from surgeon.automation.fleet.execution.dask_engine import DaskEngine, joined, local  # Dask is an extra
@@ -161,14 +161,14 @@ def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: 
 class _FleetRun:
     """One run.  table: a file for its rows."""
 
-    orders: Orders
+    orders: FleetSettings
     table: str | None
     progress: Tell | None
 
     def __post_init__(self) -> None:
-        self.book = Book()
+        self.book = RunDatabase()
         self._storage, self._root = storage_of(self.orders.to)
-        self._ledger = Ledger(self._storage, self._root, self.orders)
+        self._ledger = RunHistory(self._storage, self._root, self.orders)
 
     def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
         """Work on all models that are not done; returns why that ended too early, where it did."""
@@ -194,7 +194,7 @@ class _FleetRun:
                     note(row)
                     if self.progress is not None:
                         self.progress(row, done, total)
-            except EngineLost as error:
+            except EngineDisconnected as error:
                 left = f"{total - done:,} of {total:,} models are left"
                 ended = f"{str(error).capitalize()}, and {left}: run again with --resume."
         if not self.orders.dry_run:
@@ -214,7 +214,7 @@ class _FleetRun:
     def _rows(self, worker: FleetEngine, *, resume: bool) -> Iterator[FleetRow]:
         waiting: list[str] = []
         for model in self.book.planned():
-            job = Job(model.name, model.source, model.size, model.token, self.orders)
+            job = ModelJob(model.name, model.source, model.size, model.token, self.orders)
             row = kept(job, self.book, storage_of(model.source)[0], self._storage) if resume else None
             if row is None:
                 waiting.append(model.name)
@@ -231,16 +231,16 @@ class _FleetRun:
         """Note whether a file lies where the result of a model that has none would be; it stays, and is told."""
         row.stale = False
         if row.is_wrong and not row.made:
-            with suppress(ModelFileError, StorageBusy):  # of a store that does not answer the row says so
+            with suppress(ModelFileError, TransientStorageError):  # of a store that does not answer the row says so
                 row.stale = self._storage.stored(self._storage.join(self._root, row.model)) is not None
 
-    def _jobs(self, waiting: list[str]) -> Iterator[Job]:
+    def _jobs(self, waiting: list[str]) -> Iterator[ModelJob]:
         names = set(waiting)
         for model in self.book.planned(largest_first=True):
             if model.name in names:
                 before = self.book.before(model.name)
                 nodes, made = (0, ()) if before is None else (before.nodes[0], tuple(filter(None, before.made)))
                 beside = self.book.neighbours(model)
-                yield Job(model.name, model.source, model.size, model.token, self.orders, nodes, beside, made)
+                yield ModelJob(model.name, model.source, model.size, model.token, self.orders, nodes, beside, made)
 
 

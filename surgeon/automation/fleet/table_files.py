@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.automation.fleet.storage.storage import asking, storage_of
+from surgeon.automation.fleet.storage.storage import storage_errors, storage_of
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io.file_copy import write_all
 
@@ -18,7 +18,7 @@ _BATCH = 1 << 12  # rows that are held at once
 _NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions", "limits")
 
 
-def table_rows(url: str) -> Iterator[Mapping[str, Any]]:
+def read_table(url: str) -> Iterator[Mapping[str, Any]]:
     """The rows of a table, by its suffix: .parquet, .jsonl, or lines of text, each a source.
 
     Raises UsageError for one that is not there or says something else.
@@ -49,7 +49,7 @@ def table_rows(url: str) -> Iterator[Mapping[str, Any]]:
 def _parquet_rows(url: str) -> Iterator[Mapping[str, Any]]:
     parquet = _parquet(url)
     try:
-        with asking(url, "read"), parquet.ParquetFile(url if "://" not in url else _opened(url)) as file:
+        with storage_errors(url, "read"), parquet.ParquetFile(url if "://" not in url else _opened(url)) as file:
             for batch in file.iter_batches(_BATCH):
                 yield from (_whole(row) for row in batch.to_pylist())
     except ModelFileError as error:
@@ -93,12 +93,12 @@ def growing(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
     if path is None:
         yield lambda row: None
         return
-    with asking(path, "written"):
+    with storage_errors(path, "written"):
         file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed below, where other errors are not its own
     with file:
 
         def add(row: FleetRow) -> None:
-            with asking(path, "written"):
+            with storage_errors(path, "written"):
                 write_all(file.fileno(), f"{row.line()}\n".encode())
 
         yield add
@@ -115,7 +115,7 @@ def write_parquet(rows: Iterable[FleetRow], path: str) -> None:
     columns |= {"nodes": pa.list_(number), "seconds": pa.float64(), "kept": pa.bool_(), "stale": pa.bool_()}
     schema = pa.schema(list(columns.items()))
     left = iter(rows)
-    with asking(path, "written"), parquet.ParquetWriter(path, schema) as writer:
+    with storage_errors(path, "written"), parquet.ParquetWriter(path, schema) as writer:
         while batch := list(islice(left, _BATCH)):
             writer.write_table(pa.Table.from_pylist([_flat(row) for row in batch], schema))
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.automation.recipes.recipe import Recipe, Rules, Step
-from surgeon.automation.recipes.toml_positions import Located
+from surgeon.automation.recipes.toml_positions import TomlSource
 from surgeon.edits.catalogue import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.rewriting.rewrite_settings import require_target
 from surgeon.printed_commands import command
-from surgeon.text import like, nearest
+from surgeon.text import close_matches, did_you_mean
 
 _TOP = {"target": str, "ep": str, "variables": dict, "step": list}
 _LISTS = ("inline", "only", "skip")
@@ -61,20 +61,20 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"The recipe {path} is no TOML: {error}.") from None
-    return _RecipeFile(Located(path, text), variables or {}).recipe(found)
+    return _RecipeFile(TomlSource(path, text), variables or {}).recipe(found)
 
 
 class _RecipeFile:
     """One file."""
 
-    def __init__(self, located: Located, variables: Variables) -> None:
+    def __init__(self, located: TomlSource, variables: Variables) -> None:
         self._at = located
         self._given = variables
 
     def recipe(self, found: dict[str, Any]) -> Recipe:
         for key, value in found.items():
             if key not in _TOP:
-                raise self._at.refuse(f"a recipe has no {key!r}; {nearest(key, _TOP)}", key=key)
+                raise self._at.refuse(f"a recipe has no {key!r}; {did_you_mean(key, _TOP)}", key=key)
             if not isinstance(value, _TOP[key]):
                 begin = "; begin each step with [[step]]" if key == "step" else ""
                 raise self._at.refuse(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
@@ -82,7 +82,7 @@ class _RecipeFile:
         strange = next((name for name in self._given if name not in own), None)
         if strange is not None:
             declare = "declare it under [variables] of the recipe, from where it is overridden."
-            how = nearest(strange, own) if like(strange, own) else declare
+            how = did_you_mean(strange, own) if close_matches(strange, own) else declare
             raise UsageError(f"The recipe {self._at.path} has no variable {strange!r}; {how}")
         self._variables: dict[str, Any] = {**own, **self._given}
         steps: list[Step] = []
@@ -111,7 +111,7 @@ class _RecipeFile:
         known = all_edits()
         for key, value in table.items():
             if key not in known:
-                raise self._at.refuse(f"there is no edit {key!r}; {nearest(key, [*known, 'rules'])}", number, key)
+                raise self._at.refuse(f"there is no edit {key!r}; {did_you_mean(key, [*known, 'rules'])}", number, key)
             for one in value if isinstance(value, list) else [value]:
                 yield key, self._edit(number, known[key], one)
 
@@ -121,7 +121,7 @@ class _RecipeFile:
                 names = [item.name for item in dataclasses.fields(kind)]  # type: ignore[arg-type]  # each is a dataclass
                 strange = next((name for name in value if name not in names), None)
                 if strange is not None:
-                    raise UsageError(f"{kind.flag} has no setting {strange!r}; {nearest(strange, names)}")
+                    raise UsageError(f"{kind.flag} has no setting {strange!r}; {did_you_mean(strange, names)}")
                 fields = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
                 return kind(**fields)
             if not kind.metavar:
@@ -139,7 +139,7 @@ class _RecipeFile:
         known = {item.name: item for item in dataclasses.fields(Rules)}
         for key, value in table.items():
             if key not in known:
-                raise self._at.refuse(f"a step of rules has no {key!r}; {nearest(key, known)}", number, key)
+                raise self._at.refuse(f"a step of rules has no {key!r}; {did_you_mean(key, known)}", number, key)
             wanted = _KINDS[key]
             if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
                 told = " or ".join(_WORDS[one] for one in wanted)
@@ -170,7 +170,7 @@ class _RecipeFile:
 
     def _variable(self, name: str, number: int | None) -> Any:
         if name not in self._variables:
-            raise self._at.refuse(f"no variable is called {name!r}; {nearest(name, self._variables)}", number)
+            raise self._at.refuse(f"no variable is called {name!r}; {did_you_mean(name, self._variables)}", number)
         return self._variables[name]
 
 

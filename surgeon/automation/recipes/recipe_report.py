@@ -6,13 +6,13 @@ from typing import Any
 
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.result_base import Displayed, as_json
+from surgeon.result_base import ResultBase, to_json_dict
 
 _WORST = ("failed", "unproved", "unchecked", "proved")
 
 
 @dataclass(slots=True)
-class RecipeReport(Displayed):
+class RecipeReport(ResultBase):
     """What the steps of a recipe did.
 
     Attributes:
@@ -67,7 +67,7 @@ class RecipeReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return as_json(self, "source output outcome counts parts written seconds")
+        return to_json_dict(self, "source output outcome counts parts written seconds")
 
     def __repr__(self) -> str:
         return f"<RecipeReport {len(self.parts)} parts; {self.outcome}>"

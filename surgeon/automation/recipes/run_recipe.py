@@ -17,8 +17,8 @@ from surgeon.file.external_data import locations
 from surgeon.file.external_data.new_file import NAMED_AFTER
 from surgeon.file.io.atomic_file import write_text
 from surgeon.file.model import Model
-from surgeon.file.model_like import is_in_memory, label
-from surgeon.file.save import DataMode
+from surgeon.file.model_like import is_in_memory, model_name
+from surgeon.file.save import ExternalDataMode
 from surgeon.file.temporary_model import home_between, path_between
 from surgeon.pipeline.editing.driver import edit
 from surgeon.pipeline.editing.edit import Edit
@@ -27,10 +27,10 @@ from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
 from surgeon.pipeline.rewriting.rewrite import rewrite_with
 from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
-from surgeon.pipeline.rewriting.verification import complaint_of
-from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_output
+from surgeon.pipeline.rewriting.verification import rollback_message
+from surgeon.proof.check_options import CheckOptions, require_output, resolve_options, resolve_output
 from surgeon.result_base import ModelAndReport
-from surgeon.rules.catalogue import flat, resolve_with_tails
+from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 
 Part: TypeAlias = "list[Edit] | Rules"
 LOCK = ".lock"  # behind a recipe's name
@@ -47,7 +47,7 @@ def run(
     lock: bool = False,
     expect_same: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, RecipeReport]:
@@ -89,17 +89,17 @@ def run(
     in_memory = is_in_memory(source)
     require_output(in_memory, output, dry_run)
     started = time.perf_counter()
-    report = RecipeReport(label(source), str(output or ""))
-    how = _How(loaded, check, require_proof, external_data, force, options_of(options), report)
+    report = RecipeReport(model_name(source), str(output or ""))
+    how = _How(loaded, check, require_proof, external_data, force, resolve_options(options), report)
     how.locked = _read_lock(loaded) if expect_same else None
-    out = None if dry_run else output_of(output)
+    out = None if dry_run else resolve_output(output)
     try:
         with ExitStack() as stack:
             made = how.go(source, out, stack, dry_run=dry_run)
     finally:
         report.seconds = time.perf_counter() - started
     report.written = out is not None
-    failed = [complaint_of(part) for part in report.parts if isinstance(part, Report) and part.rolled_back]
+    failed = [rollback_message(part) for part in report.parts if isinstance(part, Report) and part.rolled_back]
     if failed:
         raise CheckFailed(failed[0], report, made)
     if lock and not dry_run:
@@ -128,7 +128,7 @@ class _How:
     recipe: Recipe
     check: str
     require_proof: bool
-    data: DataMode
+    data: ExternalDataMode
     force: bool
     options: CheckOptions
     report: RecipeReport
@@ -153,7 +153,7 @@ class _How:
         return source
 
     def _do(self, number: int, part: Part, source: Any, to: Path | None, *, is_last: bool, dry_run: bool) -> Any:
-        data: DataMode = self.data if is_last else "auto"
+        data: ExternalDataMode = self.data if is_last else "auto"
         common: dict[str, Any] = {
             "output": to,
             "require_proof": self.require_proof,
@@ -175,8 +175,8 @@ class _How:
         expect = dict(part.expect)
         if self.locked is not None:
             counts = self.locked[number].get("rules", {})
-            rules, tails = resolve_with_tails(part.rules, approximate=part.approximate)
-            names = [*tails, *(rule.name for rule in flat(rules))]
+            rules, tails = resolve_with_edits(part.rules, approximate=part.approximate)
+            names = [*tails, *(rule.name for rule in unique_rules(rules))]
             before = {name: counts.get(name, 0) for name in names}
             changed = next((name for name, count in expect.items() if before.get(name, count) != count), None)
             if changed is not None:

@@ -11,7 +11,7 @@ _TABLE = re.compile(r"\s*\[")
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class TomlSource:
     """A recipe's file, line by line."""
 
     path: Path

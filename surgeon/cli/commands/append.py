@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import common, only, run_edits
+from surgeon.cli.commands.edit import edit_options, run_edits, single_input_or_output
 from surgeon.cli.commands.merge import run_merge
-from surgeon.cli.options import reading, writing
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
 
@@ -88,9 +88,9 @@ class Kind(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
     help="nms: how many numbers behind its scores follow a box, as coefficients of masks.  [default: 0]",
 )
 @click.option("--single", is_flag=True, default=None, help="best-boxes: a box counts for its best class alone.")
-@common
-@writing("auto", "model", "none", layers=False)
-@reading
+@edit_options
+@check_and_output_options("auto", "model", "none", layers=False)
+@explain_invalid_names
 def append(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Let OUT answer with the best class, probabilities, the best few, or detections, instead of raw numbers.
 
@@ -105,7 +105,9 @@ def append(source: str, output: str, options: "CheckOptions", **settings: Any) -
         return
     _refuse_strange(kind, (), ctx)
     left["check"] = "none" if left["check"] == "none" else "model"
-    joint = {settings["name"] or only(source, "output"): [only(kind, "input", "merge")]}
+    joint = {
+        settings["name"] or single_input_or_output(source, "output"): [single_input_or_output(kind, "input", "merge")]
+    }
     run_merge(source, kind, output, connect=joint, options=options, **left)
 
 
@@ -127,7 +129,7 @@ def asked(ctx: click.Context) -> "list[Edit]":
         "sigmoid": AppendSigmoid,
         "topk": AppendTopK,
     }
-    return [kinds[kind](name or only(ctx.params["source"], "output"), **given)]
+    return [kinds[kind](name or single_input_or_output(ctx.params["source"], "output"), **given)]
 
 
 def _refuse_strange(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED, Pair, reading, run_time, runtime_option
-from surgeon.cli.report_file import report_option, require_report_path, tell_found
-from surgeon.display.terminal.console import console_for
+from surgeon.cli.options import CHECK_FAILED, NameAndNumber, explain_invalid_names, run_time, runtime_option
+from surgeon.cli.report_file import emit_result, report_option, require_report_path
+from surgeon.display.terminal.console import make_console
 from surgeon.number_text import milliseconds_text, short_names
 from surgeon.runtime.timing.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.runtime.timing.latency import FASTER, SLOWER
@@ -23,7 +23,9 @@ STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 @click.argument("source", metavar="IN")
 @click.argument("others", metavar="OUT...", nargs=-1, required=True)
 @click.option("--inputs", metavar="FILE", help="Your inputs: an .npz file with an array for each input.")
-@click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
+@click.option(
+    "--dim", "dims", type=NameAndNumber(), multiple=True, help="Size of a named dimension of inputs; repeatable."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs made, and of the order.")
 @click.option("--threads", type=int, default=0, help="Threads for one operator.  [default: one on each physical core]")
 @click.option("--ep", metavar="NAME", default="cpu", show_default=True, help="The execution provider that runs them.")
@@ -48,7 +50,7 @@ STYLES = {FASTER: "bold green", SLOWER: "bold red"}
 @run_time
 @report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@reading
+@explain_invalid_names
 def bench(
     source: str,
     others: Sequence[str],
@@ -70,7 +72,7 @@ def bench(
 
     require_report_path(report_path, source, *others)
     found = run(source, *others, inputs=() if inputs is None else inputs, dims=dict(dims), **settings)
-    tell_found(found, lambda: print_bench(found, sys.stdout), report_path, as_json)
+    emit_result(found, lambda: print_bench(found, sys.stdout), report_path, as_json)
     if expect_not_slower and any(ratio.verdict == SLOWER for ratio in found.ratios):
         click.get_current_context().exit(CHECK_FAILED)
 
@@ -80,12 +82,12 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from surgeon.display.content.bench import SHARES, bench_lines, share_title
+    from surgeon.display.content.bench import PERCENTILES, bench_lines, percentile_title
 
-    console = console_for(stream)
+    console = make_console(stream)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("ms", overflow="fold")
-    for title in (*map(share_title, SHARES), "ratio", "95 % interval"):
+    for title in (*map(percentile_title, PERCENTILES), "ratio", "95 % interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     told = [
@@ -98,7 +100,7 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
     ]
     names = short_names([latency.name for latency in found.models])
     for name, latency, ratio in zip(names, found.models, [(), *told], strict=True):
-        table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in SHARES), *ratio)
+        table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in PERCENTILES), *ratio)
     console.print(table)
     console.print()
     for title, words in bench_lines(found):

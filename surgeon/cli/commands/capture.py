@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from surgeon.cli.options import reading
+from surgeon.cli.options import explain_invalid_names
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
-from surgeon.text import counted
+from surgeon.text import format_count
 
 
 @click.command(short_help="Write a rule from what lies between two cuts of a model.")
@@ -16,7 +16,7 @@ from surgeon.text import counted
 @click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
 @click.option("--name", required=True, help="Of the rule.")
 @click.option("--output", "-o", metavar="FILE", help="Where to write; nothing is overwritten.  [default: NAME.py]")
-@reading
+@explain_invalid_names
 def capture(source: str, froms: str | None, tos: str | None, name: str, output: str | None) -> None:
     """Write a rule file whose pattern is what lies between two cuts of MODEL, and a replacement to fill in.
 
@@ -24,15 +24,15 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     Example: surgeon capture in.onnx --from /layer.1/in --to /layer.1/out --name block
     """
     from surgeon.authoring.capture import capture as run
-    from surgeon.pipeline.editing.edit import names
+    from surgeon.pipeline.editing.edit import parse_names
 
     if not froms and not tos:
         raise UsageError("Say where to cut, with --from, --to, or both.")
-    cuts = [names(text, "NAME,...") if text else () for text in (froms, tos)]
+    cuts = [parse_names(text, "NAME,...") if text else () for text in (froms, tos)]
     found = run(source, cuts[0], cuts[1], name)
     path = Path(output or f"{name}.py")
     found.save(path)
-    click.echo(f"{path}: it matches {counted(found.sites, 'site')}; {found.compared} others were compared")
+    click.echo(f"{path}: it matches {format_count(found.sites, 'site')}; {found.compared} others were compared")
     rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
     for one in found.looser:
         if one.sites > found.sites:

@@ -6,21 +6,21 @@ from typing import Any, TextIO
 
 import click
 
-from surgeon.cli.options import BAD_INPUT, CHECK_FAILED, Range, Sizes, reading, run_time
+from surgeon.cli.options import BAD_INPUT, CHECK_FAILED, NameAndSizeRange, Sizes, explain_invalid_names, run_time
 from surgeon.cli.param_types import TargetName
-from surgeon.cli.report_file import report_option, require_report_path, tell_found
+from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.diagnostics.target_check import check as run
-from surgeon.diagnostics.target_check import checked
-from surgeon.display.content.check import by_cause, cause_lines, closing, is_untold, runtime_lines
-from surgeon.display.terminal.console import console_for
+from surgeon.diagnostics.target_check import checkable_targets
+from surgeon.display.content.check import cause_lines, group_by_cause, is_untold, runtime_lines, summary_line
+from surgeon.display.terminal.console import make_console
 from surgeon.target_registry import target_of
-from surgeon.targets.lint.finding import Diagnostic, RuntimeWord
+from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
 
 
 @click.command(short_help="Say what keeps a model from running on a target.")
 @click.argument("source", metavar="MODEL")
 @click.option(
-    "--target", type=TargetName(checked), default="ort", show_default=True, help="Where the model is to run."
+    "--target", type=TargetName(checkable_targets), default="ort", show_default=True, help="Where the model is to run."
 )
 @click.option(
     "--ep", metavar="NAME", help="ONNX Runtime's execution provider: cpu, cuda, dml, tensorrt.  [default: cpu]"
@@ -40,14 +40,14 @@ from surgeon.targets.lint.finding import Diagnostic, RuntimeWord
 @click.option(
     "--dim",
     "dims",
-    type=Range(),
+    type=NameAndSizeRange(),
     multiple=True,
     help="Size of a named dimension in --build, or the least, best and largest; repeatable.",
 )
 @run_time
 @report_option("the findings")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@reading
+@explain_invalid_names
 def check(
     source: str,
     target: str,
@@ -67,7 +67,7 @@ def check(
     found = run(source, target, load=not no_load, dims=dict(dims), **settings)
     content = {"model": source, **found.to_dict()}
     title = target_of(target).title
-    tell_found(
+    emit_result(
         found, lambda: print_findings(found, title, sys.stdout, found.runtime), report_path, as_json, content, source
     )
     if any(item.stops for item in found):
@@ -75,18 +75,18 @@ def check(
 
 
 def print_findings(
-    found: Sequence[Diagnostic], target: str, stream: TextIO, runtime: RuntimeWord | None = None
+    found: Sequence[Diagnostic], target: str, stream: TextIO, runtime: RuntimeResult | None = None
 ) -> None:
     """Print what stands against a target, what its own runtime said, then one line that sums up."""
     from rich.text import Text
 
-    console = console_for(stream)
-    for items in by_cause(found):
+    console = make_console(stream)
+    for items in group_by_cause(found):
         title, *lines = cause_lines(items)
         console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
     for line in () if runtime is None else runtime_lines(runtime, target):
         console.print(Text(line), soft_wrap=True)
-    words, is_good = closing(found, runtime, target)
+    words, is_good = summary_line(found, runtime, target)
     console.print(Text(words, style="bold green" if is_good else "bold red"), soft_wrap=True)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED, Pair, reading, run_time, runtime_option
-from surgeon.cli.report_file import report_option, require_report_path, tell_found
+from surgeon.cli.options import CHECK_FAILED, NameAndNumber, explain_invalid_names, run_time, runtime_option
+from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.display.content.comparison import by_output
 from surgeon.display.content.edit import check_words
-from surgeon.display.content.rewrite import allowed_texts, compared_words, layers_words
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.content.rewrite import error_and_tolerance, inputs_text, layer_comparison_text
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
 from surgeon.text import and_more
 
@@ -34,7 +34,9 @@ SHOWN_OUTPUTS = 20
     metavar="PATH",
     help="Your inputs: an .npz file with an array for each input, a folder of them, or ONNX test data; repeatable.",
 )
-@click.option("--dim", "dims", type=Pair(), multiple=True, help="Size of a named dimension of inputs; repeatable.")
+@click.option(
+    "--dim", "dims", type=NameAndNumber(), multiple=True, help="Size of a named dimension of inputs; repeatable."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the inputs that are made.")
 @click.option(
     "--custom-ops",
@@ -49,7 +51,7 @@ SHOWN_OUTPUTS = 20
 @run_time
 @report_option("the result")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@reading
+@explain_invalid_names
 def compare(
     source: str,
     other: str,
@@ -65,14 +67,14 @@ def compare(
     to be told, 2 bad input.
     """
     from surgeon.proof.compare import compare as run
-    from surgeon.runtime.processes.worker_pool import spare
+    from surgeon.runtime.processes.worker_pool import prefork_workers
 
     require_report_path(report_path, source, other)
-    spare(1)
+    prefork_workers(1)
     result = run(source, other, dims=dict(dims), **settings)
     found = {"original": source, "other": other, **result.to_dict()}
     title = f"{source} beside {other}"
-    tell_found(result, lambda: print_comparison(result, sys.stdout), report_path, as_json, found, title)
+    emit_result(result, lambda: print_comparison(result, sys.stdout), report_path, as_json, found, title)
     if result.outcome.value != "proved":
         click.get_current_context().exit(CHECK_FAILED)
 
@@ -80,8 +82,8 @@ def compare(
 def print_comparison(result: "CheckResult", stream: TextIO) -> None:
     """Print the error of each output, of the worst layers if they were compared, the outcome and its reason."""
 
-    console = console_for(stream)
-    line = titled(console)
+    console = make_console(stream)
+    line = labelled_line_printer(console)
 
     if result.outputs:
         worst = by_output(result.outputs)
@@ -94,9 +96,9 @@ def print_comparison(result: "CheckResult", stream: TextIO) -> None:
         if result.layers.errors:
             _print_errors(console, "worst layers", result.layers.errors)
             console.print()
-        line("layers", layers_words(result.layers))
-    line("outcome", LOUD[result.outcome.value], f" {check_words(result)}".rstrip())
-    for place, words in enumerate(compared_words(result) if result.proved else ()):
+        line("layers", layer_comparison_text(result.layers))
+    line("outcome", OUTCOME_STYLES[result.outcome.value], f" {check_words(result)}".rstrip())
+    for place, words in enumerate(inputs_text(result) if result.proved else ()):
         line("" if place else "tried", words)
     line("time", seconds_text(result.seconds))
 
@@ -111,9 +113,9 @@ def _print_errors(console: "Console", title: str, errors: Sequence["OutputError"
         table.add_column(name, justify="right")
     table.add_column("")
     for error in errors:
-        gap, allowed = allowed_texts(error.max_abs, error.allowed, error.scale)
+        gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
         numbers = gap, f"{error.max_rel:.3g}", allowed
         table.add_row(
-            clean(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
+            sanitise(error.name), error.dtype, *numbers, "" if error.ok else "differs", style="" if error.ok else "red"
         )
     console.print(table)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.cli.commands.edit import tell_edit
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import report_edit
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.cli.report_file import report_option
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ _DTYPES = ("float16", "bfloat16", "float32", "int32")
 @click.option("--rules", "-r", multiple=True, metavar="NAMES", help="Rules to run first, as for surgeon rewrite.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @report_option("the report")
-@writing("model", "none", layers=False)
-@reading
+@check_and_output_options("model", "none", layers=False)
+@explain_invalid_names
 def convert(
     source: str,
     output: str,
@@ -78,7 +78,7 @@ def convert(
 
     kept = [part.strip() for text in keep for part in text.split(",") if part.strip()]
     names = [part.strip() for text in rules for part in text.split(",") if part.strip()]
-    tell_edit(
+    report_edit(
         lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
         lambda report: print_conversion(report, sys.stdout),
         (source, output),
@@ -89,27 +89,27 @@ def convert(
 
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
     """Print what was converted and what was kept, how far the outputs move, and what was written."""
-    from surgeon.display.content.conversion import kept_lines, outcome_words, stretch_lines
+    from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
     from surgeon.precision.convert_report import ORDER
-    from surgeon.text import counted
+    from surgeon.text import format_count
 
-    console = console_for(stream)
-    line = titled(console)
-    line("convert", f"{report.change[0]} to {report.change[1]}: {counted(report.converted, 'node')}")
+    console = make_console(stream)
+    line = labelled_line_printer(console)
+    line("convert", f"{report.change[0]} to {report.change[1]}: {format_count(report.converted, 'node')}")
     for name, count in report.rules.items():
         line("rule", f"{name} x{count:,}")
-    for nodes, reason, _ in kept_lines(report):
-        line("kept", f"{clean(nodes)}: {clean(reason)}")
+    for nodes, reason, _ in kept_node_rows(report):
+        line("kept", f"{sanitise(nodes)}: {sanitise(reason)}")
     if report.followers:
-        line("", f"and {counted(report.followers, 'node')} between these, which round nothing")
+        line("", f"and {format_count(report.followers, 'node')} between these, which round nothing")
     for sentence in report.told:
-        line("note", clean(sentence))
+        line("note", sanitise(sentence))
     line("casts", f"{report.casts:,}")
     before, after = (size / 1e6 for size in report.bytes)
     line("stored", f"{before:,.1f} MB -> {after:,.1f} MB")
-    for place, sentence in enumerate(stretch_lines(report)):
-        line("" if place else "stretch", clean(sentence))
-    line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+    for place, sentence in enumerate(segment_lines(report)):
+        line("" if place else "stretch", sanitise(sentence))
+    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(outcome_words(report))}".rstrip())
     if report.error is not None and report.outcome in ("proved", "unproved"):
         line("moved", f"outputs by {report.error:.2g} of their scale at most")
     if report.outcome == "proved":

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from surgeon.cli.options import CHECK_FAILED, reading
-from surgeon.cli.report_file import report_option, require_report_path, tell_found
-from surgeon.display.terminal.console import console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.cli.options import CHECK_FAILED, explain_invalid_names
+from surgeon.cli.report_file import emit_result, report_option, require_report_path
+from surgeon.display.terminal.console import labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST = 40  # changes that are printed
 @click.argument("second", metavar="SECOND")
 @report_option("what differs")
 @click.option("--json", "as_json", is_flag=True, help="Print what differs as JSON.")
-@reading
+@explain_invalid_names
 def diff(source: str, second: str, report_path: str | None, as_json: bool) -> None:
     """Say how FIRST and SECOND differ: nodes that went and came, attributes, constants, weights, dtypes and shapes.
 
@@ -36,29 +36,29 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
 
     require_report_path(report_path, source, second)
     found = run(source, second)
-    tell_found(found, lambda: print_diff(found, sys.stdout), report_path, as_json)
+    emit_result(found, lambda: print_diff(found, sys.stdout), report_path, as_json)
     if found.differs:
         click.get_current_context().exit(CHECK_FAILED)
 
 
 def print_diff(found: "ModelDiff", stream: TextIO) -> None:
     """Print what differs, a line each, and how much is the same."""
-    from surgeon.display.content.diff import change_words, nothing_words, same_words
+    from surgeon.display.content.diff import change_words, common_nodes_text, no_difference_text
     from surgeon.text import and_more
 
-    line = titled(console_for(stream), 11)
-    line("same", same_words(found))
+    line = labelled_line_printer(make_console(stream), 11)
+    line("same", common_nodes_text(found))
     last = ""
     for change in found.changes[:MOST]:
-        line("" if change.kind == last else change.kind, clean(change_words(change)))
+        line("" if change.kind == last else change.kind, sanitise(change_words(change)))
         last = change.kind
     more = and_more(len(found.changes) - MOST, "changes").lstrip()
     if more:
         line("", f"{more} (--json has all)")
     if not found.differs:
-        line("differs", nothing_words(found))
+        line("differs", no_difference_text(found))
     for place, told in enumerate(found.told[:MOST]):
-        line("" if place else "told", clean(told))
+        line("" if place else "told", sanitise(told))
     if more := and_more(len(found.told) - MOST).lstrip():
         line("", f"{more} (--json has all)")
     line("time", seconds_text(found.seconds))

@@ -2,7 +2,7 @@
 
 import click
 
-from surgeon.cli.options import reading
+from surgeon.cli.options import explain_invalid_names
 from surgeon.display.pictures.draw import NODES, RADIUS, TooManyNodes
 from surgeon.display.pictures.draw import draw as run
 from surgeon.display.pictures.svg import require_svg
@@ -17,7 +17,7 @@ from surgeon.errors import UsageError
 @click.option("--radius", type=int, default=RADIUS, show_default=True, help="How many steps away, with --around.")
 @click.option("--inside", metavar="NAME", help="Draw a local function (domain::name) or the body of a node.")
 @click.option("--nodes", type=int, default=NODES, show_default=True, help="Refuse to draw more nodes than this.")
-@reading
+@explain_invalid_names
 def draw(
     source: str, output: str, beside: str | None, around: str | None, radius: int, inside: str | None, nodes: int
 ) -> None:

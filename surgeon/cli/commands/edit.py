@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.cli.options import reading, writing
-from surgeon.cli.report_file import report_option, tell
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.report_file import report_option, run_and_report
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
 from surgeon.number_text import seconds_text
 
@@ -72,7 +72,7 @@ def asked(ctx: click.Context) -> "list[Edit]":
     return found
 
 
-def common(command: Callable[..., Any]) -> Callable[..., Any]:
+def edit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of every command that edits a whole model."""
     listed = "Print what is listed otherwise: inputs, outputs, nodes, weights, notes."
     options = (
@@ -85,7 +85,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def only(source: str, side: str, instead: str = "") -> str:
+def single_input_or_output(source: str, side: str, instead: str = "") -> str:
     """The name of the one input or output of a model.  Raises UsageError where it has several, or none.
 
     instead: the command that takes several, where no option says which is meant.
@@ -106,9 +106,9 @@ def only(source: str, side: str, instead: str = "") -> str:
 @click.command(cls=EditCommand, short_help="Change a whole model: names, sizes, inputs and outputs.")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@common
-@writing("auto", "model", "none", dim="--check-dim", layers=False)
-@reading
+@edit_options
+@check_and_output_options("auto", "model", "none", dim="--check-dim", layers=False)
+@explain_invalid_names
 def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> None:
     """Change IN as the edits say, in the order in which they stand, hold the result against IN, and write OUT.
 
@@ -118,7 +118,7 @@ def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> 
     run_edits(asked(click.get_current_context()), source, output, options=options, **settings)
 
 
-def run_asked(
+def run_requested_edits(
     asked: "Callable[[click.Context], list[Edit]]", own: Sequence[str], source: str, output: str, **settings: Any
 ) -> None:
     """Run what a command was asked for.  own: its options that say so, which are no settings of a run."""
@@ -139,7 +139,7 @@ def run_edits(
     """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
     from surgeon.pipeline.editing.driver import edit as run
 
-    tell_edit(
+    report_edit(
         lambda: run(source, edits, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, output),
@@ -148,35 +148,35 @@ def run_edits(
     )
 
 
-def tell_edit(
+def report_edit(
     run: Callable[[], tuple[Any, Any]],
     show: Callable[[Any], None],
     files: Sequence[str],
     report_path: str | None,
     quiet: bool,
 ) -> None:
-    """Run a change of a whole model as `tell` does, and say on stderr what a quiet run must not hide."""
-    report = tell(lambda _: run(), show, files, report_path, quiet)
+    """Run a change of a whole model as `run_and_report` does, and say on stderr what a quiet run must not hide."""
+    report = run_and_report(lambda _: run(), show, files, report_path, quiet)
     check = getattr(report, "check", report)  # a conversion says itself what came of it
     if quiet and report.outcome == "unproved" and check is not None:
-        click.echo(clean(f"UNPROVED: {check.reason}"), err=True)
+        click.echo(sanitise(f"UNPROVED: {check.reason}"), err=True)
 
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
     """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
-    from surgeon.display.content.edit import changed_lines, done_words, outcome_words
+    from surgeon.display.content.edit import edit_effects, listing_diff_lines, outcome_words
 
     if diff:
         colours = {"-": "red", "+": "green"}
-        told = (click.style(clean(line), fg=colours[line[0]]) for line in changed_lines(report))
+        told = (click.style(sanitise(line), fg=colours[line[0]]) for line in listing_diff_lines(report))
         click.echo("\n".join(told), file=stream)
-    console = console_for(stream)
-    line = titled(console)
+    console = make_console(stream)
+    line = labelled_line_printer(console)
 
     for done in report.edits:
-        for place, sentence in enumerate(done_words(done)):
-            line("" if place else done.edit.flag, f" {clean(sentence)}")
-    line("outcome", LOUD[report.outcome], f" {clean(outcome_words(report))}".rstrip())
+        for place, sentence in enumerate(edit_effects(done)):
+            line("" if place else done.edit.flag, f" {sanitise(sentence)}")
+    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(outcome_words(report))}".rstrip())
     line("nodes", f"{report.nodes[0]:,} -> {report.nodes[1]:,}")
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")

@@ -6,12 +6,12 @@ from typing import TextIO
 
 import click
 
-from surgeon.cli.options import reading
+from surgeon.cli.options import explain_invalid_names
 from surgeon.cli.param_types import TargetName
-from surgeon.cli.report_file import report_option, require_report_path, tell_found
-from surgeon.diagnostics.explanation import TOP, Explanation, explanations
+from surgeon.cli.report_file import emit_result, report_option, require_report_path
+from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
 from surgeon.display.content.explanation import explained
-from surgeon.display.terminal.console import console_for
+from surgeon.display.terminal.console import make_console
 
 
 @click.command(short_help="Say why rules do not fire.")
@@ -21,7 +21,11 @@ from surgeon.display.terminal.console import console_for
     "--node", metavar="NAME", help="Say what stands against each pattern at the node that has or makes this name."
 )
 @click.option(
-    "--top", type=click.IntRange(min=1), default=TOP, show_default=True, help="Different misses to tell of each rule."
+    "--top",
+    type=click.IntRange(min=1),
+    default=MAX_PER_RULE,
+    show_default=True,
+    help="Different misses to tell of each rule.",
 )
 @click.option(
     "--target", type=TargetName(), default="ort", show_default=True, help="As for surgeon rewrite."
@@ -30,7 +34,7 @@ from surgeon.display.terminal.console import console_for
 @click.option("--verbose", "-v", is_flag=True, help="Tell of every rule of a group, not of the nearest alone.")
 @report_option("the misses")
 @click.option("--json", "as_json", is_flag=True, help="Print the misses as JSON.")
-@reading
+@explain_invalid_names
 def explain(
     source: str,
     names: Sequence[str],
@@ -51,7 +55,7 @@ def explain(
     require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     data = {"rules": [item.to_dict() for item in found]}
-    tell_found(found, lambda: print_explanations(found, sys.stdout, node, verbose=verbose), report_path, as_json, data)
+    emit_result(found, lambda: print_explanations(found, sys.stdout, node, verbose=verbose), report_path, as_json, data)
 
 
 def print_explanations(
@@ -60,7 +64,7 @@ def print_explanations(
     """Print what stands against each rule.  node: the name that was asked for.  verbose: of each rule of a group."""
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
     for place, (title, *lines) in enumerate(explained(found, node, verbose=verbose)):
         if place:
             console.print()

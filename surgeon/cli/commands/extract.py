@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import common, run_asked
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import edit_options, run_requested_edits
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ SETTINGS = ("froms", "tos")
 @click.argument("output", metavar="OUT")
 @click.option("--from", "froms", metavar="NAMES", help="Tensors to begin with, with commas; else the model's inputs.")
 @click.option("--to", "tos", metavar="NAMES", help="Tensors to end with, with commas; else the model's outputs.")
-@common
-@writing("model", "auto", "none", layers=False)
-@reading
+@edit_options
+@check_and_output_options("model", "auto", "none", layers=False)
+@explain_invalid_names
 def extract(source: str, output: str, **settings: Any) -> None:
     """Write to OUT what IN computes from some tensors to others: the smallest graph that does.
 
     The result is held against the inner tensors of IN under ONNX Runtime.
     Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
     """
-    run_asked(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":

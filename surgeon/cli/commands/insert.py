@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import common, run_asked
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import edit_options, run_requested_edits
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
@@ -27,24 +27,26 @@ SETTINGS = ("froms", "tos", "op", "attributes", "name")
     help="An attribute: alpha=0.5, sizes=[1,2], mode=linear, label:string=3; repeatable.",
 )
 @click.option("--name", default="", help="The name of the node.")
-@common
-@writing("auto", "none", layers=False)
-@reading
+@edit_options
+@check_and_output_options("auto", "none", layers=False)
+@explain_invalid_names
 def insert(source: str, output: str, **settings: Any) -> None:
     """Write to OUT the model IN with one node in the place of all that lies between two cuts.
 
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
     """
-    run_asked(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":
     """The edit that was typed."""
-    from surgeon.edits.attribute_text import typed
+    from surgeon.edits.attribute_text import parse_attribute
     from surgeon.edits.insert import Insert
-    from surgeon.pipeline.editing.edit import names
+    from surgeon.pipeline.editing.edit import parse_names
 
     given = ctx.params
-    reads, makes = (names(given[side], "NAME,...") for side in ("froms", "tos"))
-    return [Insert(reads, makes, given["op"], dict(typed(item) for item in given["attributes"]), given["name"])]
+    reads, makes = (parse_names(given[side], "NAME,...") for side in ("froms", "tos"))
+    return [
+        Insert(reads, makes, given["op"], dict(parse_attribute(item) for item in given["attributes"]), given["name"])
+    ]

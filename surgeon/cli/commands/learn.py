@@ -11,7 +11,7 @@ from surgeon.errors import UsageError
 from surgeon.versions import install_command
 
 if TYPE_CHECKING:
-    from surgeon.authoring.learning.learn import Lesson
+    from surgeon.authoring.learning.learn import LearnedOperation
 
 
 @click.command(short_help="Learn a pattern from a torch module, or from models.")
@@ -68,7 +68,7 @@ def learn(
     click.echo(lesson.text(), nl=False)
 
 
-def _from_models(paths: Sequence[str], title: str | None) -> "Lesson":
+def _from_models(paths: Sequence[str], title: str | None) -> "LearnedOperation":
 
     from surgeon.authoring.learning import learn as lessons
     from surgeon.authoring.learning.terms import Example
@@ -84,7 +84,9 @@ def _from_models(paths: Sequence[str], title: str | None) -> "Lesson":
     return lessons.learn([examples], title or Path(paths[0]).stem)
 
 
-def _from_torch(name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], **settings: Any) -> "Lesson":
+def _from_torch(
+    name: str, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str], **settings: Any
+) -> "LearnedOperation":
     try:
         import torch
     except ModuleNotFoundError:

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from surgeon.cli.commands.edit import common, print_edits, tell_edit
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import edit_options, print_edits, report_edit
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.errors import UsageError
 
 
@@ -23,21 +23,21 @@ from surgeon.errors import UsageError
     "and inputs of one name]",
 )
 @click.option("--prefix", metavar="A,B", help="What to put in front of all names of A and of B; either may be empty.")
-@common
-@writing("model", "none", layers=False)
-@reading
+@edit_options
+@check_and_output_options("model", "none", layers=False)
+@explain_invalid_names
 def merge(source: str, second: str, output: str, connect: Sequence[str], prefix: str | None, **settings: Any) -> None:
     """Write to OUT one model that computes what A does, and B with what A gives.
 
     It is held against A and B, run one after the other under ONNX Runtime.
     Example: surgeon merge detector.onnx classifier.onnx both.onnx --connect boxes=images --prefix d_,c_
     """
-    from surgeon.pipeline.editing.edit import names, pair
+    from surgeon.pipeline.editing.edit import parse_names, parse_pair
 
     pairs: dict[str, list[str]] = {}
     for text in connect:
-        for part in names(text, "OUTPUT=INPUT,..."):
-            end, start = pair(part, "OUTPUT=INPUT,...")
+        for part in parse_names(text, "OUTPUT=INPUT,..."):
+            end, start = parse_pair(part, "OUTPUT=INPUT,...")
             pairs.setdefault(end, []).append(start)
     sides = (prefix or ",").split(",")
     if len(sides) != 2:
@@ -51,7 +51,7 @@ def run_merge(
     """Merge two models for a command, and tell what came of it.  Raises as `surgeon.merge`."""
     from surgeon.edits.merge_split.merge import merge as run
 
-    tell_edit(
+    report_edit(
         lambda: run(source, second, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, second, output),

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from surgeon.cli.commands.edit import common, only, run_asked
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import edit_options, run_requested_edits, single_input_or_output
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit
@@ -42,21 +42,21 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]  # generic only from c
 @click.option("--scale", type=float, default=255.0, show_default=True, help="What 1.0 is in a picture.")
 @click.option("--resize", metavar="N|HxW", help="Bring pictures of any size to this height and width.")
 @click.option("--bgr", is_flag=True, help="The model wants the channels in the other order.")
-@common
-@writing("auto", "model", "none", layers=False)
-@reading
+@edit_options
+@check_and_output_options("auto", "model", "none", layers=False)
+@explain_invalid_names
 def prepend(source: str, output: str, **settings: Any) -> None:
     """Let IN take pictures as cameras and files give them: layout, dtype, scale, mean and std become part of OUT.
 
     Example: surgeon prepend in.onnx out.onnx image --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --resize 224
     """
-    run_asked(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(asked, SETTINGS, source, output, **settings)
 
 
 def asked(ctx: click.Context) -> "list[Edit]":
     """The edit that was typed."""
-    from surgeon.edits.prepend import PrependImage, size_of
+    from surgeon.edits.prepend import PrependImage, parse_size
 
     given = {name: ctx.params[name] for name in SETTINGS[2:]}
-    given["resize"] = None if given["resize"] is None else size_of(given["resize"])
-    return [PrependImage(ctx.params["name"] or only(ctx.params["source"], "input"), **given)]
+    given["resize"] = None if given["resize"] is None else parse_size(given["resize"])
+    return [PrependImage(ctx.params["name"] or single_input_or_output(ctx.params["source"], "input"), **given)]

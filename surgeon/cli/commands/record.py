@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from surgeon.errors import UsageError
-from surgeon.text import counted, nearest
+from surgeon.text import did_you_mean, format_count
 
 if TYPE_CHECKING:
     from surgeon.automation.recipes.recipe import Step
@@ -48,20 +48,22 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
     else:
         text = Recipe(steps, **head).text()
     write_recipe(path, text)
-    click.echo(f"{recipe}: {counted(len(steps), 'step')} more")
+    click.echo(f"{recipe}: {format_count(len(steps), 'step')} more")
 
 
 def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
     """Raise RuleError or UsageError for names that lead to no rule; files and modules are not read here."""
-    from surgeon.rules.catalogue import flat, resolve_with_tails
+    from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 
     given = [name.strip() for item in names for name in item.split(",")]
     plain = [name for name in given if not set(name) & set("./\\")]
-    found, tails = resolve_with_tails(plain) if any(not name.startswith("-") for name in plain) else ({}, [])
-    known = [*found, *tails, *(rule.name for rule in flat(found))]
+    found, tails = resolve_with_edits(plain) if any(not name.startswith("-") for name in plain) else ({}, [])
+    known = [*found, *tails, *(rule.name for rule in unique_rules(found))]
     strange = next((name for name in expected if name not in known), None) if plain == given else None
     if strange is not None:
-        raise UsageError(f"A number of sites is expected of {strange!r}, which is not run; {nearest(strange, known)}")
+        raise UsageError(
+            f"A number of sites is expected of {strange!r}, which is not run; {did_you_mean(strange, known)}"
+        )
 
 
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":

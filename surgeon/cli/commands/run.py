@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from surgeon.cli.fleet_options import fleet_options, run_fleet
-from surgeon.cli.options import writing
-from surgeon.cli.report_file import report_option, tell
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.cli.options import check_and_output_options
+from surgeon.cli.report_file import report_option, run_and_report
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from 
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @report_option("the report")
 @fleet_options
-@writing("auto", "none", layers=False)
+@check_and_output_options("auto", "none", layers=False)
 def run(
     recipe: str,
     source: str,
@@ -74,7 +74,7 @@ def run(
         return
     from surgeon.automation.recipes.run_recipe import run as go
 
-    tell(
+    run_and_report(
         lambda _: go(recipe, source, output, variables=dict(variables), options=options, **settings),
         lambda report: print_recipe(report, sys.stdout),
         (source, output),
@@ -86,25 +86,25 @@ def run(
 def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
     """Print what each step did, and the outcome of all."""
 
-    from surgeon.display.content.edit import done_words
-    from surgeon.display.content.near_misses import remarks
+    from surgeon.display.content.edit import edit_effects
+    from surgeon.display.content.near_misses import warning_lines
     from surgeon.pipeline.reports.edit_report import EditReport
 
-    console = console_for(stream)
-    line = titled(console)
+    console = make_console(stream)
+    line = labelled_line_printer(console)
 
     for part in report.parts:
         if isinstance(part, EditReport):
             for done in part.edits:
-                line(done.edit.flag, f" {clean('; '.join(done_words(done)))}")
+                line(done.edit.flag, f" {sanitise('; '.join(edit_effects(done)))}")
         else:
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
             gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
             line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
-            for remark in remarks(part):
-                line("", f" {clean(remark)}")
+            for remark in warning_lines(part):
+                line("", f" {sanitise(remark)}")
         for reason in dict.fromkeys(part.doubts):
-            line("", f" {clean(reason)}")
-    line("outcome", LOUD[report.outcome])
+            line("", f" {sanitise(reason)}")
+    line("outcome", OUTCOME_STYLES[report.outcome])
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")

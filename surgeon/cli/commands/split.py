@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.cli.commands.edit import tell_edit
-from surgeon.cli.options import reading, writing
+from surgeon.cli.commands.edit import report_edit
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.display.content.edit import check_words
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
 from surgeon.number_text import seconds_text
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 if TYPE_CHECKING:
     from surgeon.edits.merge_split.split import SplitReport
@@ -27,8 +27,8 @@ SHOWN = 8  # tensors that a part takes or gives
 @click.option("--parts", type=int, metavar="N", help="Instead, parts of about as many bytes of weights.")
 @click.option("--dry-run", is_flag=True, help="Say where it would be cut and write nothing.")
 @click.option("--report", "report_path", metavar="FILE", help="Write the report as JSON.")
-@writing("model", "auto", "none", layers=False)
-@reading
+@check_and_output_options("model", "auto", "none", layers=False)
+@explain_invalid_names
 def split(
     source: str,
     output: str,
@@ -43,13 +43,13 @@ def split(
     Example: surgeon split in.onnx parts --at /layer.3/out,/layer.7/out
     """
     from surgeon.edits.merge_split.split import split as run
-    from surgeon.pipeline.editing.edit import names
+    from surgeon.pipeline.editing.edit import parse_names
 
-    cuts = names(at, "NAME,...") if at is not None else ()
+    cuts = parse_names(at, "NAME,...") if at is not None else ()
     if bool(cuts) == (settings["parts"] is not None):
         raise UsageError("Say where to cut, with --at or with --parts: one of the two.")
 
-    tell_edit(
+    report_edit(
         lambda: run(source, output, at=cuts, **settings),
         lambda report: print_split(report, sys.stdout),
         (source, output),
@@ -61,17 +61,17 @@ def split(
 def print_split(report: "SplitReport", stream: TextIO) -> None:
     """Print the parts, the outcome, and what was written."""
 
-    console = console_for(stream)
-    line = titled(console)
+    console = make_console(stream)
+    line = labelled_line_printer(console)
 
     for place, part in enumerate(report.parts):
-        takes, gives = (clean(first_of(names, SHOWN)) or "nothing" for names in (part.inputs, part.outputs))
-        line("" if place else "parts", f" {clean(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
+        takes, gives = (sanitise(join_first(names, SHOWN)) or "nothing" for names in (part.inputs, part.outputs))
+        line("" if place else "parts", f" {sanitise(part.name)}: {part.nodes:,} nodes, {takes} -> {gives}")
     words = check_words(report.check) if report.check is not None else ""
     if report.check is None and report.by_structure:
         words = "every node and weight is the original's own, names apart"
-    line("outcome", LOUD[report.outcome], f" {clean(words)}".rstrip())
+    line("outcome", OUTCOME_STYLES[report.outcome], f" {sanitise(words)}".rstrip())
     if report.refused:
-        line("note", clean(report.refused))
+        line("note", sanitise(report.refused))
     line("time", seconds_text(report.seconds))
     line("written", report.output if report.written else "nothing")

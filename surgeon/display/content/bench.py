@@ -4,20 +4,20 @@ from collections.abc import Iterator
 
 from surgeon.number_text import seconds_text, short_names
 from surgeon.runtime.timing.latency import Bench
-from surgeon.text import counted
+from surgeon.text import format_count
 
-SHARES, MEDIAN = (50, 5, 25, 75, 95), 50
+PERCENTILES, MEDIAN = (50, 5, 25, 75, 95), 50
 """The percentiles that are told, and which of them is the median."""
 
 
-def share_title(share: int) -> str:
+def percentile_title(share: int) -> str:
     """What a percentile is called."""
     return "median" if share == MEDIAN else f"p{share}"
 
 
 def bench_lines(found: Bench) -> Iterator[tuple[str, str]]:
     """On what it was measured: titles and words."""
-    threads = counted(found.threads, 'thread') if found.threads else "a thread on each core"
+    threads = format_count(found.threads, 'thread') if found.threads else "a thread on each core"
     sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
     time = "processor time" if found.cpu_time else "time"
     first = short_names([latency.name for latency in found.models])[0]

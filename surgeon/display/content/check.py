@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from surgeon.targets.lint.finding import Diagnostic, RuntimeWord
-from surgeon.text import counted, first_of
+from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
+from surgeon.text import format_count, join_first
 
 SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
 
 
-def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
+def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
     """What a target's own runtime said of a model."""
     if not runtime.title:
         yield f"{target} is told {runtime.silence}."
@@ -24,23 +24,23 @@ def runtime_lines(runtime: RuntimeWord, target: str) -> Iterator[str]:
         )
 
 
-def is_untold(found: Sequence[Diagnostic], runtime: RuntimeWord | None) -> bool:
+def is_untold(found: Sequence[Diagnostic], runtime: RuntimeResult | None) -> bool:
     """Whether nothing stops a model but that its runtime came to no word on it."""
     end = "" if runtime is None else runtime.end
     return bool(end) and all(item.reason == end for item in found if item.stops)
 
 
-def closing(found: Sequence[Diagnostic], runtime: RuntimeWord | None, target: str) -> tuple[str, bool]:
+def summary_line(found: Sequence[Diagnostic], runtime: RuntimeResult | None, target: str) -> tuple[str, bool]:
     """What sums up a check, and whether it is good news."""
-    count = sum(items[0].stops for items in by_cause(found))
+    count = sum(items[0].stops for items in group_by_cause(found))
     if is_untold(found, runtime):
         return f"Whether {target} runs this model is not told.", False
     if count:
-        return f"{target} cannot run this model: {counted(count, 'thing')} to mend.", False
+        return f"{target} cannot run this model: {format_count(count, 'thing')} to mend.", False
     return f"{target} has all that this model needs, as far as can be told.", True
 
 
-def by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
+def group_by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
     """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
     groups: dict[object, list[Diagnostic]] = {}
     for item in found:
@@ -54,13 +54,13 @@ def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
     """One cause, line by line.  items: its findings, one of each op."""
     first = items[0]
     ops = [f"{item.op or ''}{f' x{item.count:,}' if item.count > 1 else ''}".strip() for item in items]
-    named = first_of(ops, SHOWN_OPS)
+    named = join_first(ops, SHOWN_OPS)
     yield f"{named}: {first.reason}" if first.op else f"{first.reason}{f' ({ops[0]})' if ops[0] else ''}"
     if first.link and first.chain and len(items) == 1:
         yield f"  link: {first.chain}"
     nodes = [name for item in items for name in item.nodes]
     if nodes:
-        yield f"  at: {first_of(nodes, SHOWN_NODES, sum(item.count for item in items))}"
+        yield f"  at: {join_first(nodes, SHOWN_NODES, sum(item.count for item in items))}"
     if first.came_from:
         yield f"  from: {first.came_from}"
     common = [text for text in first.helps if all(text in item.helps for item in items)]

@@ -3,21 +3,21 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surgeon.array_text import side_by_side
+from surgeon.array_text import format_beside_limit
 from surgeon.number_text import runs_text
-from surgeon.precision.convert_report import LOST_WORDS, ConvertReport, off_by
-from surgeon.text import first_of
+from surgeon.precision.convert_report import MEANINGLESS, ConvertReport, error_text
+from surgeon.text import join_first
 
 _SHOWN = 3  # nodes that are named of those with one reason
 
 
-def kept_lines(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
+def kept_node_rows(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
     """The nodes that keep their dtype, those of one op and one reason together: which, why, and how many."""
     reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for item in report.kept:
         reasons[item.reason, item.op].append(item.node)
     for (reason, op), nodes in reasons.items():
-        yield f"{op} {first_of(nodes, _SHOWN)}", reason, len(nodes)
+        yield f"{op} {join_first(nodes, _SHOWN)}", reason, len(nodes)
 
 
 def outcome_words(report: ConvertReport) -> str:
@@ -34,7 +34,7 @@ def outcome_words(report: ConvertReport) -> str:
     return f"{where}, but for rows that a mask hides whole: these move by {report.hidden:.2g} of the outputs' scale"
 
 
-def stretch_lines(report: ConvertReport) -> Iterator[str]:
+def segment_lines(report: ConvertReport) -> Iterator[str]:
     """What came of the stretches: how many hold and how nearly, which do not, and why others were not run."""
     every = sum(item.equal for item in report.stretches)
     holding = [item for item in report.stretches if item.outcome == "proved"]
@@ -42,14 +42,14 @@ def stretch_lines(report: ConvertReport) -> Iterator[str]:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
         told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
         where = f"from {worst.first} to {worst.last}"
-        error, allowed = side_by_side(worst.error or 0.0, worst.allowed, (2, 2))
+        error, allowed = format_beside_limit(worst.error or 0.0, worst.allowed, (2, 2))
         yield f"{told}; the worst, {where}, is off by {error} of {allowed}"
     for item in report.stretches:
         if item.outcome == "failed":
-            yield f"from {item.first} to {item.last}: {off_by(item)}"
+            yield f"from {item.first} to {item.last}: {error_text(item)}"
     others: defaultdict[str, int] = defaultdict(int)
     for item in report.stretches:
         if item.outcome == "unproved":
-            others[item.reason or LOST_WORDS] += item.equal
+            others[item.reason or MEANINGLESS] += item.equal
     for reason, count in others.items():
         yield f"{count:,} of {every:,} unproved: {reason}"

@@ -1,18 +1,18 @@
 """What is said of how two models differ."""
 
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 SHOWN = 2  # names
 
 
-def same_words(found: ModelDiff) -> str:
+def common_nodes_text(found: ModelDiff) -> str:
     """How much of the two is the same."""
     names = f", {found.renamed:,} of them under another name" if found.renamed else ""
     return f"{found.same:,} of {found.nodes[0]:,} and {found.nodes[1]:,} nodes{names}"
 
 
-def nothing_words(found: ModelDiff) -> str:
+def no_difference_text(found: ModelDiff) -> str:
     """What differs between models that compute the same."""
     others = [*(["names"] if found.renamed else []), *(["what they tell of themselves"] if found.told else [])]
     return f"nothing but {' and '.join(others)}" if others else "nothing"
@@ -29,4 +29,4 @@ def change_words(change: ModelChange) -> str:
 def where_words(change: ModelChange) -> str:
     """The first nodes: the last of each site, by its name in the first model, else in the second."""
     names = [(gone or come)[-1] for gone, come in change.sites]
-    return first_of(names, SHOWN) if names else ""
+    return join_first(names, SHOWN) if names else ""

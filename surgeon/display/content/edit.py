@@ -8,7 +8,7 @@ from surgeon.display.content.rewrite import node_line
 from surgeon.file.minimal_patch import common, runs
 from surgeon.number_text import runs_text
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.pipeline.reports.edit_report import Done, EditReport
+from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, attributes_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
@@ -17,7 +17,7 @@ from surgeon.text import and_more
 SAID = 12  # sentences of one edit
 
 
-def done_words(done: Done) -> list[str]:
+def edit_effects(done: AppliedEdit) -> list[str]:
     """What an edit did, the first few sentences of many."""
     more = and_more(len(done.said) - SAID).strip()
     return [*done.said[:SAID], *([more] if more else ())] or ["it is so already"]
@@ -45,7 +45,7 @@ def check_words(check: CheckResult) -> str:
     return ": ".join(part for part in (runs, check.reason) if part)
 
 
-def changed_lines(report: EditReport) -> Iterator[str]:
+def listing_diff_lines(report: EditReport) -> Iterator[str]:
     """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
     if report.skeletons is None:
         return

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from surgeon.diagnostics.explanation import NAMED, Explanation, Explanations
-from surgeon.rules.mismatches.mismatch import Mismatch, further_lines, told
-from surgeon.text import and_more, counted, first_of
+from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Explanations
+from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, reason_text
+from surgeon.text import and_more, format_count, join_first
 
 SHOWN = 2  # nodes named for equal misses
 TOLD_WHOLE = 8  # rules of a group that are told whole: those that came nearest
@@ -23,7 +23,7 @@ def explained(
 
     node: the name that was asked for.  verbose: tell of all; those that nothing in the model is near to at the end.
     """
-    if len(found) <= NAMED:
+    if len(found) <= MAX_DETAILED_RULES:
         yield from (explanation_lines(one, node) for one in found)
     elif verbose:
         yield from _all_of_many(found, node)
@@ -35,8 +35,8 @@ def _all_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Ite
     far = [one for one in found if node is None and not one.fires and not any(miss.node for miss in one.misses)]
     yield from (explanation_lines(one, node) for one in found if one not in far)
     if far:
-        title = f"{counted(len(far), 'other rule')} look for what is not there"
-        yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(told, one.misses)))}" for one in far)]
+        title = f"{format_count(len(far), 'other rule')} look for what is not there"
+        yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(reason_text, one.misses)))}" for one in far)]
 
 
 def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
@@ -50,7 +50,7 @@ def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator
     silent = len(others) - len(near) - len(fires)
     if silent:
         lack = "find nothing of theirs there" if node is not None else "come less near, or look for what is not there"
-        yield [f"{counted(silent, 'other rule')} {lack} (--verbose tells of each)"]
+        yield [f"{format_count(silent, 'other rule')} {lack} (--verbose tells of each)"]
 
 
 def _matching(found: Explanation) -> Explanation:
@@ -65,8 +65,8 @@ def _weight(found: Explanation) -> float:
 
 
 def _fires_line(found: Explanation) -> str:
-    names = first_of([name for _, name in found.fires], SHOWN)
-    return f"  {found.rule}: {_times(found)}{counted(len(found.fires), 'site')} ({names})"
+    names = join_first([name for _, name in found.fires], SHOWN)
+    return f"  {found.rule}: {_times(found)}{format_count(len(found.fires), 'site')} ({names})"
 
 
 def _times(found: Explanation) -> str:
@@ -93,8 +93,8 @@ def explanation_title(found: Explanation, node: str | None) -> str:
         return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"
     if node is not None:
         return f"{found.rule} fires{asked}"
-    names = first_of([name for _, name in found.fires], SHOWN)
-    title = f"{found.rule} fires {_times(found) or 'at '}{counted(count, 'site')} ({names})"
+    names = join_first([name for _, name in found.fires], SHOWN)
+    title = f"{found.rule} fires {_times(found) or 'at '}{format_count(count, 'site')} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 
@@ -102,7 +102,7 @@ def miss_lines(miss: Mismatch) -> Iterator[str]:
     """One miss: where and why, what else, what would mend it, and where else."""
     scope = f" ({miss.scope})" if miss.scope else ""
     place = f"at {miss.node}{scope}: " if miss.node else ""
-    yield f"  {place}{told(miss)}"
-    yield from (f"  {line}" for line in further_lines(miss))
+    yield f"  {place}{reason_text(miss)}"
+    yield from (f"  {line}" for line in detail_lines(miss))
     if miss.others:
-        yield f"   {and_more(len(miss.others), 'like it')}: {first_of(miss.others, SHOWN)}"
+        yield f"   {and_more(len(miss.others), 'like it')}: {join_first(miss.others, SHOWN)}"

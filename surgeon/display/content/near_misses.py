@@ -8,7 +8,7 @@ from surgeon.ops.schemas import only_ort_knows
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.pipeline.rewriting.unknown_names import unmatched
 from surgeon.printed_commands import command, placed, upgrade_to
-from surgeon.rules.mismatches.mismatch import Mismatch, miss_text
+from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.shapes.opsets.migration import newest_opset
 from surgeon.text import and_more
 
@@ -18,7 +18,7 @@ ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NearMissGroup:
     """Misses for one reason, of one rule or of several.  The first stands for all."""
 
     misses: tuple[Mismatch, ...]
@@ -36,19 +36,19 @@ class Group:
     def lines(self) -> Iterator[str]:
         """Where and why, in one line, and what would mend it in another."""
         rules = ", ".join(dict.fromkeys(miss.rule for miss in self.misses))
-        yield f"  {miss_text(self.first, rules, self.count - 1)}"
+        yield f"  {mismatch_text(self.first, rules, self.count - 1)}"
         if self.first.change:
             yield f"    change: {self.first.change}"
 
 
-def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
+def near_miss_lines(report: Report, *, verbose: bool = False) -> list[str]:
     """The near misses, grouped by reason, and a line for each rule asked for by its name that did nothing.
 
     verbose: every reason that is known, of every rule.
     """
-    named, silent, misses = named_rules(report), silent_rules(report), _ordered(report)
+    named, silent, misses = named_rules(report), idle_rules(report), _ordered(report)
     near = {miss for miss in misses if verbose or miss.near or (miss.rule in named and _is_whole(miss))}
-    helped = {miss for miss in near if miss.kind == "opset" and _is_whole(miss)} if help_line(report) else set()
+    helped = {miss for miss in near if miss.kind == "opset" and _is_whole(miss)} if upgrade_hint(report) else set()
     groups = grouped(miss for miss in misses if miss in near and (verbose or miss not in helped))
     shown, left = _fitting(groups, len(groups) * 2 if verbose else MOST_LINES)
     if left:
@@ -57,13 +57,13 @@ def told_lines(report: Report, *, verbose: bool = False) -> list[str]:
     for rule in report.counts:
         if rule in named and rule not in about and rule not in did:
             best = next((miss for miss in misses if miss.rule == rule), None)
-            shown.append(f"  {rule}: {NOWHERE}" if best is None else f"  {miss_text(best)}")
+            shown.append(f"  {rule}: {NOWHERE}" if best is None else f"  {mismatch_text(best)}")
     if not near and silent and report.outcome == "unchanged":
         shown.append(f"  {len(silent):,} rules: {NOWHERE}")
     return shown
 
 
-def remarks(report: Report) -> list[str]:
+def warning_lines(report: Report) -> list[str]:
     """What did not come to pass as it was asked for, and why nothing loads the model, a clause each."""
     told = [f"not upgraded: {report.not_upgraded}"] if report.not_upgraded else []
     if report.misstated:
@@ -92,7 +92,7 @@ def too_new(report: Report) -> str:
     return f"ONNX Runtime takes {told} at this opset of ai.onnx, and onnx.checker does not{how}"
 
 
-def help_line(report: Report) -> str:
+def upgrade_hint(report: Report) -> str:
     """What would help most, in one line; "" where nothing is known that would."""
     waiting = waiting_for(report)
     if not waiting or report.not_upgraded:
@@ -127,7 +127,7 @@ def named_rules(report: Report) -> frozenset[str]:
     return frozenset(rule for rules in report.selection.values() if len(rules) <= MANY for rule in rules)
 
 
-def silent_rules(report: Report) -> frozenset[str]:
+def idle_rules(report: Report) -> frozenset[str]:
     """Rules that were asked for among many, as a set, and that did nothing."""
     return frozenset(report.counts) - _rules_that_wrote(report) - named_rules(report) - {*report.tails}
 
@@ -137,13 +137,13 @@ def _rules_that_wrote(report: Report) -> frozenset[str]:
     return frozenset(step.rule for site in (*report.sites, *report.rolled_back) for step in site.steps)
 
 
-def grouped(misses: Iterator[Mismatch] | Sequence[Mismatch]) -> list[Group]:
+def grouped(misses: Iterator[Mismatch] | Sequence[Mismatch]) -> list[NearMissGroup]:
     """Misses for the same reason as one; one rule's are alike where their fields are, others' where the words are."""
     found: dict[tuple[str, ...], list[Mismatch]] = {}
     for miss in misses:
         fields = (miss.rule, miss.where, miss.kind, miss.wanted) if miss.wanted else ("", miss.reason)
         found.setdefault((*fields, miss.change), []).append(miss)
-    return [Group(tuple(alike)) for alike in found.values()]
+    return [NearMissGroup(tuple(alike)) for alike in found.values()]
 
 
 def _is_whole(miss: Mismatch) -> bool:
@@ -168,7 +168,7 @@ def _ordered(report: Report) -> list[Mismatch]:
     return sorted(report.misses, key=key)
 
 
-def _fitting(groups: Sequence[Group], room: int) -> tuple[list[str], int]:
+def _fitting(groups: Sequence[NearMissGroup], room: int) -> tuple[list[str], int]:
     """The lines of the first groups, as many as there is room for, and how many groups are left out."""
     lines: list[str] = []
     for place, group in enumerate(groups):

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from surgeon.array_text import side_by_side
+from surgeon.array_text import format_beside_limit
 from surgeon.number_text import runs_text
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report, Site
-from surgeon.pipeline.reports.upgrade_report import Upgrade
-from surgeon.text import counted, first_of
+from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.text import format_count, join_first
 
 if TYPE_CHECKING:
     from surgeon.pipeline.reports.edit_report import EditReport
-    from surgeon.proof.check_result import CheckResult, Layers
+    from surgeon.proof.check_result import CheckResult, LayerComparison
     from surgeon.proof.site_proof import SiteProof
     from surgeon.runtime.numerics.array_comparison import OutputError
     from surgeon.runtime.numerics.tensor_judge import Deviation
@@ -46,7 +46,7 @@ def scope_name(site: Site) -> str:
 def rules_text(site: Site) -> str:
     """The rule that a place is named by, and with which others it is one place."""
     rule, others = site.rule, [name for name in site.rules if name != site.rule]
-    return f"{rule} (with {first_of(others, SHOWN_RULES)})" if others else rule
+    return f"{rule} (with {join_first(others, SHOWN_RULES)})" if others else rule
 
 
 def site_words(site: Site) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _counted(sites: Sequence[Site], what: str) -> str:
     known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
     (name, count), *more = known or [("proved", 0)]
     told = "".join(f", {number:,} {other}" for other, number in more)
-    return f"{count:,} of {counted(len(sites), what)} {name}{told}"
+    return f"{count:,} of {format_count(len(sites), what)} {name}{told}"
 
 
 def _check_words(check: "CheckResult") -> str:
@@ -112,11 +112,11 @@ def proof_words(report: Report) -> Iterator[str]:
     for (oracle, reference, independent), proofs in ways.items():
         runs = sum(proof.runs for proof in proofs.values())
         doubt = "" if independent else " (not independent: it proves the wiring, not the op)"
-        count = f"{counted(len(proofs), 'proof')}, {counted(runs, 'run')}"
+        count = f"{format_count(len(proofs), 'proof')}, {format_count(runs, 'run')}"
         yield f"{count} under {oracle}{doubt}, against {reference}"
     looked = Counter(proof.oracle for proof in report.proofs if proof.oracle and not proof.runs)
     for oracle, count_of in looked.items():
-        yield f"{counted(count_of, 'proof')} by {oracle}"
+        yield f"{format_count(count_of, 'proof')} by {oracle}"
 
 
 def not_covered_words(report: Report) -> str:
@@ -126,7 +126,7 @@ def not_covered_words(report: Report) -> str:
     return f"not covered: {sizes}{NOT_COVERED}"
 
 
-def tried_words(report: Report) -> str:
+def tested_inputs_text(report: Report) -> str:
     """The kinds of inputs, and the sizes, on which the sites that are proved agree; empty where none was run."""
     proofs = [proof for proof in report.proofs if proof.runs and proof.outcome.value == "proved"]
     if not proofs:
@@ -135,14 +135,14 @@ def tried_words(report: Report) -> str:
     return _inputs_words(kinds, dict.fromkeys(size for proof in proofs for size in proof.sizes))
 
 
-def compared_words(check: "CheckResult") -> tuple[str, str]:
+def inputs_text(check: "CheckResult") -> tuple[str, str]:
     """The kinds and sizes of the inputs that were made to compare two models, and what that does not cover."""
     return _inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
 
 
 def _inputs_words(kinds: Collection[str], sizes: Collection[str]) -> str:
     numbers = [int(number) for size in sizes for number in re.findall(r" (\d+)(?:,|$)", size)]
-    count = f"{counted(len(sizes), 'set')} of sizes"
+    count = f"{format_count(len(sizes), 'set')} of sizes"
     free = f"; {count} ({min(numbers)} to {max(numbers):,})" if numbers else ""
     return f"{', '.join(kinds)}{free}"
 
@@ -153,27 +153,27 @@ def error_words(report: Report) -> Iterator[str]:
     if errors:
         worst = max(errors, key=lambda error: error.severity)
         own = "" if worst.original is None else f"; the original by {worst.original.max_abs:.3g}"
-        gap, allowed = allowed_texts(worst.gap, worst.allowed, worst.scale)
+        gap, allowed = error_and_tolerance(worst.gap, worst.allowed, worst.scale)
         yield f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype}){own}"
         if worst.rewritten.max_rel:
             relative, units = worst.rewritten.max_rel, worst.rewritten.max_ulp
             yield f"away from zero by {relative:.3g} of a number, {units:.3g} ULP, at most"
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
-        gap, allowed = allowed_texts(whole.max_abs, whole.allowed, whole.scale)
+        gap, allowed = error_and_tolerance(whole.max_abs, whole.allowed, whole.scale)
         told = deviation_text(whole, gap)
         yield f"worst {told} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
 
 
-def allowed_texts(gap: float, allowed: float, scale: float) -> tuple[str, str]:
+def error_and_tolerance(gap: float, allowed: float, scale: float) -> tuple[str, str]:
     """A difference; and the tolerance for it, which tells nothing without the numbers that it is a part of."""
     if not allowed or not scale or not math.isfinite(allowed / scale):
-        return side_by_side(gap, allowed)
-    found, text = side_by_side(gap, allowed, (3, 2))
+        return format_beside_limit(gap, allowed)
+    found, text = format_beside_limit(gap, allowed, (3, 2))
     return found, f"{text} ({allowed / scale:.2g} of {scale:.3g})"
 
 
-def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
+def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, str]]:
     """What an upgrade did, line by line: a title, empty where it goes on, and words."""
     yield "opset", f"{done.opset[0]} -> {done.opset[1]}"
     if done.ir_version[0] != done.ir_version[1]:
@@ -190,7 +190,7 @@ def upgrade_lines(done: Upgrade) -> Iterator[tuple[str, str]]:
         yield "note", done.refused
 
 
-def tail_words(report: Report) -> str:
+def detector_tail_text(report: Report) -> str:
     """What became of the tail of a detector that was asked for among the rules."""
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
 
@@ -202,7 +202,7 @@ def edited_lines(done: "EditReport") -> Iterator[tuple[str, str]]:
             yield "" if place else one.edit.flag, sentence
 
 
-def layers_words(layers: "Layers") -> str:
+def layer_comparison_text(layers: "LayerComparison") -> str:
     """What comparing inner tensors found, in one line."""
     if layers.left_out:
         return layers.left_out
@@ -210,4 +210,4 @@ def layers_words(layers: "Layers") -> str:
         return "no inner tensor has the same name in both models"
     if layers.first_different:
         return f"the first tensor to leave tolerance is '{layers.first_different}' ({layers.compared:,} compared)"
-    return f"{counted(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"
+    return f"{format_count(layers.compared, 'tensor')} of the same name compared, none leaves tolerance"

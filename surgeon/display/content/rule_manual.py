@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.ops.builder.composites import find_word
+from surgeon.ops.builder.composites import find_composite
 from surgeon.ops.schemas import knows_domain
-from surgeon.rules.definition_checks import traced
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
-from surgeon.rules.rule import Form, Plan, Rule
+from surgeon.rules.definition_checks import try_trace
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
+from surgeon.rules.rule import ReplacementForm, Rule, RulePlan
 from surgeon.rules.tracing.tracer import trace
 from surgeon.target_registry import takers
 
@@ -50,7 +50,7 @@ def manual_lines(rule: Rule) -> Iterator[str]:
     if spoken:
         yield ""
         yield "Words"
-        yield from (f"  {word}: {_first_line(find_word(word).__doc__)}" for word in spoken)
+        yield from (f"  {word}: {_first_line(find_composite(word).__doc__)}" for word in spoken)
     if rule.conditions:
         yield ""
         yield "Conditions"
@@ -75,36 +75,36 @@ def targets_text(rule: Rule) -> str:
     return ", ".join(told)
 
 
-def _forms(rule: Rule, target: str) -> Iterator[Form]:
+def _forms(rule: Rule, target: str) -> Iterator[ReplacementForm]:
     """The forms that the rule may write for a target, newest first."""
     below = NEWEST
     while below > 0:
         plan = rule.plan(target, below)
-        if not isinstance(plan, Plan) or plan.needs is not None:
+        if not isinstance(plan, RulePlan) or plan.needs is not None:
             return
         if not (plan.form.function in rule.patterns[:1] and _is_placeholder(plan.form)):
             yield plan.form
         below = plan.form.opset - 1
 
 
-def _is_placeholder(form: Form) -> bool:
+def _is_placeholder(form: ReplacementForm) -> bool:
     """Whether a form is written in ops of domains that nobody knows, so that it decomposes nothing."""
     found = _operations(trace(form.function)[0])
     return bool(found) and not any(knows_domain(operation.domain) for operation in found)
 
 
-def _operations(pattern: Pattern) -> list[Operation]:
+def _operations(pattern: Pattern) -> list[NodePattern]:
     """The operations of a pattern, each once."""
-    found: dict[int, Operation] = {}
+    found: dict[int, NodePattern] = {}
     values: list[Value | None] = list(pattern.outputs)
     while values:
         value = values.pop()
-        if isinstance(value, Output) and id(value.operation) not in found:
+        if isinstance(value, NodeOutput) and id(value.operation) not in found:
             found[id(value.operation)] = value.operation
             values.extend(value.operation.inputs)
         elif isinstance(value, AnyOf):
             values.extend(value.forms)
-        elif isinstance(value, Named):
+        elif isinstance(value, NamedValue):
             values.append(value.value)
     return list(found.values())
 
@@ -118,15 +118,15 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
     plan = rule.plan(target, NEWEST)
-    if forms and isinstance(plan, Plan) and rule.search is None:
+    if forms and isinstance(plan, RulePlan) and rule.search is None:
         known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
         if known:
             yield " " * 11 + f"also in place of {', '.join(draw(pattern)[-1] for pattern in known)}"
 
 
-def form_lines(form: Form) -> list[str]:
+def form_lines(form: ReplacementForm) -> list[str]:
     """What a form writes, drawn; one that depends on the match is named by where it is written."""
-    patterns = traced(form.function)
+    patterns = try_trace(form.function)
     if not patterns:
         code = form.function.__code__
         return [f"written site by site ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"]
@@ -162,11 +162,11 @@ class _Drawing:
             return f"{said.word}({', '.join(self._argument(item) for item in said.arguments)})"
         if isinstance(value, Var):
             return f"*{value.name}" if value.kind == "rest" else value.name
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             return number_text(value.value)
         if isinstance(value, AnyOf):
             return self._any_of(value)
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             inner = self.text(value.value)
             return inner if value.name.startswith("_") else f"{value.name}: {inner}"
         return self._output(value)
@@ -178,11 +178,11 @@ class _Drawing:
         first = value.forms[0]
         if self._written:
             return self.text(first)
-        if isinstance(first, Output) and _is_optional(value):
+        if isinstance(first, NodeOutput) and _is_optional(value):
             return f"[{_op(first.operation)}]({self.text(value.forms[1])})"
         return f"({' | '.join(self.text(form) for form in value.forms)})"
 
-    def _output(self, value: Output) -> str:
+    def _output(self, value: NodeOutput) -> str:
         operation = value.operation
         several = f"[{value.position}]" if operation.outputs > 1 else ""
         name = self._names.get(id(operation))
@@ -194,7 +194,7 @@ class _Drawing:
             self.lines.append(f"{name} = {call}")
         return name + several
 
-    def _call(self, operation: Operation) -> str:
+    def _call(self, operation: NodePattern) -> str:
         parts = [self.text(item) for item in operation.inputs]
         if operation.rest is not None:
             parts.append(f"*{operation.rest.name}")
@@ -215,7 +215,7 @@ def number_text(value: Any) -> str:
     return f"{item:.8g}" if isinstance(item, float) else str(item)
 
 
-def _op(operation: Operation) -> str:
+def _op(operation: NodePattern) -> str:
     return f"{operation.domain}::{operation.op}" if operation.domain else operation.op
 
 
@@ -234,7 +234,7 @@ def _attribute_text(value: Any) -> str:
 def _is_optional(value: AnyOf) -> bool:
     """Whether it says: a node, or its first input without it."""
     first = value.forms[0]
-    return len(value.forms) == 2 and isinstance(first, Output) and first.operation.inputs[:1] == (value.forms[1],)
+    return len(value.forms) == 2 and isinstance(first, NodeOutput) and first.operation.inputs[:1] == (value.forms[1],)
 
 
 def _shared(pattern: Pattern, written: bool) -> set[int]:
@@ -247,7 +247,7 @@ def _shared(pattern: Pattern, written: bool) -> set[int]:
         said = None if written else pattern.said.get(id(value))
         if said is not None:
             values.extend(item for item in said.arguments if isinstance(item, Value))
-        elif isinstance(value, Output):
+        elif isinstance(value, NodeOutput):
             key = id(value.operation)
             uses[key] = uses.get(key, 0) + 1
             if key in expanded:
@@ -256,7 +256,7 @@ def _shared(pattern: Pattern, written: bool) -> set[int]:
             values.extend(value.operation.inputs)
         elif isinstance(value, AnyOf):
             values.extend(value.forms[:1] if written else value.forms[1:] if _is_optional(value) else value.forms)
-        elif isinstance(value, Named):
+        elif isinstance(value, NamedValue):
             values.append(value.value)
     return {key for key, count in uses.items() if count > 1}
 

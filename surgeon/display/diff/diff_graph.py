@@ -9,9 +9,9 @@ from onnx import AttributeProto
 from surgeon.ir.equivalence import said_by, said_in
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, record
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, traits_of
 from surgeon.ops.traversal import GRAPHS
-from surgeon.targets.inspection.module_scopes import path_of
+from surgeon.targets.inspection.module_scopes import module_path
 
 TENSORS = (
     AttributeProto.TENSOR, AttributeProto.TENSORS, AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS
@@ -22,7 +22,7 @@ Read = tuple[int, int, Hashable]
 """Where from; the node that makes it, else -1; its place among that one's outputs, a name, or what it holds."""
 
 
-class GraphSide:
+class DiffGraph:
     """The nodes of one scope but Constants, which are what others hold.
 
     by_name: whether inputs and outputs go by their names, which are those of the other graph, or by their order.
@@ -31,7 +31,7 @@ class GraphSide:
 
     def __init__(self, index: Index, scope: Scope, by_name: bool, outside: Mapping[str, Hashable]) -> None:
         self.index, self.scope, self.outside = index, scope, outside
-        self._given = {} if by_name else {name: place for place, name in enumerate(ends_of(scope)[0])}
+        self._given = {} if by_name else {name: place for place, name in enumerate(inputs_and_outputs(scope)[0])}
         self.nodes: list[Node] = [node for node in scope.nodes if node.op != "Constant"]
         self._number = {name: at for at, node in enumerate(self.nodes) for name in node.outputs if name}
         self._place = {name: place for node in self.nodes for place, name in enumerate(node.outputs) if name}
@@ -50,7 +50,9 @@ class GraphSide:
                     self.readers[maker].append((place, at, slot))
         self._captures = self._captured()
         # What the graph hands on, whoever makes it; of what its nodes make: the node, and which of its outputs that is.
-        self.outputs = {name if by_name else str(place): name for place, name in enumerate(ends_of(scope)[1])}
+        self.outputs = {
+            name if by_name else str(place): name for place, name in enumerate(inputs_and_outputs(scope)[1])
+        }
         made = {key: name for key, name in self.outputs.items() if name in self._number}
         self.makers = {key: (self._number[name], self._place[name]) for key, name in made.items()}
         self.ends: dict[int, tuple[tuple[int, str], ...]] = {}
@@ -168,7 +170,7 @@ class GraphSide:
             if any(item.type in GRAPHS for item in node.proto.attribute) or is_random(node.proto):
                 continue
             made = {maker for kind, maker, _ in reads if kind == MADE}
-            if record(node.op).reads_shape:
+            if traits_of(node.op).reads_shape:
                 found.add(at)
             elif not (made - found - fixed) and all(kind != GIVEN for kind, _, _ in reads):
                 (found if made & found else fixed).add(at)
@@ -181,7 +183,7 @@ class GraphSide:
     @cached_property
     def paths(self) -> list[tuple[str, ...]]:
         """The scopes that the exporter noted for each node."""
-        return [path_of(node.proto) for node in self.nodes]
+        return [module_path(node.proto) for node in self.nodes]
 
     @cached_property
     def order(self) -> Sequence[int]:
@@ -210,7 +212,7 @@ def _holder(inner: Scope, outer: Scope) -> Node:
     return inner.owner
 
 
-def ends_of(scope: Scope) -> tuple[list[str], list[str]]:
+def inputs_and_outputs(scope: Scope) -> tuple[list[str], list[str]]:
     """The names of what a scope is given and of what it returns."""
     sides = (scope.proto.input, scope.proto.output)
     given, ends = ([item if isinstance(item, str) else item.name for item in side] for side in sides)

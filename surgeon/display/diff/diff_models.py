@@ -6,21 +6,21 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from onnx import FunctionProto
 
-from surgeon.display.diff.diff_graph import GraphSide, ends_of
+from surgeon.display.diff.diff_graph import DiffGraph, inputs_and_outputs
 from surgeon.display.diff.graph_changes import GraphChanges, merged
 from surgeon.display.diff.interface_changes import of_functions, of_header
 from surgeon.display.diff.metadata_changes import lines_of_nodes, told_of, told_of_unread
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, label
-from surgeon.file.tensors.content_equality import Contents
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
+from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import key_of
-from surgeon.pipeline.rewriting.rewrite import paused_collector
+from surgeon.ops.traversal import function_key
+from surgeon.pipeline.rewriting.rewrite import gc_paused
 
 
-def diff(first: Source, second: Source) -> ModelDiff:
+def diff(first: ModelLike, second: ModelLike) -> ModelDiff:
     """Say how two models differ: nodes are matched by what they are and what is around them, not by their names.
 
     Nothing is run: whether they compute the same is for `surgeon.compare`.
@@ -44,8 +44,8 @@ def diff(first: Source, second: Source) -> ModelDiff:
         'Div, Erf, Add, Mul ×2 → com.microsoft::Gelu'
     """
     started = time.perf_counter()
-    with paused_collector(), Model.open(as_written(first)) as one, Model.open(as_written(second)) as other:
-        contents = Contents(one), Contents(other)
+    with gc_paused(), Model.open(resolve_model(first)) as one, Model.open(resolve_model(second)) as other:
+        contents = TensorContents(one), TensorContents(other)
         try:
             found = _ModelChanges(Index(one), Index(other), contents)
         finally:
@@ -54,8 +54,8 @@ def diff(first: Source, second: Source) -> ModelDiff:
         changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
         told = [*told_of(one.skeleton, other.skeleton), *found.unread, *lines_of_nodes(found.told)]
     return ModelDiff(
-        first=label(first),
-        second=label(second),
+        first=model_name(first),
+        second=model_name(second),
         nodes=found.nodes,
         same=found.same,
         renamed=found.renamed,
@@ -68,7 +68,7 @@ def diff(first: Source, second: Source) -> ModelDiff:
 class _ModelChanges:
     """Compares the main graphs, functions of one name, and the bodies of nodes that stand for each other."""
 
-    def __init__(self, one: Index, other: Index, contents: tuple[Contents, Contents]) -> None:
+    def __init__(self, one: Index, other: Index, contents: tuple[TensorContents, TensorContents]) -> None:
         self._indexes, self._contents = (one, other), contents
         self._bodies = tuple(_bodies(index) for index in (one, other))
         self.changes: list[ModelChange] = []
@@ -88,10 +88,10 @@ class _ModelChanges:
         waiting = [((one, other), (nothing, nothing), 0)]
         while waiting:
             scopes, outside, depth = waiting.pop()
-            names = [[set(side) for side in ends_of(scope)] for scope in scopes]
+            names = [[set(side) for side in inputs_and_outputs(scope)] for scope in scopes]
             by_name = scopes[0] is self._indexes[0].main and names[0] == names[1]
             sides = [
-                GraphSide(index, scope, by_name, around)
+                DiffGraph(index, scope, by_name, around)
                 for index, scope, around in zip(self._indexes, scopes, outside, strict=True)
             ]
             found = GraphChanges(sides[0], sides[1], self._contents, scopes[0].label)
@@ -105,7 +105,7 @@ class _ModelChanges:
                     waiting.append((pair, (inside[0], inside[1]), depth + 1))
 
     def _pairs_of_bodies(
-        self, sides: Sequence[GraphSide], pairs: Mapping[int, int]
+        self, sides: Sequence[DiffGraph], pairs: Mapping[int, int]
     ) -> Iterator[tuple[Scope, Scope]]:
         """The bodies of nodes that stand for each other, by attribute; one that only one of them has is a change."""
         for at, to in pairs.items():
@@ -134,7 +134,7 @@ def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
 def _key(scope: Scope) -> Hashable:
     """What a function is called by."""
     assert isinstance(scope.proto, FunctionProto), "bodies are compared where their nodes are"
-    return key_of(scope.proto)
+    return function_key(scope.proto)
 
 
 def _count(index: Index) -> int:

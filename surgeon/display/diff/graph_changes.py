@@ -5,19 +5,19 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import onnx
 
-from surgeon.connected_components import grouped
-from surgeon.display.diff.diff_graph import GIVEN, LEFT_OUT, MADE, STORED, GraphSide, Read, ends_of
+from surgeon.connected_components import connected_components
+from surgeon.display.diff.diff_graph import GIVEN, LEFT_OUT, MADE, STORED, DiffGraph, Read, inputs_and_outputs
 from surgeon.display.diff.metadata_changes import told_of_nodes
 from surgeon.display.diff.model_diff import ChangeKind, ModelChange
-from surgeon.display.diff.node_pairing import Pairing
-from surgeon.display.pictures.diagram import attribute_text, numbers_text, type_text
-from surgeon.file.tensors.content_equality import Contents
+from surgeon.display.diff.node_pairing import NodePairing
+from surgeon.display.pictures.diagram import array_text, attribute_text, type_text
+from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE
 from surgeon.ops.traversal import GRAPHS
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.tensor_types import Facts
-from surgeon.text import first_of
+from surgeon.shapes.tensor_types import TensorType
+from surgeon.text import join_first
 
 ORDER: tuple[ChangeKind, ...] = (
     "interface", "opset", "sizes", "types", "wiring", "attributes", "constants", "weights", "nodes"
@@ -33,8 +33,10 @@ class GraphChanges:
     told: of how many nodes that stand for each other a doc string, or a key of their metadata, is another.
     """
 
-    def __init__(self, one: GraphSide, other: GraphSide, contents: tuple[Contents, Contents], scope: str) -> None:
-        self.pairing = Pairing(one, other)
+    def __init__(
+        self, one: DiffGraph, other: DiffGraph, contents: tuple[TensorContents, TensorContents], scope: str
+    ) -> None:
+        self.pairing = NodePairing(one, other)
         self.one, self.other, self._contents, self._scope = one, other, contents, scope
         self.same = self.renamed = self._notes = 0
         self._is_given_alike = _given(one) == _given(other)
@@ -189,12 +191,12 @@ class GraphChanges:
             return probes[0] == probes[1]
         return one.digest(mine) == other.digest(theirs)
 
-    def _text(self, side: GraphSide, name: str) -> str:
+    def _text(self, side: DiffGraph, name: str) -> str:
         value = side.index.constants.get(side.scope, name)
         shape = side.index.constants.shape(side.scope, name)
         if value is not None and value.array.size <= SHOWN:
             kind = "string" if value.array.dtype == object else value.array.dtype
-            return f"{kind} {numbers_text(value.array)}"
+            return f"{kind} {array_text(value.array)}"
         tensor = side.stored(name)
         dtype = shapes_of(side.index).dtype(side.scope, name) if tensor is None else tensor.data_type
         text = type_text(dtype or 0, shape if tensor is None else tensor.dims)
@@ -217,7 +219,9 @@ class GraphChanges:
             for side, done in ((self.one, self.pairing.to), (self.other, self.pairing.back))
         )
         items = [*((0, at) for at in gone), *((1, at) for at in come)]
-        for region in grouped(items, (pair for pair in self._links(gone, come) if self._may_be_one(*pair))):
+        for region in connected_components(
+            items, (pair for pair in self._links(gone, come) if self._may_be_one(*pair))
+        ):
             yield [at for side, at in region if side == 0], [at for side, at in region if side == 1]
 
     def _region(self, kind: ChangeKind, removed: Sequence[int], added: Sequence[int]) -> None:
@@ -268,9 +272,9 @@ class GraphChanges:
                 yield what
 
 
-def _given(side: GraphSide) -> list[Facts]:
+def _given(side: DiffGraph) -> list[TensorType]:
     """What is known of what a graph is given."""
-    return [shapes_of(side.index).facts(side.scope, name) for name in ends_of(side.scope)[0]]
+    return [shapes_of(side.index).facts(side.scope, name) for name in inputs_and_outputs(side.scope)[0]]
 
 
 def _unlike(one: Node, other: Node) -> list[str]:
@@ -285,7 +289,7 @@ def layer_of(path: Sequence[str]) -> str:
     return next((one for one in path if any(part.isdecimal() for part in one.split("."))), "")
 
 
-def _disagree(one: Facts, other: Facts) -> bool:
+def _disagree(one: TensorType, other: TensorType) -> bool:
     """Whether both are known and differ: a dtype, how many axes, or a size that is a number in both."""
     if one.dtype and other.dtype and one.dtype != other.dtype:
         return True
@@ -300,7 +304,7 @@ def _disagree(one: Facts, other: Facts) -> bool:
 def _listed(ops: Sequence[str]) -> str:
     """Ops with how often each is there."""
     told = [f"{op} ×{count}" if count > 1 else op for op, count in Counter(ops).items()]
-    return first_of(told, SHOWN) or "nothing"
+    return join_first(told, SHOWN) or "nothing"
 
 
 def merged(changes: Sequence[ModelChange]) -> list[ModelChange]:

@@ -8,9 +8,9 @@ from onnx import FunctionProto, GraphProto, ModelProto
 from surgeon.display.diff.model_diff import ModelChange
 from surgeon.display.pictures.diagram import attribute_text
 from surgeon.ir.scope import Scope
-from surgeon.ops.traversal import key_of
+from surgeon.ops.traversal import function_key
 from surgeon.targets.inspection.model_summary import type_text
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 FIRST_IR_WITH_DEFAULTS = 4  # before it, inputs have to list stored tensors, and nobody may give another (onnx IR.md)
 SHOWN = 6  # inputs with a default that are named
@@ -36,7 +36,7 @@ def of_header(one: ModelProto, other: ModelProto) -> Iterator[ModelChange]:
     optional = [_optional(model) for model in (one, other)]
     if set(optional[0]) != set(optional[1]):
         before, after = (
-            first_of([name for name in names if name not in others], SHOWN) or "none"
+            join_first([name for name in names if name not in others], SHOWN) or "none"
             for names, others in (optional, optional[::-1])
         )
         yield ModelChange("interface", f"inputs with a default, in one model alone: {before} → {after}")
@@ -84,5 +84,5 @@ def _of_opsets(one: Mapping[str, int], other: Mapping[str, int]) -> Iterator[Mod
 
 
 def _called(function: FunctionProto) -> str:
-    domain, name, overload = key_of(function)
+    domain, name, overload = function_key(function)
     return f"{domain}::{name}" + (f" (overload {overload})" if overload else "")

@@ -9,8 +9,8 @@ from onnx import FunctionProto, ModelProto
 
 from surgeon.display.pictures.diagram import type_text
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import key_of
-from surgeon.text import counted, first_of
+from surgeon.ops.traversal import function_key
+from surgeon.text import format_count, join_first
 
 _FIELDS = ("ir_version", "producer_name", "producer_version", "domain", "model_version")
 _SHOWN = 40  # characters of a text
@@ -28,7 +28,7 @@ def told_of(one: ModelProto, other: ModelProto) -> Iterator[str]:
         values = [{value.name: value for value in getattr(model.graph, side)} for model in (one, other)]
         yield from _of_pairs(side, *values)
     functions: list[dict[str, FunctionProto]] = [
-        {"::".join(filter(None, key_of(item))): item for item in model.functions} for model in (one, other)
+        {"::".join(filter(None, function_key(item))): item for item in model.functions} for model in (one, other)
     ]
     yield from _of_pairs("function", *functions)
     for name, sides in (
@@ -44,7 +44,7 @@ def told_of_unread(one: Scope, other: Scope) -> Iterator[str]:
     """Stored tensors that nothing reads, of the main graphs, where there are others of such."""
     counts = [Counter(_unread(scope)) for scope in (one, other)]
     if counts[0] != counts[1]:
-        before, after = (first_of(list((mine - theirs).elements()), _LISTED) or "nothing"
+        before, after = (join_first(list((mine - theirs).elements()), _LISTED) or "nothing"
                          for mine, theirs in (counts, counts[::-1]))
         yield f"stored tensors that nothing reads, in one model alone: {before} → {after}"
 
@@ -65,7 +65,7 @@ def told_of_nodes(one: Node, other: Node) -> Iterator[str]:
 
 def lines_of_nodes(counts: Counter[str]) -> Sequence[str]:
     """The same of all nodes: of how many it differs."""
-    return [f"{name} of {counted(count, 'node')}" for name, count in counts.most_common()]
+    return [f"{name} of {format_count(count, 'node')}" for name, count in counts.most_common()]
 
 
 def _of_pairs(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from surgeon.result_base import Displayed, as_json
+from surgeon.result_base import ResultBase, to_json_dict
 
 ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "weights", "types", "wiring", "sizes"]
 
@@ -49,7 +49,7 @@ class ModelChange:
 
 
 @dataclass(slots=True)
-class ModelDiff(Displayed):
+class ModelDiff(ResultBase):
     """What differs between two models.
 
     Attributes:
@@ -90,7 +90,7 @@ class ModelDiff(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the difference as JSON can hold it."""
-        return as_json(self, "first second differs nodes same renamed changes told seconds")
+        return to_json_dict(self, "first second differs nodes same renamed changes told seconds")
 
     def __repr__(self) -> str:
         return f"<ModelDiff {self.same} nodes are the same; {len(self.changes)} changes>"

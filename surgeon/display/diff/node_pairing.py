@@ -10,7 +10,7 @@ left is laid side by side in the order of the file.  Names are not looked at.
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from surgeon.display.diff.diff_graph import MADE, GraphSide
+from surgeon.display.diff.diff_graph import MADE, DiffGraph
 from surgeon.display.diff.sequence_alignment import AGREED, aligned
 
 STEPS = (4, 2, 1)  # how far around a node is looked, widest first
@@ -19,10 +19,10 @@ RUN = 4  # nodes in a row that are paired for their order alone
 Keys = Sequence[Hashable]
 
 
-class Pairing:
+class NodePairing:
     """The pairs of two graphs.  to: for each node of the first its counterpart in the second, back: the other way."""
 
-    def __init__(self, one: GraphSide, other: GraphSide) -> None:
+    def __init__(self, one: DiffGraph, other: DiffGraph) -> None:
         self.one, self.other = one, other
         self.to: dict[int, int] = {}
         self.back: dict[int, int] = {}
@@ -66,7 +66,7 @@ class Pairing:
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _own(self, side: GraphSide) -> list[int]:
+    def _own(self, side: DiffGraph) -> list[int]:
         """What each node is by itself: its op, what its attributes say, what it reads that no node makes."""
         found = []
         for at, (node, said, reads) in enumerate(zip(side.nodes, side.said, side.reads, strict=True)):
@@ -75,7 +75,7 @@ class Pairing:
             found.append(self._number((node.op, said, given, len(node.outputs), ends)))
         return found
 
-    def _up(self, side: GraphSide, own: Sequence[int]) -> list[int]:
+    def _up(self, side: DiffGraph, own: Sequence[int]) -> list[int]:
         """Nodes of one number are computed from the same in the same way."""
         found = [0] * len(own)
         for at in side.order:
@@ -83,7 +83,7 @@ class Pairing:
             found[at] = self._number(("up", own[at], reads))
         return found
 
-    def _down(self, side: GraphSide, own: Sequence[int]) -> list[int]:
+    def _down(self, side: DiffGraph, own: Sequence[int]) -> list[int]:
         """From nodes of one number the same is computed in the same way."""
         found = [0] * len(own)
         for at in reversed(side.order):
@@ -210,7 +210,7 @@ class Pairing:
 
 
 def _by_use(
-    side: GraphSide, readers: Iterable[tuple[int, int, int]], done: dict[int, int]
+    side: DiffGraph, readers: Iterable[tuple[int, int, int]], done: dict[int, int]
 ) -> dict[Hashable, list[int]]:
     found: dict[Hashable, list[int]] = defaultdict(list)
     for place, who, slot in readers:
@@ -219,6 +219,6 @@ def _by_use(
     return found
 
 
-def _neighbours(side: GraphSide, at: int) -> Iterator[int]:
+def _neighbours(side: DiffGraph, at: int) -> Iterator[int]:
     yield from (maker for kind, maker, _ in side.reads[at] if kind == MADE)
     yield from (who for _, who, _ in side.readers[at])

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from surgeon.display.html.elements import Markup, code, element, escaped, facts, joined
+from surgeon.display.html.elements import Markup, code, concat, element, escape, fields
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io.atomic_file import AtomicFile
 from surgeon.file.io.file_copy import write_all
@@ -79,15 +79,15 @@ def whole(title: str, content: Sequence[Markup], data: Sequence[Mapping[str, Any
     about = [("command", code(command) if command else ""), ("made by", _made_by())]
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
-    head = joined((
+    head = concat((
         Markup('<meta charset="utf-8">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
         element("title", title),
         Markup(f"<style>{style}</style>"),
     ))
     body = element("main", (element("h1", title), *content), class_="surgeon")
-    foot = element("footer", facts(about), class_="surgeon")
+    foot = element("footer", fields(about), class_="surgeon")
     stored = Markup(f'<script type="application/json" id="surgeon-report">{told}</script>')
     text = f"{FIRST}<head>{head}</head><body>{body}{foot}{stored}<script>{script}</script></body></html>\n"
     return Page(text, title)

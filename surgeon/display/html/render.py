@@ -15,7 +15,7 @@ from surgeon.display.html.bodies import (  # noqa: F401
     rewrite,
     rule_manual,
 )
-from surgeon.display.html.elements import Markup, Paper, element, joined
+from surgeon.display.html.elements import Markup, RenderContext, concat, element
 from surgeon.display.html.page import Page, asset, whole
 from surgeon.display.registry import shown
 from surgeon.errors import UsageError
@@ -28,7 +28,7 @@ def fragment(result: object) -> str:
     """
     found = _found(result)
     style = Markup(f"<style>{asset('results.css')}</style>")
-    return element("div", joined((style, found.body(result, Paper()))), class_="surgeon")
+    return element("div", concat((style, found.body(result, RenderContext()))), class_="surgeon")
 
 
 def page(*results: object, title: str = "", command: str = "") -> Page:
@@ -57,7 +57,7 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
     """
     if not results:
         raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
-    paper, parts, data = Paper(is_page=True), [], list[dict[str, Any]]()
+    paper, parts, data = RenderContext(is_page=True), [], list[dict[str, Any]]()
     for result in results:
         found = _found(result)
         parts.append(element("article", found.body(result, paper)))

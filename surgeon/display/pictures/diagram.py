@@ -13,15 +13,15 @@ import onnx
 from onnx import AttributeProto
 
 from surgeon.errors import ModelFileError
-from surgeon.file.tensors.decoding import decode
+from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.rules.matching.match_state import plain
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.tensor_types import Open, spelled
-from surgeon.text import counted
+from surgeon.shapes.tensor_types import PartialShape, spelled
+from surgeon.text import format_count
 
 LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
 
@@ -44,7 +44,7 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class DiagramEdge:
     """A tensor on its way from one box to another; both by place.  label: its dtype and shape, may be empty."""
 
     source: int
@@ -59,7 +59,7 @@ class Diagram:
 
     title: str = ""
     boxes: list[Box] = field(default_factory=list)
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[DiagramEdge] = field(default_factory=list)
 
     @property
     def nodes(self) -> int:
@@ -67,7 +67,7 @@ class Diagram:
         return sum(box.kind in ("onnx", "runtime", "function", "foreign") for box in self.boxes)
 
 
-class Reader:
+class DiagramBuilder:
     """Reads nodes of one scope into boxes and wires.  marked: nodes that stand out."""
 
     def __init__(self, index: Index, scope: Scope, marked: Collection[Node] = ()) -> None:
@@ -88,17 +88,17 @@ class Reader:
         for target, node in enumerate(nodes):
             for name in dict.fromkeys(self._reads(node)):
                 if name in made:
-                    found.wires.append(Wire(made[name], target, name, self.type_text(name)))
+                    found.wires.append(DiagramEdge(made[name], target, name, self.type_text(name)))
                 elif not self._is_constant(name):
                     if name not in sources:
                         sources[name] = len(found.boxes)
                         found.boxes.append(self._pill("input" if name in self.scope.inputs else "outside", name))
-                    found.wires.append(Wire(sources[name], target, name, ""))
+                    found.wires.append(DiagramEdge(sources[name], target, name, ""))
         for name in dict.fromkeys(outputs):
             if name not in made and name not in sources:
                 sources[name] = len(found.boxes)
                 found.boxes.append(self._pill("constant" if self._is_constant(name) else "input", name))
-            found.wires.append(Wire(made.get(name, sources.get(name, 0)), len(found.boxes), name, ""))
+            found.wires.append(DiagramEdge(made.get(name, sources.get(name, 0)), len(found.boxes), name, ""))
             found.boxes.append(self._pill("output", name))
         return found
 
@@ -170,12 +170,12 @@ class Reader:
         if shape is not None and np.prod([size for size in shape if isinstance(size, int)]) <= SHOWN_ELEMENTS:
             value = self.index.constants.get(self.scope, name)
             if value is not None:
-                yield cut(f"{formal}: {numbers_text(value.array)}")
+                yield cut(f"{formal}: {array_text(value.array)}")
                 return
         yield cut(f"{formal}: {self.type_text(name)}")
 
 
-def type_text(dtype: int, shape: Open | None) -> str:
+def type_text(dtype: int, shape: PartialShape | None) -> str:
     """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
     name = dtype_name(dtype) if dtype else ""
     if shape is None:
@@ -190,7 +190,7 @@ def attribute_text(op: str, item: AttributeProto) -> str:
     if op == "Cast" and item.name == "to":
         return type_text(item.i, None)
     if item.type == AttributeProto.GRAPH:
-        return counted(len(item.g.node), 'node')
+        return format_count(len(item.g.node), 'node')
     if item.type == AttributeProto.TENSOR:
         return tensor_text(item.t)
     if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
@@ -207,11 +207,11 @@ def tensor_text(tensor: onnx.TensorProto) -> str:
     """A stored tensor: by value where it is small and has one, else by dtype and shape."""
     if np.prod(tensor.dims) <= SHOWN_ELEMENTS and not tensor.external_data:
         with suppress(ModelFileError):
-            return numbers_text(decode(tensor))
+            return array_text(decode_tensor(tensor))
     return type_text(tensor.data_type, tensor.dims)
 
 
-def numbers_text(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
+def array_text(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> str:
     """A small constant by value: 0.5, [1, 64]."""
     items = [str(item) for item in array.reshape(-1)]
     return _list_text(items) if array.ndim else items[0]

@@ -8,17 +8,17 @@ from typing import TypeAlias
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.display.pictures.diagram import Diagram, Reader
+from surgeon.display.pictures.diagram import Diagram, DiagramBuilder
 from surgeon.display.pictures.svg import Picture, paint
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import as_written
+from surgeon.file.model_like import resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.reports.rewrite_report import Report, Site
-from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.matching.matcher import Match
-from surgeon.text import nearest
+from surgeon.text import did_you_mean
 
 Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Report | Site"
 NODES, RADIUS, CHANGES = 60, 2, 4
@@ -93,7 +93,7 @@ def draw(
 
 def of_match(match: Match) -> Picture:
     """Draw what a pattern found."""
-    return paint([Reader(match.index, match.scope).read(match.nodes, match.outputs, "")])
+    return paint([DiagramBuilder(match.index, match.scope).read(match.nodes, match.outputs, "")])
 
 
 def of_miss(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
@@ -111,12 +111,12 @@ def of_miss(index: Index, scope: str, root: str, at: str, pattern: Diagram | Non
     nodes = _near(home, root, RADIUS)
     wrong = [node for node in nodes if node.label == at or at in node.outputs]
     marked = wrong or [node for node in nodes if at in node.inputs] or [node for node in nodes if node.label == root]
-    found = Reader(index, home, marked).read(nodes, _leaving(home, nodes, ends), "the model")
+    found = DiagramBuilder(index, home, marked).read(nodes, _leaving(home, nodes, ends), "the model")
     _require_few(found.nodes, NODES, root)
     return paint([found] if pattern is None else [pattern, found])
 
 
-def of_diagrams(diagrams: Sequence[Diagram]) -> Picture:
+def draw_diagrams(diagrams: Sequence[Diagram]) -> Picture:
     """Draw boxes that were made elsewhere."""
     return paint(diagrams)
 
@@ -132,8 +132,8 @@ def _of_model(
     """The main graph, a function or a body; all of it or a part."""
     exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
     source = exported if isinstance(exported, onnx.ModelProto) else model
-    with Model.open(as_written(source)) as opened:
-        index = indexed(opened)
+    with Model.open(resolve_model(source)) as opened:
+        index = open_index(opened)
         scope = index.main if inside is None else _scope(index, inside)
         ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]
         shown, outputs = list(scope.nodes), ends
@@ -141,7 +141,7 @@ def _of_model(
             shown = _near(scope, around, radius)
             outputs = _leaving(scope, shown, ends)
         _require_few(sum(node.op != "Constant" for node in shown), most, around)
-        return Reader(index, scope).read(shown, outputs, title)
+        return DiagramBuilder(index, scope).read(shown, outputs, title)
 
 
 def _require_few(count: int, most: int, around: str | None) -> None:
@@ -167,7 +167,7 @@ def _near(scope: Scope, name: str, radius: int) -> list[Node]:
     if not start:
         where = scope.label or "the graph"
         known = (item for node in scope.nodes for item in (node.label, *node.outputs) if item)
-        raise UsageError(f"No node and no tensor of {where} is named '{name}': {nearest(name, known)}")
+        raise UsageError(f"No node and no tensor of {where} is named '{name}': {did_you_mean(name, known)}")
     distance = dict.fromkeys(start, 0)
     waiting = deque(start)
     while waiting:
@@ -214,7 +214,7 @@ def _names(site: Site) -> set[str]:
 def _of_site(site: Site, more: str) -> list[Diagram]:
     """What stood at one site, and what stands there now."""
     last = site.steps[-1]
-    reader = Reader(last.match.index, last.scope)
+    reader = DiagramBuilder(last.match.index, last.scope)
     gone = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]
     came = [node for step in site.steps for node in step.added if node.alive]
     inner = {name for step in site.steps for node in step.added for name in node.outputs}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from surgeon.connected_components import grouped
+from surgeon.connected_components import connected_components
 from surgeon.errors import UsageError
 from surgeon.versions import install_command
 
@@ -68,7 +68,7 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphL
 
 def _apart(edges: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """The edges of each connected part; of several at once the library may give a bend the number of a node."""
-    parts = grouped(dict.fromkeys(place for edge in edges for place in edge), edges)
+    parts = connected_components(dict.fromkeys(place for edge in edges for place in edge), edges)
     number = {place: at for at, part in enumerate(parts) for place in part}
     found: list[list[tuple[int, int]]] = [[] for _ in parts]
     for edge in edges:

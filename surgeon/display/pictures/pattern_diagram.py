@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.display.pictures.diagram import Box, Diagram, Wire, cut, numbers_text, type_text
+from surgeon.display.pictures.diagram import Box, Diagram, DiagramEdge, array_text, cut, type_text
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.ops.schemas.attribute_values import dtype_number
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Value, Var
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 
 MANY = 4  # elements of a constant that is told by value
 
 
-def of_pattern(pattern: Pattern, title: str, marked: str = "") -> Diagram:
+def pattern_diagram(pattern: Pattern, title: str, marked: str = "") -> Diagram:
     """The boxes of a pattern: of several forms of a tensor the first one.  marked: file:line of what stands out."""
     return _PatternReader(pattern, title, marked).diagram
 
@@ -25,13 +25,13 @@ class _PatternReader:
         self._boxes: dict[object, int] = {}
         for place, value in enumerate(pattern.outputs):
             at, name = self._box(value)
-            self.diagram.wires.append(Wire(at, len(self.diagram.boxes), name, ""))
+            self.diagram.wires.append(DiagramEdge(at, len(self.diagram.boxes), name, ""))
             self.diagram.boxes.append(Box("output", "output" if len(pattern.outputs) == 1 else f"output {place}"))
 
     def _box(self, value: Value) -> tuple[int, str]:
         """The box that makes a value, and the name of its tensor there."""
         value = _plain(value)
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             return self._operation(value.operation), f"{id(value.operation)}:{value.position}"
         if id(value) not in self._boxes:
             self._boxes[id(value)] = len(self.diagram.boxes)
@@ -39,7 +39,7 @@ class _PatternReader:
             self.diagram.boxes.append(Box("input" if isinstance(value, Var) else "constant", cut(title)))
         return self._boxes[id(value)], str(id(value))
 
-    def _operation(self, operation: Operation) -> int:
+    def _operation(self, operation: NodePattern) -> int:
         if id(operation) in self._boxes:
             return self._boxes[id(operation)]
         known = schema(operation.domain, operation.op, None)
@@ -48,7 +48,7 @@ class _PatternReader:
         for place, given in enumerate(operation.inputs):
             value = None if given is None else _plain(given)
             formal = formals[place] if place < len(formals) else f"input {place}"
-            if isinstance(value, Literal):
+            if isinstance(value, LiteralValue):
                 rows.append(cut(f"{formal}: {_literal(value)}"))
             elif value is not None:
                 arriving.append(self._box(value))
@@ -60,20 +60,20 @@ class _PatternReader:
         is_marked = bool(self._marked) and operation.where == self._marked
         box = Box(kind, operation.op, operation.domain, tuple(rows), operation.where, is_marked)
         self.diagram.boxes.append(box)
-        self.diagram.wires += [Wire(source, place, name, "") for source, name in arriving]
+        self.diagram.wires += [DiagramEdge(source, place, name, "") for source, name in arriving]
         return place
 
 
-def _plain(value: Value) -> Var | Literal | Output:
+def _plain(value: Value) -> Var | LiteralValue | NodeOutput:
     """A value without a name of its own, and of several forms the first."""
-    while isinstance(value, (Named, AnyOf)):
-        value = value.value if isinstance(value, Named) else value.forms[0]
+    while isinstance(value, (NamedValue, AnyOf)):
+        value = value.value if isinstance(value, NamedValue) else value.forms[0]
     return value
 
 
-def _literal(value: Literal) -> str:
+def _literal(value: LiteralValue) -> str:
     if value.value.size <= MANY:
-        return numbers_text(value.value)
+        return array_text(value.value)
     return type_text(dtype_number(value.value.dtype.name), value.value.shape)
 
 
@@ -81,5 +81,5 @@ def _attribute(value: Any) -> str:
     if isinstance(value, Var):
         return value.name
     if isinstance(value, np.ndarray):
-        return numbers_text(value) if value.size <= MANY else f"{value.dtype}{list(value.shape)}"
+        return array_text(value) if value.size <= MANY else f"{value.dtype}{list(value.shape)}"
     return repr(value.decode(errors="replace") if isinstance(value, bytes) else value)

@@ -9,7 +9,7 @@ from surgeon.display.pictures.diagram import Box, Diagram
 from surgeon.display.pictures.graph_layout import GraphLayout, arrange
 from surgeon.errors import UsageError
 from surgeon.file.io.atomic_file import write_text
-from surgeon.text import counted
+from surgeon.text import format_count
 
 SANS = "Helvetica, Arial, sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
@@ -78,7 +78,7 @@ def paint(contents: Sequence[Diagram]) -> Picture:
         f'height="{_number(total[1] + 2)}" style="max-width: 100%" font-family="{SANS}" font-size="{_number(TITLE)}">'
     )
     about = ", ".join(
-        " ".join(filter(None, (item.title, counted(item.nodes, 'node')))) for item in contents
+        " ".join(filter(None, (item.title, format_count(item.nodes, 'node')))) for item in contents
     )
     return Picture("\n".join([head, *parts, "</svg>\n"]), about)
 

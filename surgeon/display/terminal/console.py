@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.sanitise import sanitise
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PLAIN_WIDTH = 120  # columns where the output is no terminal
-LOUD = {
+OUTCOME_STYLES = {
     "proved": ("PROVED", "bold green"),
     "failed": ("FAILED", "bold white on red"),
     "unproved": ("UNPROVED", "bold black on yellow"),
@@ -21,7 +21,7 @@ LOUD = {
 }
 
 
-def console_for(stream: TextIO) -> "Console":
+def make_console(stream: TextIO) -> "Console":
     """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
     from rich.console import Console
 
@@ -40,7 +40,7 @@ def console_for(stream: TextIO) -> "Console":
     return console
 
 
-def titled(console: "Console", width: int = 9) -> Callable[..., None]:
+def labelled_line_printer(console: "Console", width: int = 9) -> Callable[..., None]:
     """What prints a line of a summary: a title, empty where it goes on, and words, some of them in a style."""
     from rich.text import Text
 
@@ -70,9 +70,9 @@ def _cleaned(item: Any) -> Any:
     from rich.text import Text
 
     if isinstance(item, str):
-        return clean(item)
-    if not isinstance(item, Text) or clean(item.plain) == item.plain:
+        return sanitise(item)
+    if not isinstance(item, Text) or sanitise(item.plain) == item.plain:
         return item
     pieces = item.divide({place for span in item.spans for place in (span.start, span.end)})
-    shown = [(clean(piece.plain), piece.spans[0].style if piece.spans else "") for piece in pieces]
+    shown = [(sanitise(piece.plain), piece.spans[0].style if piece.spans else "") for piece in pieces]
     return Text.assemble(*shown, style=item.style)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
-from surgeon.text import and_more, first_of
+from surgeon.text import and_more, join_first
 
 if TYPE_CHECKING:
     from surgeon.automation.fleet.fleet import Fleet
@@ -29,7 +29,7 @@ _LOUD = {
 }
 
 
-class Watch:
+class FleetProgress:
     """A line on the terminal: how many are done, what came of them, and what is at work now and for how long."""
 
     def __init__(self, quiet: bool) -> None:
@@ -39,7 +39,7 @@ class Watch:
         self._outcomes: Counter[str] = Counter()
         self._done = self._total = 0
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "FleetProgress":
         if self._shows:
             from rich.console import Console
             from rich.status import Status
@@ -54,7 +54,7 @@ class Watch:
 
     def dashboard(self, address: str) -> None:
         """Tell where Dask shows what it does."""
-        click.echo(f"dashboard {clean(address)}", err=True)
+        click.echo(f"dashboard {sanitise(address)}", err=True)
 
     def begins(self, model: str) -> None:
         """Note that a model is worked on from now on."""
@@ -70,14 +70,14 @@ class Watch:
         told = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common())
         now = time.monotonic()
         slow = sorted(self._begun.items(), key=lambda item: item[1])[:3]
-        at = "; ".join(f"{clean(name)} for {now - begun:.0f} s" for name, begun in slow)
+        at = "; ".join(f"{sanitise(name)} for {now - begun:.0f} s" for name, begun in slow)
         count = f"{self._done:,} of {self._total:,} models"
         return count + (f": {told}" if told else "") + (f"; at {at}" if at else "")
 
 
 def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
     """Print what came of a fleet: outcomes, rules, what is wrong, what is otherwise than in the baseline."""
-    line = titled(console_for(stream))
+    line = labelled_line_printer(make_console(stream))
     outcomes = [f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items()]
     line("models", f" {len(fleet):,}: {', '.join(outcomes) or 'none done'}")
     if fleet.kept:
@@ -88,19 +88,22 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         if shown == MOST:
             line("", " and more: see --rows")
             break
-        name, style = {**LOUD, **_LOUD}[row.outcome]
-        line("", " ", (name, style), f" {clean(row.model)}: {clean(row.why)}")
+        name, style = {**OUTCOME_STYLES, **_LOUD}[row.outcome]
+        line("", " ", (name, style), f" {sanitise(row.model)}: {sanitise(row.why)}")
     noted = [row for row in fleet if row.why and not row.is_wrong and row.outcome != "unproved"]
     if noted:
-        line("note", f" {clean(noted[0].model)}: {clean(noted[0].why)}{and_more(len(noted) - 1, 'models have a note')}")
-    stale = [clean(row.target) for row in fleet.stale]
+        line(
+            "note",
+            f" {sanitise(noted[0].model)}: {sanitise(noted[0].why)}{and_more(len(noted) - 1, 'models have a note')}",
+        )
+    stale = [sanitise(row.target) for row in fleet.stale]
     if stale:
         told = "not made by this run: remove such files, or mend the models and run again."
-        line("", " ", ("STALE", "bold white on red"), f" {first_of(stale, MOST_STALE)}: {told}")
+        line("", " ", ("STALE", "bold white on red"), f" {join_first(stale, MOST_STALE)}: {told}")
     for change in fleet.changes[:MOST]:
         title = "worse" if change.is_regression else "other"
         export = "" if change.same_graph else " (the model itself is another)"
-        line(title, f" {clean(change.model)}: {clean(change.what)}{export}")
+        line(title, f" {sanitise(change.model)}: {sanitise(change.what)}{export}")
     if len(fleet.changes) > MOST:
         line("", f"{and_more(len(fleet.changes) - MOST, 'changes')}: see --report")
     news = Counter("worse" if change.is_regression else "otherwise" for change in fleet.since)
@@ -108,10 +111,10 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         line("since", f" the last run: {', '.join(f'{count:,} {word}' for word, count in news.items())}: see --report")
     if fleet.has_baseline and not fleet.changes:
         line("baseline", " all is as it was")
-    slowest = [f"{clean(row.model)} {seconds_text(row.seconds)}" for row in fleet.slowest[:3]]
+    slowest = [f"{sanitise(row.model)} {seconds_text(row.seconds)}" for row in fleet.slowest[:3]]
     if slowest:
         line("slowest", f" {', '.join(slowest)}")
     if fleet.ended:
-        line("ended", " ", (clean(fleet.ended), "bold white on red"))
+        line("ended", " ", (sanitise(fleet.ended), "bold white on red"))
     line("time", f" {seconds_text(fleet.seconds)}")
-    line("written", " nothing" if fleet.is_dry else f" {clean(fleet.to)}")
+    line("written", " nothing" if fleet.is_dry else f" {sanitise(fleet.to)}")

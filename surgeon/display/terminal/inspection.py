@@ -3,16 +3,16 @@
 from typing import TextIO
 
 from surgeon.display.content.inspection import header_lines, weights_text
-from surgeon.display.terminal.console import console_for
+from surgeon.display.terminal.console import make_console
 from surgeon.targets.inspection.model_summary import Inspection, size_text
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 
 def print_inspection(found: Inspection, stream: TextIO) -> None:
     """Print the facts for people."""
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
 
     def line(name: str, text: str, style: str = "") -> None:
         console.print(Text.assemble((f"{name:<10}", "bold"), (text, style)), soft_wrap=True)
@@ -40,5 +40,5 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
     if found.unknown:
         console.print(Text("custom or placeholder ops, and ops that onnx and ONNX Runtime do not have:", style="bold"))
     for one in found.unknown:
-        places = first_of(one.places, len(one.places), one.count)
+        places = join_first(one.places, len(one.places), one.count)
         console.print(Text(f"  {one.op} x{one.count:,} ({one.why}) at {places}", style="yellow"), soft_wrap=True)

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from surgeon.display.content.near_misses import help_line, remarks, silent_rules, told_lines, why_command
+from surgeon.display.content.near_misses import idle_rules, near_miss_lines, upgrade_hint, warning_lines, why_command
 from surgeon.display.content.rewrite import (
+    detector_tail_text,
     edited_lines,
     error_words,
-    layers_words,
+    layer_comparison_text,
     not_covered_words,
     outcome_words,
     proof_words,
@@ -17,16 +18,15 @@ from surgeon.display.content.rewrite import (
     scope_name,
     site_lines,
     site_words,
-    tail_words,
-    tried_words,
+    tested_inputs_text,
     upgrade_lines,
 )
-from surgeon.display.terminal.console import LOUD, console_for, titled
-from surgeon.display.terminal.sanitise import clean
+from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
+from surgeon.display.terminal.sanitise import sanitise
 from surgeon.number_text import seconds_text
 from surgeon.pipeline.reports.rewrite_report import Report, Site
-from surgeon.pipeline.reports.upgrade_report import Upgrade
-from surgeon.text import and_more, first_of
+from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.text import and_more, join_first
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,11 +39,14 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose:
     """Print what a rewrite did.  diff: also the nodes before and after, site by site.  verbose: whatever was missed."""
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
     if diff and report.sites:
         click.echo("\n".join(diff_lines(report.sites)), file=stream)
-    console.print(_rules_table(report, silent_rules(report)))
-    for lines, style in (([help_line(report), *report.next_steps], "bold green"), (remarks(report), "bold yellow")):
+    console.print(_rules_table(report, idle_rules(report)))
+    for lines, style in (
+        ([upgrade_hint(report), *report.next_steps], "bold green"),
+        (warning_lines(report), "bold yellow"),
+    ):
         for line in filter(None, lines):
             console.print(Text(line, style=style), soft_wrap=True)
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
@@ -53,7 +56,7 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose:
     for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", bound)):
         if sites:
             _print_sites(console, title, sites)
-    misses = told_lines(report, verbose=verbose)
+    misses = near_miss_lines(report, verbose=verbose)
     if misses:
         console.print()
         console.print(Text("not rewritten", style="bold"))
@@ -67,9 +70,9 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
     for number, site in enumerate(sites, 1):
         rules = " + ".join(site.rules)
         place = f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@"
-        yield click.style(clean(place), fg="cyan")
+        yield click.style(sanitise(place), fg="cyan")
         for line in site_lines(site):
-            yield click.style(clean(line), fg="green" if line[0] == "+" else "red")
+            yield click.style(sanitise(line), fg="green" if line[0] == "+" else "red")
 
 
 def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
@@ -89,7 +92,7 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
         times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
         where = _where(found)
         if name in report.tails:
-            times, where = report.count(name), tail_words(report)
+            times, where = report.count(name), detector_tail_text(report)
         numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, where, style="" if times or undone else "dim")
     if silent:
@@ -114,8 +117,8 @@ def _where(sites: Iterable[Site]) -> str:
         scopes.setdefault(scope_name(site), []).append(site)
     told = []
     for scope, found in list(scopes.items())[:SHOWN_SITES]:
-        roots = [clean(site.root) for site in found[:SHOWN_SITES]]
-        told.append(f"{clean(scope)}: {first_of(roots, SHOWN_SITES, len(found))}")
+        roots = [sanitise(site.root) for site in found[:SHOWN_SITES]]
+        told.append(f"{sanitise(scope)}: {join_first(roots, SHOWN_SITES, len(found))}")
     more = and_more(len(scopes) - SHOWN_SITES, "scopes").lstrip()
     return "\n".join(filter(None, (*told, more)))
 
@@ -144,27 +147,27 @@ def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
 
 
 def _print_summary(console: "Console", report: Report) -> None:
-    line = titled(console)
+    line = labelled_line_printer(console)
 
     console.print()
     for name, words in edited_lines(report.edited) if report.edited is not None else ():
-        line(name, f" {clean(words)}")
+        line(name, f" {sanitise(words)}")
     if report.upgrade is not None:
         for name, words in upgrade_lines(report.upgrade):
             line(name, words)
     constants = "{:,} -> {:,} of them Constants".format(*report.constants) if any(report.constants) else ""
     line("nodes", f"{report.nodes_before:,} -> {report.nodes_after:,}", f" ({constants})" if constants else "")
-    line("outcome", LOUD[report.outcome], f"  {outcome_words(report)}".rstrip())
+    line("outcome", OUTCOME_STYLES[report.outcome], f"  {outcome_words(report)}".rstrip())
     for place, words in enumerate(proof_words(report)):
         line("" if place else "proofs", words)
-    tried = tried_words(report)
+    tried = tested_inputs_text(report)
     if tried:
         line("tried", tried)
         line("", not_covered_words(report))
     for place, words in enumerate(error_words(report)):
         line("" if place else "differs", words)
     if report.check is not None and report.check.layers is not None:
-        line("layers", layers_words(report.check.layers))
+        line("layers", layer_comparison_text(report.check.layers))
     line("time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items()))
     line("written", _written_words(report))
 
@@ -175,14 +178,18 @@ def _written_words(report: Report) -> str:
     return f"{report.output}{' (the same bytes as the input)' if report.is_unchanged else ''}"
 
 
-def print_upgrade(done: Upgrade, stream: TextIO, *, written: bool) -> None:
+def print_upgrade(done: UpgradeReport, stream: TextIO, *, written: bool) -> None:
     """Print what an upgrade did.  written: the file was."""
 
-    console = console_for(stream)
-    line = titled(console)
+    console = make_console(stream)
+    line = labelled_line_printer(console)
 
     for name, words in upgrade_lines(done):
         line(name, words)
-    line("outcome", LOUD[done.outcome], f" {done.check.reason}" if done.check is not None and done.check.reason else "")
+    line(
+        "outcome",
+        OUTCOME_STYLES[done.outcome],
+        f" {done.check.reason}" if done.check is not None and done.check.reason else "",
+    )
     line("time", seconds_text(done.seconds))
     line("written", done.output if written else "nothing")

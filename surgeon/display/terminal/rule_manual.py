@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
 from surgeon.display.content.rule_manual import manual_lines, summary, targets_text
-from surgeon.display.terminal.console import console_for
+from surgeon.display.terminal.console import make_console
 from surgeon.printed_commands import command
-from surgeon.rules.edit_aliases import TAILS
+from surgeon.rules.edit_aliases import EDIT_ALIASES
 from surgeon.rules.rule import Rule
 
 
@@ -16,7 +16,7 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
     from rich.table import Table
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
     files: dict[tuple[str, str], list[Rule]] = {}
     for pack, module, rule in found:
         files.setdefault((pack, module), []).append(rule)
@@ -33,7 +33,7 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
         for rule in rules:
             table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
         console.print(table)
-    tails = {name: tail.summary for name, tail in TAILS.items()}
+    tails = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
     named = {"tails of detectors": tails, "groups": {name: ", ".join(members) for name, members in groups.items()}}
     for title_of_all, rows in named.items() if files else ():
         console.print()
@@ -52,7 +52,7 @@ def print_manual(rule: Rule, stream: TextIO) -> None:
     """Print the manual of one rule."""
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
     for line in manual_lines(rule):
         heading = bool(line) and not line.startswith(" ")
         console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
@@ -60,10 +60,10 @@ def print_manual(rule: Rule, stream: TextIO) -> None:
 
 def print_tail(name: str, stream: TextIO) -> None:
     """Print the manual of a tail of a detector."""
-    from surgeon.edits.detection.postprocessing_edits import TAILS as EDITS
+    from surgeon.edits.detection.postprocessing_edits import POSTPROCESSING as EDITS
 
-    tail = TAILS[name]
-    console = console_for(stream)
+    tail = EDIT_ALIASES[name]
+    console = make_console(stream)
     console.print(name, style="bold")
     console.print(f"  {tail.summary}", soft_wrap=True)
     about = (

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from surgeon.authoring.rule_proof.result import Proof, RuleProof, Standing
-from surgeon.display.terminal.console import LOUD, console_for
+from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof, RuleProof
+from surgeon.display.terminal.console import OUTCOME_STYLES, make_console
 from surgeon.number_text import seconds_text
 from surgeon.text import and_more
 
@@ -21,7 +21,7 @@ def print_rule_proof(proof: RuleProof, stream: TextIO) -> None:
     """Print the proof of one rule."""
     from rich.text import Text
 
-    console = console_for(stream)
+    console = make_console(stream)
     console.print(Text.assemble((proof.rule, "bold"), f"  ({proof.where})"), soft_wrap=True)
     if proof.entries:
         console.print(_table(proof))
@@ -31,7 +31,7 @@ def print_rule_proof(proof: RuleProof, stream: TextIO) -> None:
         console.print(line, soft_wrap=True)
     if proof.nothing:
         console.print(f"nothing to prove: {proof.nothing}", soft_wrap=True, style="dim")
-    word, style = LOUD[proof.outcome.value]
+    word, style = OUTCOME_STYLES[proof.outcome.value]
     counts = ", ".join(f"{count:,} {name}" for name, count in proof.counts.items() if count)
     console.print(Text.assemble((word, style), f"  {counts or 'nothing was proved'} in {seconds_text(proof.seconds)}"))
 
@@ -39,17 +39,17 @@ def print_rule_proof(proof: RuleProof, stream: TextIO) -> None:
 def _table(proof: RuleProof) -> "Table":
     from rich.table import Table
 
-    groups: dict[tuple[str, str, str], list[Proof]] = {}
+    groups: dict[tuple[str, str, str], list[InstanceProof]] = {}
     for entry in proof.entries:
         groups.setdefault((entry.pattern, entry.variant, entry.target), []).append(entry)
-    shown = [standing for standing in Standing if any(entry.standing is standing for entry in proof.entries)]
+    shown = [standing for standing in InstanceOutcome if any(entry.standing is standing for entry in proof.entries)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("pattern", "target", "opsets", "dtypes", "ranks"):
         table.add_column(title, overflow="fold")
     for standing in shown:
         table.add_column(standing.value, justify="right")
     for (pattern, variant, target), entries in groups.items():
-        proved = [entry for entry in entries if entry.standing is Standing.PROVED]
+        proved = [entry for entry in entries if entry.standing is InstanceOutcome.PROVED]
         counts = Counter(entry.standing for entry in entries)
         table.add_row(
             f"{pattern} ({variant})" if variant else pattern,
@@ -71,14 +71,14 @@ def _span(numbers: Iterable[int]) -> str:
     return str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}"
 
 
-def _dtypes(entries: Sequence[Proof]) -> list[str]:
+def _dtypes(entries: Sequence[InstanceProof]) -> list[str]:
     found = {entry.dtype for entry in entries}
     return [short for name, short in DTYPES.items() if name in found] + sorted(found.difference(DTYPES))
 
 
-def _reasons(entries: Sequence[Proof]) -> Iterator[str]:
+def _reasons(entries: Sequence[InstanceProof]) -> Iterator[str]:
     """Why instances were spared or stay unproved, the most frequent reasons first."""
-    for standing in (Standing.SPARED, Standing.UNPROVED):
+    for standing in (InstanceOutcome.SPARED, InstanceOutcome.UNPROVED):
         counts = Counter((entry.dtype, entry.reason) for entry in entries if entry.standing is standing)
         by_reason: dict[str, list[tuple[str, int]]] = {}
         for (dtype, reason), count in counts.items():
@@ -96,11 +96,11 @@ def _plain(reason: str) -> str:
     return re.sub(r" node with name '[^']*'| \(node:'[^']*'.*", "", reason).rstrip(".")
 
 
-def _failures(faults: Sequence[Proof]) -> Iterator[str]:
+def _failures(faults: Sequence[InstanceProof]) -> Iterator[str]:
     """Every failure, those that differ by target, opset or dtype alone in one line; each pattern's first as a model."""
     from onnx import printer
 
-    patterns: dict[tuple[str, str], dict[tuple[str, str, str], list[Proof]]] = {}
+    patterns: dict[tuple[str, str], dict[tuple[str, str, str], list[InstanceProof]]] = {}
     for entry in faults:
         alike = patterns.setdefault((entry.pattern, entry.variant), {})
         alike.setdefault((entry.standing, str(entry.layout), _unnumbered(entry.reason)), []).append(entry)
@@ -124,7 +124,7 @@ def _unnumbered(reason: str) -> str:
     return re.sub(r"\d[\d.e+-]*", "#", reason)
 
 
-def failure_line(entries: Sequence[Proof]) -> str:
+def failure_line(entries: Sequence[InstanceProof]) -> str:
     """Failures that are alike: where they were found, and what is wrong with the first."""
     first = entries[0]
     dtypes = ", ".join(dict.fromkeys(entry.dtype for entry in entries))

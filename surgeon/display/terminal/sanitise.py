@@ -13,7 +13,7 @@ _ODD = re.compile(r"[^ -~]")
 _LONG = re.compile(rf"\S{{{LONGEST + 1},}}")
 
 
-def clean(text: str) -> str:
+def sanitise(text: str) -> str:
     """One line of text as a screen may show it."""
     if len(text) > LONGEST:
         text = _LONG.sub(lambda found: _shortened(found[0]), text)

@@ -14,8 +14,8 @@ from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from surgeon.display.html.elements import escaped
-from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.html.elements import escape
+from surgeon.display.viewer.session import ViewerSession
 from surgeon.errors import UsageError
 
 HOST, LARGEST = "127.0.0.1", 1 << 16  # the loopback address; bytes of a question
@@ -31,12 +31,12 @@ window.surgeon = mount(document.getElementById("view"), "{token}");</script></bo
 """
 
 
-class Server(ThreadingHTTPServer):
+class ViewerServer(ThreadingHTTPServer):
     """Serves one model until it is stopped.  port: 0 for any that is free."""
 
     daemon_threads = True
 
-    def __init__(self, content: ViewedModel, port: int = 0) -> None:
+    def __init__(self, content: ViewerSession, port: int = 0) -> None:
         self.content, self.token, self.lock = content, secrets.token_urlsafe(24), Lock()
         try:
             super().__init__((HOST, port), _Handler)
@@ -53,7 +53,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request."""
 
-    server: Server
+    server: ViewerServer
     server_version, sys_version = "surgeon", ""
 
     def handle(self) -> None:
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path == "/":
             nonce = secrets.token_urlsafe(12)
             policy = f"default-src 'none'; script-src 'self' 'nonce-{nonce}'; connect-src 'self'; img-src data:; "
-            title = escaped(self.server.content.title)
+            title = escape(self.server.content.title)
             page = PAGE.format(title=title, token=self.server.token, nonce=nonce)
             self._send("text/html; charset=utf-8", page.encode(), f"{policy}style-src 'unsafe-inline'")
         elif parts.path == "/view.js":

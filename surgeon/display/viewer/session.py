@@ -4,37 +4,37 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surgeon.diagnostics.explanation import fit_at, misses_at
-from surgeon.display.pictures.diagram import attribute_text, numbers_text, type_text
-from surgeon.edits.selection import is_stored
+from surgeon.diagnostics.explanation import match_covering, mismatches_at
+from surgeon.display.pictures.diagram import array_text, attribute_text, type_text
+from surgeon.edits.selection import is_constant
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.ops.schemas import knows_domain, schema
-from surgeon.pipeline.rewriting.rule_run import indexed
+from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.mismatches.mismatch import Mismatch, miss_text
+from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.rules.rule import Rule
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.targets.inspection.module_scopes import path_of
-from surgeon.targets.inspection.outline import FoldedGroup, fold
-from surgeon.targets.inspection.provenance import came_from, torch_op
+from surgeon.targets.inspection.module_scopes import module_path
+from surgeon.targets.inspection.outline import OutlineGroup, build_outline
+from surgeon.targets.inspection.provenance import source_location, torch_op
 
 WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none
 FEW, NEAREST, LONG = 16, 6, 400  # elements of a constant told by value; misses; letters of a value
 
 
-class ViewedModel:
+class ViewerSession:
     """One model, opened once and asked many times; nothing in it is changed."""
 
-    def __init__(self, source: Source, target: str = "ort") -> None:
-        self.title = Path(label(source, "a model")).name
+    def __init__(self, source: ModelLike, target: str = "ort") -> None:
+        self.title = Path(model_name(source, "a model")).name
         self.target = target
-        self._model = Model.open(as_written(source))
-        self.index: Index = indexed(self._model)
+        self._model = Model.open(resolve_model(source))
+        self.index: Index = open_index(self._model)
         self._scopes = {scope.label: scope for scope in reversed(self.index.scopes)}
         self._shown: dict[str, list[Node]] = {}
 
@@ -121,20 +121,20 @@ class ViewedModel:
     ) -> tuple[dict[str, list[Any]], list[int]]:
         """The groups by columns, the root first, and the innermost one of each node."""
         protos = scope.proto.node
-        paths = [path_of(protos[node.slot]) or (WEIGHTS * (node in idle)) for node in nodes]
-        root = fold(paths, [node.op for node in nodes])
+        paths = [module_path(protos[node.slot]) or (WEIGHTS * (node in idle)) for node in nodes]
+        root = build_outline(paths, [node.op for node in nodes])
         columns: dict[str, list[Any]] = {"label": [], "parent": [], "kind": [], "count": []}
         group_of = [0] * len(nodes)
         waiting = [(root, -1)]
         while waiting:
             group, parent = waiting.pop()
             number = len(columns["label"])
-            inside = [item for item in group.items if isinstance(item, FoldedGroup)]
+            inside = [item for item in group.items if isinstance(item, OutlineGroup)]
             count = sum(1 for _ in group.nodes())
             for name, value in zip(columns, (group.label, parent, group.kind, count), strict=True):
                 columns[name].append(value)
             for item in group.items:
-                if not isinstance(item, FoldedGroup):
+                if not isinstance(item, OutlineGroup):
                     group_of[item] = number
             waiting += [(one, number) for one in reversed(inside)]
         return columns, group_of
@@ -145,7 +145,7 @@ class ViewedModel:
         made: set[str] = set()
         for node in nodes:
             read = [name for name in node.inputs if name]
-            if read and all(name in made or is_stored(scope, name) for name in read):
+            if read and all(name in made or is_constant(scope, name) for name in read):
                 found.add(node)
                 made.update(node.outputs)
         return found
@@ -173,7 +173,7 @@ class ViewedModel:
         names = _formals(scope, node)
         read = [(formal, name) for formal, name in zip(names, node.inputs, strict=True) if name]
         constants = ((f"{formal} {name}", self._value(scope, name)) for formal, name in read)
-        origin = ", ".join(filter(None, (came_from(proto), torch_op(proto))))
+        origin = ", ".join(filter(None, (source_location(proto), torch_op(proto))))
         return {
             "formals": [formal for formal, _ in read],
             "constants": [[name, value] for name, value in constants if value],
@@ -187,15 +187,15 @@ class ViewedModel:
         if shape is None or _size(shape) > FEW:
             return ""
         found = self.index.constants.get(scope, name)
-        return "" if found is None else numbers_text(found.array)[:LONG]
+        return "" if found is None else array_text(found.array)[:LONG]
 
     def rules(self, node: Node) -> dict[str, Any]:
         """Rules that fit a node, with the nodes of each match, and what stands against those that come near it."""
         fits, near = list[tuple[Rule, Match]](), list[Mismatch]()
         for _, _, rule in all_rules():
             try:
-                match = fit_at(self.index, rule, self.target, node)
-                misses = misses_at(self.index, rule, self.target, None, node) if match is None else []
+                match = match_covering(self.index, rule, self.target, node)
+                misses = mismatches_at(self.index, rule, self.target, None, node) if match is None else []
             except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
                 continue
             if match is not None:
@@ -207,7 +207,7 @@ class ViewedModel:
                 for rule, match in fits]
         return {
             "fits": [[text, [one.slot for one in nodes]] for text, nodes in told],
-            "near": [miss_text(miss) for miss in near[:NEAREST]],
+            "near": [mismatch_text(miss) for miss in near[:NEAREST]],
         }
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from surgeon.display.pictures.diagram import Box, Diagram, Wire, cut
-from surgeon.display.pictures.draw import of_diagrams
+from surgeon.display.pictures.diagram import Box, Diagram, DiagramEdge, cut
+from surgeon.display.pictures.draw import draw_diagrams
 from surgeon.display.pictures.svg import Picture
 from surgeon.errors import UsageError
 from surgeon.ir.scope import DEFAULT_DOMAINS, split_op
-from surgeon.text import counted
+from surgeon.text import format_count
 
 MOST, OPENED, SHARE = 100, 40, 0.6  # boxes of a picture; boxes up to which a group of this share of the nodes is opened
 
@@ -25,7 +25,7 @@ def still(graph: Mapping[str, Any]) -> Picture:
     found = first_sight(graph)
     if len(found.boxes) > MOST:
         raise UsageError(f"{len(found.boxes)} boxes are too many to draw: run the cell and open the view.")
-    return of_diagrams([found])
+    return draw_diagrams([found])
 
 
 def first_sight(graph: Mapping[str, Any]) -> Diagram:
@@ -72,13 +72,13 @@ def _sight(graph: Mapping[str, Any], opened: set[int]) -> Diagram:
         home = place("node", node, _node(graph, node)) if group is None else place("group", group, _group(graph, group))
         homes.append(home)
         makers.update(dict.fromkeys(outputs, home))
-    wires = dict[tuple[int, int, int], Wire]()
+    wires = dict[tuple[int, int, int], DiagramEdge]()
 
     def connect(tensor: int, target: int) -> None:
         name = graph["tensors"][tensor]
         source = makers[tensor] if tensor in makers else place("input", tensor, Box("input", cut(name), hint=name))
         if source != target:
-            wires[source, target, tensor] = Wire(source, target, name, "")
+            wires[source, target, tensor] = DiagramEdge(source, target, name, "")
 
     stored = set(graph["stored"])
     for node, inputs in enumerate(nodes["inputs"]):
@@ -101,4 +101,4 @@ def _node(graph: Mapping[str, Any], node: int) -> Box:
 
 def _group(graph: Mapping[str, Any], group: int) -> Box:
     label = graph["groups"]["label"][group]
-    return Box("onnx", cut(label), rows=(counted(graph["groups"]["count"][group], "node"),), hint=label)
+    return Box("onnx", cut(label), rows=(format_count(graph["groups"]["count"][group], "node"),), hint=label)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from surgeon.errors import UsageError
-from surgeon.file.model_like import Source
+from surgeon.file.model_like import ModelLike
 from surgeon.printed_commands import command
 from surgeon.target_registry import names
 from surgeon.versions import install_command
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HEIGHT = 560  # pixels of a view in a notebook
 
 
-def view(model: Source, *, target: str = "ort", height: int = HEIGHT) -> "View":
+def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "View":
     """Show a model in a notebook: folded by scopes and repeated blocks, to open, search and select from.
 
     `view.selection` is what is selected: the names of the nodes, and the two cuts that they lie between.

@@ -9,13 +9,13 @@ import anywidget
 import traitlets
 from IPython.display import publish_display_data
 
-from surgeon.display.html.elements import Markup, Paper, element
+from surgeon.display.html.elements import Markup, RenderContext, element
 from surgeon.display.viewer.highlights import marked, marks_of
-from surgeon.display.viewer.session import ViewedModel
+from surgeon.display.viewer.session import ViewerSession
 from surgeon.display.viewer.static_view import still
-from surgeon.edits.selection import Selection, selected
+from surgeon.edits.selection import Selection, make_selection
 from surgeon.errors import UsageError
-from surgeon.file.model_like import Source
+from surgeon.file.model_like import ModelLike
 from surgeon.targets.inspection.model_summary import inspect
 
 BUNDLE = resources.files(__package__).joinpath("view.js")
@@ -31,8 +31,8 @@ class View(anywidget.AnyWidget):
     picked = traitlets.Dict().tag(sync=True)
     still = traitlets.Unicode().tag(sync=True)  # the class of the element that the page hides
 
-    def __init__(self, source: Source, target: str, height: int) -> None:
-        self._source, self._content = source, ViewedModel(source, target)
+    def __init__(self, source: ModelLike, target: str, height: int) -> None:
+        self._source, self._content = source, ViewerSession(source, target)
         super().__init__(height=height, still=f"surgeon-still-{uuid4().hex}")
         self.on_msg(self._hear)
 
@@ -48,7 +48,7 @@ class View(anywidget.AnyWidget):
         scope = self._content.scope(label)
         places = [place for place in self.picked.get("nodes", ()) if 0 <= place < len(scope.nodes)]
         nodes = [scope.nodes[place] for place in places]
-        return selected(scope, nodes, self.picked.get("froms", ()), self.picked.get("tos", ()))
+        return make_selection(scope, nodes, self.picked.get("froms", ()), self.picked.get("tos", ()))
 
     def select(self, names: Sequence[str], scope: str = "") -> None:
         """Select nodes by their names, or by tensors that they make.  Raises UsageError for one that is not there."""
@@ -79,6 +79,6 @@ class View(anywidget.AnyWidget):
         bundle = self._repr_mimebundle_()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         _show(data, metadata)
-        picture = Paper().figure(lambda: still(self._content.graph(self._content.scope())), self._content.title)
+        picture = RenderContext().figure(lambda: still(self._content.graph(self._content.scope())), self._content.title)
         shown = element("div", (picture, Markup(inspect(self._source)._repr_html_())), class_=self.still)
         _show({"text/html": str(shown), "text/plain": f"picture of {self._content.title}"})

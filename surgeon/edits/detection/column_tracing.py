@@ -6,7 +6,7 @@ from typing import Any
 from surgeon.ir.scope import Node
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.shapes.algebra.size_expressions import product
-from surgeon.shapes.tensor_types import Shape, axis_of
+from surgeon.shapes.tensor_types import Shape, normalize_axis
 
 MOVES = frozenset(
     (
@@ -94,7 +94,7 @@ def _of_concat(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _S
     axis, place = at
     given = node.attribute("axis")
     shape = shape_of(draft, node.outputs[0]) or ()
-    if given is None or axis_of(given.i, len(shape)) != axis:
+    if given is None or normalize_axis(given.i, len(shape)) != axis:
         return node.inputs[0], at  # all levels are written alike
     for part in node.inputs:
         size = _size_of(shape_of(draft, part), axis)
@@ -168,7 +168,7 @@ def _of_gather(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _S
 def _of_elements(draft: ModelDraft, node: Node, _: str, at: tuple[int, int]) -> _Step | None:
     """What is taken along another axis, whole rows by repeated indices."""
     given, shape = node.attribute("axis"), shape_of(draft, node.inputs[0])
-    if shape is None or axis_of(given.i if given is not None else 0, len(shape)) == at[0]:
+    if shape is None or normalize_axis(given.i if given is not None else 0, len(shape)) == at[0]:
         return None
     return node.inputs[0], at
 

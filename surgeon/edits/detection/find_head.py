@@ -10,14 +10,14 @@ from surgeon.edits.detection.head_columns import ENDS, JOINS, columns_of, raw_te
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Node
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.proof.model.exposed_outputs import needed
+from surgeon.proof.model.exposed_outputs import required_nodes
 
-SUPPRESSES = "NonMaxSuppression"
+NMS_OP = "NonMaxSuppression"
 _SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative
 
 
 @dataclass(frozen=True, slots=True)
-class FoundHead:
+class DetectorHead:
     """The head of a detector.
 
     boxes, scores: the tensors; scores is empty where one tensor holds both.  form: "xyxy", "cxcywh", or empty where
@@ -33,23 +33,23 @@ class FoundHead:
     is_suppressed: bool = False
 
 
-def find_head(draft: ModelDraft) -> FoundHead:
+def find_head(draft: ModelDraft) -> DetectorHead:
     """The head of a model: what its own suppression reads, or the outputs that are boxes, and the scores of these.
 
     Of several pairs that could be it, as where every decoder layer answers, those are taken that most of the model
     computes.  Raises UsageError where there is none, or two are equally good.
     """
-    own = draft.index.main.by_op.get(SUPPRESSES, ())
+    own = draft.index.main.by_op.get(NMS_OP, ())
     if own:
         return _suppressed(draft, own)
     shapes = {value.name: shape_of(draft, value.name) for value in draft.graph.output}
     of_three = [name for name, shape in shapes.items() if shape is not None and len(shape) == 3]
     of_three = [name for name in of_three if draft.facts(name).type.tensor_type.elem_type in FLOATS]
-    depth = {name: needed(draft.graph, [name]) for name in of_three}
+    depth = {name: required_nodes(draft.graph, [name]) for name in of_three}
     boxes = [name for name in of_three if _size(shapes[name], 2) == 4 and _scores_of(name, of_three, shapes)]
     if not boxes:
         if len(of_three) == 1:
-            return FoundHead(of_three[0], "", "", "")
+            return DetectorHead(of_three[0], "", "", "")
         raise UsageError(
             "No output is found that is boxes [batch, count, 4] beside scores [batch, count, classes]; name the head "
             "with --output, and with --scores where it has two."
@@ -58,9 +58,11 @@ def find_head(draft: ModelDraft) -> FoundHead:
     return _beside(draft, chosen, _scores_of(chosen, of_three, shapes), depth)
 
 
-def head_of(draft: ModelDraft, boxes: str, scores: str) -> FoundHead:
+def describe_head(draft: ModelDraft, boxes: str, scores: str) -> DetectorHead:
     """What the structure tells of a head whose tensors are named; `scores` may be empty."""
-    return FoundHead(boxes, scores, form_of(draft, boxes) if scores else "", _made_by(draft, scores) if scores else "")
+    return DetectorHead(
+        boxes, scores, form_of(draft, boxes) if scores else "", _made_by(draft, scores) if scores else ""
+    )
 
 
 def _size(shape: Sequence[Any] | None, axis: int) -> Any:
@@ -74,7 +76,7 @@ def _scores_of(boxes: str, others: Sequence[str], shapes: Mapping[str, Sequence[
 
 def _beside(
     draft: ModelDraft, boxes: str, candidates: Sequence[str], depth: Mapping[str, tuple[set[int], set[str]]]
-) -> FoundHead:
+) -> DetectorHead:
     """The scores of boxes: what is computed beside them, and is no step on the way to another."""
     last = [name for name in candidates if not any(name in depth[other][1] for other in depth if other != name)]
     kinds = {name: columns_of(draft, name, 2) for name in candidates}
@@ -86,7 +88,7 @@ def _beside(
         raw = raw_tensors(draft, (boxes, 2, 0), (scores, 2, 0))
         how = f"name the raw ones: --output {raw[0]} --scores {raw[1]}" if all(raw) else "name the raw ones"
         raise UsageError(f"{boxes!r} and {scores!r} are finished detections; {how}.")
-    return head_of(draft, boxes, scores)
+    return describe_head(draft, boxes, scores)
 
 
 def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: str) -> str:
@@ -98,7 +100,7 @@ def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: s
     return ordered[0]
 
 
-def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
+def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> DetectorHead:
     """The head in front of the model's own suppression."""
     if len(nodes) > 1:
         raise UsageError(
@@ -116,7 +118,7 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> FoundHead:
     _require_whole(draft, node, boxes)
     centred = node.attribute("center_point_box")
     form = "cxcywh" if centred is not None and centred.i else "xyxy"
-    return FoundHead(boxes, scores, form, _made_by(draft, scores), known, is_suppressed=True)
+    return DetectorHead(boxes, scores, form, _made_by(draft, scores), known, is_suppressed=True)
 
 
 def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:

@@ -8,23 +8,23 @@ from typing import Any, ClassVar
 import numpy as np
 from onnx import TensorProto
 
-from surgeon.edits.append import require_floats
+from surgeon.edits.append import require_float_rank
 from surgeon.edits.detection.find_head import form_of
 from surgeon.edits.detection.head_columns import has_objectness, require_raw, require_scores
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import KeyedEdit
-from surgeon.runtime.kernels.vision.non_max_suppression import cornered
+from surgeon.runtime.kernels.vision.non_max_suppression import to_corners
 
 HEADS = ("yolov8", "yolov5")
 FORMS = ("xyxy", "cxcywh")
-BACKGROUNDS = ("first", "last")
+BACKGROUND_CLASSES = ("first", "last")
 _MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class HeadSplit:
+class HeadDecoder:
     """How boxes by their corners and scores [batch, classes, count] come of a head.
 
     head: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  centred: boxes
@@ -85,7 +85,7 @@ class HeadSplit:
             scores = scores.transpose(0, 2, 1)
         if self.background:
             scores = scores[:, 1:] if self.background == "first" else scores[:, :-1]
-        return np.concatenate([cornered(boxes) if self.centred else boxes, behind], axis=2), scores
+        return np.concatenate([to_corners(boxes) if self.centred else boxes, behind], axis=2), scores
 
 
 def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ def _cut(g: Graph, x: Tensor, start: int, end: int) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class OfHead(KeyedEdit):
+class DetectorEdit(KeyedEdit):
     """What is common to edits that read a detector's head."""
 
     output: str
@@ -134,7 +134,7 @@ class OfHead(KeyedEdit):
 
     def __post_init__(self) -> None:
         self.require_kinds()
-        for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUNDS)):
+        for name, known in (("head", HEADS), ("form", FORMS), ("background", BACKGROUND_CLASSES)):
             given = getattr(self, name)
             if given and given not in known:
                 raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
@@ -149,7 +149,7 @@ class OfHead(KeyedEdit):
         """The tensors of the head, for a sentence."""
         return " and ".join(map(repr, self.reads))
 
-    def _makes(self, draft: ModelDraft, split: HeadSplit) -> dict[str, Callable[..., np.ndarray]]:
+    def _makes(self, draft: ModelDraft, split: HeadDecoder) -> dict[str, Callable[..., np.ndarray]]:
         """By the name of each new output, what it is of the head, in numpy."""
 
         def computed(place: int) -> Callable[..., np.ndarray]:
@@ -157,7 +157,7 @@ class OfHead(KeyedEdit):
 
         return {draft.fresh(name): computed(place) for place, name in enumerate(self.answers)}
 
-    def split(self, draft: ModelDraft) -> HeadSplit:
+    def split(self, draft: ModelDraft) -> HeadDecoder:
         """How the head is cut.  Raises UsageError for what is no head of a detector."""
         return self._two(draft) if self.scores else self._one(draft)
 
@@ -172,7 +172,7 @@ class OfHead(KeyedEdit):
                     f"of masks: give nms with extra={count}, or head={head} where all behind the box are classes."
                 )
 
-    def _one(self, draft: ModelDraft) -> HeadSplit:
+    def _one(self, draft: ModelDraft) -> HeadDecoder:
         """How the head's one output is cut."""
         shape = self.shape(draft, self.output)
         if shape[2] == 4 and not self.head:
@@ -194,7 +194,7 @@ class OfHead(KeyedEdit):
         if isinstance(rows, int) and rows - extra < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
         if self.head:
-            return HeadSplit(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
+            return HeadDecoder(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
         if not extra:
             self._require_no_masks(draft, rows, head)
         require_scores(draft, self.output, axis, extra)
@@ -206,7 +206,7 @@ class OfHead(KeyedEdit):
                 f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
                 "(corners) or cxcywh (centre and size)."
             )
-        return HeadSplit(head, form == "cxcywh", self.background, extra)
+        return HeadDecoder(head, form == "cxcywh", self.background, extra)
 
     def _other_head(self, head: str) -> str:
         """Why an output of the shape of a head is none of it."""
@@ -218,7 +218,7 @@ class OfHead(KeyedEdit):
             f"the columns lie so, with --head {head}."
         )
 
-    def _two(self, draft: ModelDraft) -> HeadSplit:
+    def _two(self, draft: ModelDraft) -> HeadDecoder:
         """How boxes and scores in two tensors lie."""
         boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
         if self.behind:
@@ -229,10 +229,10 @@ class OfHead(KeyedEdit):
             raise UsageError(
                 f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
             )
-        return HeadSplit("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
+        return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
 
     def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
         """The three sizes of a tensor of the head; raises UsageError for any other."""
-        if require_floats(draft, name) != 3:
+        if require_float_rank(draft, name) != 3:
             raise UsageError(f"{name!r} is no output of a detector's head, which has three axes.")
         return draft.shapes.shape(draft.index.main, name) or ()

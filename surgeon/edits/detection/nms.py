@@ -9,20 +9,20 @@ import onnx
 from onnx import TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.edits.append import replace_outputs
-from surgeon.edits.detection.head_decoding import HeadSplit, OfHead
+from surgeon.edits.detection.head_decoding import DetectorEdit, HeadDecoder
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import flag_of
+from surgeon.pipeline.editing.edit import parse_flag
 from surgeon.runtime.kernels.vision.non_max_suppression import detect, padded
 
 PLUGINS = "trt.plugins"  # the domain in which ONNX Runtime's TensorRT provider knows plugins
-EFFICIENT = f"{PLUGINS}::EfficientNMS_TRT"
+EFFICIENT_NMS_OP = f"{PLUGINS}::EfficientNMS_TRT"
 _MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
-class AppendNms(OfHead):
+class AppendNms(DetectorEdit):
     """Answer with detections instead of raw boxes and scores: ONNX's NonMaxSuppression behind a detector's head.
 
     The new outputs are `boxes` float32[count, 4] as x1, y1, x2, y2, `scores` float32[count], `classes` int64[count] and
@@ -72,17 +72,17 @@ class AppendNms(OfHead):
         "tunable,extra=32]"
     )
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        **OfHead.settings,
+        **DetectorEdit.settings,
         "iou": float,
         "least": float,
         "most": int,
-        "agnostic": flag_of,
-        "tunable": flag_of,
+        "agnostic": parse_flag,
+        "tunable": parse_flag,
         "extra": int,
     }
 
     def __post_init__(self) -> None:
-        OfHead.__post_init__(self)
+        DetectorEdit.__post_init__(self)
         if not 0 <= self.extra < _MOST:
             raise UsageError(f"extra={self.extra} has to be a number of numbers: 0 or more.")
         if not 0 <= self.iou <= 1 or not 0 < self.most < _MOST:
@@ -120,7 +120,7 @@ class AppendNms(OfHead):
         draft.changed()
         return list(made)
 
-    def _nodes(self, split: HeadSplit) -> Callable[..., Sequence[Tensor]]:
+    def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
             boxes, scores = split.nodes(g, tensors[: len(self.reads)])
             ranked = scores
@@ -181,7 +181,7 @@ class AppendEfficientNms(AppendNms):
         if self.tunable:
             raise UsageError("The limits of EfficientNMS_TRT are attributes, and no inputs: leave out tunable.")
 
-    def _nodes(self, split: HeadSplit) -> Callable[..., Sequence[Tensor]]:
+    def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
             whole = replace(split, background="") if split.first_class else split  # the plugin keeps the numbers itself
             boxes, scores = whole.nodes(g, tensors)
@@ -196,7 +196,7 @@ class AppendEfficientNms(AppendNms):
                 "plugin_version": "1",
             }
             rows = g.transpose(scores, perm=[0, 2, 1])
-            return list(g.op(EFFICIENT, boxes, rows, outputs=4, **settings))
+            return list(g.op(EFFICIENT_NMS_OP, boxes, rows, outputs=4, **settings))
 
         return build
 

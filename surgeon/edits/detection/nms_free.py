@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from surgeon.edits.append import replace_outputs
-from surgeon.edits.detection.head_decoding import HeadSplit, OfHead
+from surgeon.edits.detection.head_decoding import DetectorEdit, HeadDecoder
 from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph, Tensor
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import flag_of
+from surgeon.pipeline.editing.edit import parse_flag
 from surgeon.printed_commands import command, upgrade_to
 from surgeon.runtime.kernels.vision.non_max_suppression import best_boxes
 from surgeon.shapes.algebra.size_expressions import symbols
@@ -20,7 +20,7 @@ GATHER_ND_SINCE = 12  # the opset from which GatherND has batch_dims (ONNX chang
 
 
 @dataclass(frozen=True, slots=True)
-class AppendBoxes(OfHead):
+class AppendBoxes(DetectorEdit):
     """Answer with plain boxes and scores, whatever the head writes, and cut off what the exporter put behind them.
 
     The new outputs are `boxes` float32[batch, count, 4] as x1, y1, x2, y2 and `scores`
@@ -53,7 +53,7 @@ class AppendBoxes(OfHead):
     def _what(self) -> str:
         return "the boxes by their corners, and the scores of each,"
 
-    def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
+    def _nodes(self, split: HeadDecoder, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
             boxes, scores = split.nodes(g, tensors)
             return boxes, g.transpose(scores, perm=[0, 2, 1])
@@ -96,17 +96,21 @@ class AppendBestBoxes(AppendBoxes):
     jumps = True
     ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=last,most=100,single]"
-    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {**OfHead.settings, "most": int, "single": flag_of}
+    settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        **DetectorEdit.settings,
+        "most": int,
+        "single": parse_flag,
+    }
 
     def __post_init__(self) -> None:
-        OfHead.__post_init__(self)
+        DetectorEdit.__post_init__(self)
         if self.most < 1:
             raise UsageError(f"The best {self.most} boxes are none: give most=1 or more.")
 
     def _what(self) -> str:
         return f"the best {self.most} detections"
 
-    def _nodes(self, split: HeadSplit, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
+    def _nodes(self, split: HeadDecoder, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         count, classes = self._sizes(split, draft)
         if draft.index.main.opset is None or draft.index.main.opset < GATHER_ND_SINCE:
             how = upgrade_to(GATHER_ND_SINCE)
@@ -133,7 +137,7 @@ class AppendBestBoxes(AppendBoxes):
 
         return build
 
-    def _sizes(self, split: HeadSplit, draft: ModelDraft) -> tuple[int, int]:
+    def _sizes(self, split: HeadDecoder, draft: ModelDraft) -> tuple[int, int]:
         """How many boxes the head has, and of how many classes; raises UsageError where that is not fixed."""
         shape = self.shape(draft, self.scores or self.output)
         count, classes = (shape[2], shape[1]) if split.head in ("columns", "yolov8") else (shape[1], shape[2])

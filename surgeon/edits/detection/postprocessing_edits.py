@@ -4,43 +4,43 @@ from collections.abc import Mapping
 from typing import Any
 
 from surgeon.edits.append import AppendSigmoid, AppendSoftmax
-from surgeon.edits.detection.find_head import SUPPRESSES, FoundHead, find_head, head_of
+from surgeon.edits.detection.find_head import NMS_OP, DetectorHead, describe_head, find_head
 from surgeon.edits.detection.head_columns import SIGMOID, SOFTMAX
-from surgeon.edits.detection.head_decoding import BACKGROUNDS, OfHead
-from surgeon.edits.detection.nms import EFFICIENT, AppendEfficientNms, AppendNms
+from surgeon.edits.detection.head_decoding import BACKGROUND_CLASSES, DetectorEdit
+from surgeon.edits.detection.nms import EFFICIENT_NMS_OP, AppendEfficientNms, AppendNms
 from surgeon.edits.detection.nms_free import AppendBestBoxes, AppendBoxes
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written
+from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.proof.model.exposed_outputs import needed
+from surgeon.proof.model.exposed_outputs import required_nodes
 
-TAILS: Mapping[str, type[OfHead]] = {
+POSTPROCESSING: Mapping[str, type[DetectorEdit]] = {
     "nms": AppendNms,
     "efficient-nms": AppendEfficientNms,
     "best-boxes": AppendBestBoxes,
     "boxes": AppendBoxes,
 }
 ACTIVATIONS = (SIGMOID, SOFTMAX)
-SUPPRESSING: Mapping[str, str] = {"nms": SUPPRESSES, "efficient-nms": EFFICIENT}
+SUPPRESSING: Mapping[str, str] = {"nms": NMS_OP, "efficient-nms": EFFICIENT_NMS_OP}
 """By the tails that suppress boxes, the op that does it."""
 
 
-def has_tail(source: Source, tail: str) -> bool:
+def has_postprocessing(source: ModelLike, tail: str) -> bool:
     """Whether a model answers with a tail that suppresses boxes already, as `detector_tail` would have it answer."""
-    with Model.open(as_written(source)) as model:
+    with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
         nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
         names = [value.name for value in draft.graph.output]
         made = {name for node in nodes for name in node.outputs}
-        return names[: len(TAILS[tail].ends)] == list(TAILS[tail].ends) and all(
-            not made.isdisjoint(needed(draft.graph, [name])[1] | {name}) for name in TAILS[tail].ends
+        return names[: len(POSTPROCESSING[tail].ends)] == list(POSTPROCESSING[tail].ends) and all(
+            not made.isdisjoint(required_nodes(draft.graph, [name])[1] | {name}) for name in POSTPROCESSING[tail].ends
         )
 
 
 def detector_tail(
-    source: Source,
+    source: ModelLike,
     tail: str = "nms",
     *,
     output: str = "",
@@ -80,18 +80,18 @@ def detector_tail(
         ...
         surgeon.errors.UsageError: ...
     """
-    if tail not in TAILS:
-        raise UsageError(f"There is no tail {tail!r} of a detector; choose one of {', '.join(TAILS)}.")
-    for name, given, known in (("activation", activation, ACTIVATIONS), ("background", background, BACKGROUNDS)):
+    if tail not in POSTPROCESSING:
+        raise UsageError(f"There is no tail {tail!r} of a detector; choose one of {', '.join(POSTPROCESSING)}.")
+    for name, given, known in (("activation", activation, ACTIVATIONS), ("background", background, BACKGROUND_CLASSES)):
         if given and given not in (*known, "none"):
             raise UsageError(f"There is no {name} {given!r} of scores; choose one of {', '.join(known)}, or none.")
-    with Model.open(as_written(source)) as model:
+    with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
-        found = head_of(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
+        found = describe_head(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
         return _edits(draft, found, tail, not output, activation, background, settings)
 
 
-def _found(draft: ModelDraft, output: str) -> FoundHead:
+def _found(draft: ModelDraft, output: str) -> DetectorHead:
     if output:
         draft.output(output)  # which there is not: the refusal has the nearest names
     return find_head(draft)
@@ -99,7 +99,7 @@ def _found(draft: ModelDraft, output: str) -> FoundHead:
 
 def _edits(
     draft: ModelDraft,
-    found: FoundHead,
+    found: DetectorHead,
     tail: str,
     is_searched: bool,
     activation: str,
@@ -118,16 +118,16 @@ def _edits(
     is_softmax = SOFTMAX in (activation, found.made_by)
     if not background and is_softmax and not found.is_suppressed and (is_searched or activation):
         background = "last" if tail == "best-boxes" else "first"
-    known = TAILS[tail].settings
+    known = POSTPROCESSING[tail].settings
     given = {**{name: value for name, value in found.limits.items() if name in known}, **settings}
     if tail == "best-boxes":
         given.setdefault("single", is_softmax)
     given["form"] = given.get("form") or found.form
-    edits.append(TAILS[tail](found.boxes, scores, background=background.replace("none", ""), **given))
+    edits.append(POSTPROCESSING[tail](found.boxes, scores, background=background.replace("none", ""), **given))
     return edits
 
 
-def _require_told(found: FoundHead, activation: str, form: str) -> None:
+def _require_told(found: DetectorHead, activation: str, form: str) -> None:
     """Raise UsageError where the graph does not tell how boxes are written, or that scores are probabilities."""
     if not found.made_by and not activation and not found.is_suppressed:
         raise UsageError(
@@ -142,6 +142,6 @@ def _require_told(found: FoundHead, activation: str, form: str) -> None:
         )
 
 
-def _class_axis(draft: ModelDraft, found: FoundHead) -> int:
+def _class_axis(draft: ModelDraft, found: DetectorHead) -> int:
     boxes, scores = (draft.shapes.shape(draft.index.main, name) or () for name in (found.boxes, found.scores))
     return -1 if len(scores) == 3 and scores[1] == boxes[1] else 1

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from surgeon.edits.dynamic_dims.op_constraints import check
-from surgeon.edits.dynamic_dims.planned_inputs import Stuck
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.edits.dynamic_dims.solver import Interpretations
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbol
 
 NO_SIZE = 2_147_483_647  # a prime that no graph has as a size
@@ -41,18 +41,20 @@ def size_inside(index: Index, name: str) -> InsideSize | None:
 
 def hidden_sizes(index: Index) -> list[int]:
     """Numbers that nothing in a graph contradicts if they are the size of the trace: 1, and the turns of Loops."""
-    nodes = [node for scope in index.scopes for node in scope.nodes if record(node.op).trips]
-    trips = [(node.scope, node.inputs[slot]) for node in nodes for slot in record(node.op).trips if node.inputs[slot]]
+    nodes = [node for scope in index.scopes for node in scope.nodes if traits_of(node.op).trips]
+    trips = [
+        (node.scope, node.inputs[slot]) for node in nodes for slot in traits_of(node.op).trips if node.inputs[slot]
+    ]
     found = [index.constants.array(scope, name) for scope, name in trips]
     return list(dict.fromkeys([*(int(one.flat[0]) for one in found if one is not None and one.size == 1), 1]))
 
 
 def _contradictions(index: Index, name: str) -> Iterator[InsideSize]:
     """Numbers that a graph has where its inputs give the dynamic dim."""
-    walk = Walk(index, {name: NO_SIZE}, {})
+    walk = SizePropagation(index, {name: NO_SIZE}, {})
     try:
         walk.run(check)
-    except Stuck as stuck:
+    except CannotBeDynamic as stuck:
         if stuck.number is not None and stuck.symbolic is not None:
             solved = _solved(stuck.number, stuck.symbolic, name)
             if solved is not None:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator
 
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Expr
 from surgeon.shapes.hypothetical_shapes import Place
-from surgeon.shapes.tensor_types import INTEGERS, NodeView, axis_of
+from surgeon.shapes.tensor_types import INTEGERS, NodeView, normalize_axis
 
 
-def mixed(walk: Walk) -> set[Place]:
+def batch_mixing_tensors(walk: SizePropagation) -> set[Place]:
     """All such tensors, once a walk is through; what nothing is known of counts as one.
 
     A tensor in which what is free is the size of two axes, or is multiplied by itself, is one too.
@@ -24,7 +24,7 @@ def mixed(walk: Walk) -> set[Place]:
     return found
 
 
-def _in_order(walk: Walk) -> Iterator[Node]:
+def _in_order(walk: SizePropagation) -> Iterator[Node]:
     """The nodes of the main graph and of bodies, those inside of a node before it."""
 
     def below(node: Node) -> Iterator[Node]:
@@ -37,13 +37,13 @@ def _in_order(walk: Walk) -> Iterator[Node]:
         yield from below(node)
 
 
-def _mixes(walk: Walk, site: NodeView) -> bool:
+def _mixes(walk: SizePropagation, site: NodeView) -> bool:
     """Whether one node's results do, of inputs that do not."""
     node = site.node
     made = [walk.shapes.facts(site.scope, name) for name in node.outputs if name]
     if any(facts.shape is not None and _is_square(walk, facts.shape) for facts in made):
         return True
-    told = record(node.op)
+    told = traits_of(node.op)
     if not walk.hangs_on(site) or told.sizes or node in walk.telling:
         return False
     if node in walk.placing:
@@ -65,42 +65,42 @@ def _mixes(walk: Walk, site: NodeView) -> bool:
     return not (told.broadcasts or told.keeps or told.retypes)
 
 
-def _is_square(walk: Walk, shape: object) -> bool:
+def _is_square(walk: SizePropagation, shape: object) -> bool:
     hanging = [size for size in shape if walk.hangs([size])]  # type: ignore[attr-defined]  # a shape
     return len(hanging) > 1 and len(walk.free) < len(hanging)
 
 
-def _hangs(walk: Walk, site: NodeView, position: int, axes: "list[int] | range | None" = None) -> bool:
+def _hangs(walk: SizePropagation, site: NodeView, position: int, axes: "list[int] | range | None" = None) -> bool:
     """Whether some axes of an input hang on what is free; where its rank is unknown, they may."""
     shape = site.shape(position)
     if shape is None:
         return True
-    chosen = range(len(shape)) if axes is None else [axis_of(axis, len(shape)) for axis in axes]
+    chosen = range(len(shape)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
     return walk.hangs([shape[axis] for axis in chosen])
 
 
-def _along(walk: Walk, site: NodeView) -> bool:
+def _along(walk: SizePropagation, site: NodeView) -> bool:
     """Ops along axes that are an input, or an attribute `axes` or `axis`."""
-    told, rank = record(site.node.op), len(site.shape(0) or ())
+    told, rank = traits_of(site.node.op), len(site.shape(0) or ())
     if told.reduces:
         axes = site.axes(1)
         if axes is None and site.gives_axes(1):
             return True
         return _hangs(walk, site, 0, axes or (range(0) if site.attribute("noop_with_empty_axes", 0) else None))
-    return _hangs(walk, site, 0, range(axis_of(site.attribute("axis", -1), max(rank, 1)), rank))
+    return _hangs(walk, site, 0, range(normalize_axis(site.attribute("axis", -1), max(rank, 1)), rank))
 
 
-def _softmax(walk: Walk, site: NodeView) -> bool:
+def _softmax(walk: SizePropagation, site: NodeView) -> bool:
     """Over one axis, before opset 13 over all from there on."""
     axis, rank = site.attribute("axis", -1 if site.opset >= 13 else 1), len(site.shape(0) or ())
-    return _hangs(walk, site, 0, [axis] if site.opset >= 13 else range(axis_of(axis, max(rank, 1)), rank))
+    return _hangs(walk, site, 0, [axis] if site.opset >= 13 else range(normalize_axis(axis, max(rank, 1)), rank))
 
 
-def _on_axis(default: int) -> Callable[[Walk, NodeView], bool]:
+def _on_axis(default: int) -> Callable[[SizePropagation, NodeView], bool]:
     return lambda walk, site: _hangs(walk, site, 0, [site.attribute("axis", default)])
 
 
-def _behind_first(walk: Walk, site: NodeView) -> bool:
+def _behind_first(walk: SizePropagation, site: NodeView) -> bool:
     """Ops on [N, C, ...] that see each sample by itself."""
     others = [place for place in range(1, len(site.inputs)) if site.has(place)]
     rank = len(site.shape(0) or ())
@@ -109,17 +109,17 @@ def _behind_first(walk: Walk, site: NodeView) -> bool:
     return _hangs(walk, site, 0, range(1, rank)) or any(_hangs(walk, site, place) for place in others)
 
 
-def _matmul(walk: Walk, site: NodeView) -> bool:
+def _matmul(walk: SizePropagation, site: NodeView) -> bool:
     rank = len(site.shape(1) or ())
     return _hangs(walk, site, 0, [-1]) or _hangs(walk, site, 1, [-2 if rank > 1 else -1])
 
 
-def _gemm(walk: Walk, site: NodeView) -> bool:
+def _gemm(walk: SizePropagation, site: NodeView) -> bool:
     turned = site.attribute("transA"), site.attribute("transB")
     return _hangs(walk, site, 0, [0 if turned[0] else 1]) or _hangs(walk, site, 1, [1 if turned[1] else 0])
 
 
-def _einsum(walk: Walk, site: NodeView) -> bool:
+def _einsum(walk: SizePropagation, site: NodeView) -> bool:
     left, _, right = site.attribute("equation", "").replace(" ", "").partition("->")
     summed = [
         (position, axis)
@@ -130,15 +130,15 @@ def _einsum(walk: Walk, site: NodeView) -> bool:
     return "." in left or any(_hangs(walk, site, position, [axis]) for position, axis in summed)
 
 
-def _gather(walk: Walk, site: NodeView) -> bool:
+def _gather(walk: SizePropagation, site: NodeView) -> bool:
     return _hangs(walk, site, 0, [site.attribute("axis", 0)])
 
 
-def _beside(walk: Walk, site: NodeView) -> bool:
+def _beside(walk: SizePropagation, site: NodeView) -> bool:
     return _hangs(walk, site, 0, [site.attribute("axis", 0)])
 
 
-def _by_tuples(walk: Walk, site: NodeView) -> bool:
+def _by_tuples(walk: SizePropagation, site: NodeView) -> bool:
     indices, table = site.shape(1), site.shape(0)
     if indices is None or table is None or not isinstance(indices[-1], int):
         return True
@@ -146,50 +146,50 @@ def _by_tuples(walk: Walk, site: NodeView) -> bool:
     return walk.hangs(table[batch : batch + indices[-1]])
 
 
-def _slice(walk: Walk, site: NodeView) -> bool:
+def _slice(walk: SizePropagation, site: NodeView) -> bool:
     shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
     if shape is None or made is None or len(shape) != len(made):
         return True
     return any(walk.hangs(pair) and pair[0] != pair[1] for pair in zip(shape, made, strict=True))
 
 
-def _tile(walk: Walk, site: NodeView) -> bool:
+def _tile(walk: SizePropagation, site: NodeView) -> bool:
     shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
     if shape is None or made is None:
         return True
     return any(walk.hangs(pair) and pair[0] not in (1, pair[1]) for pair in zip(shape, made, strict=True))
 
 
-def _sums(walk: Walk, site: NodeView) -> bool:
+def _sums(walk: SizePropagation, site: NodeView) -> bool:
     return _hangs(walk, site, 0, site.numbers(1))
 
 
-def _halves(walk: Walk, site: NodeView) -> bool:
+def _halves(walk: SizePropagation, site: NodeView) -> bool:
     return _hangs(walk, site, 0, [-2, -1])
 
 
-def _always(walk: Walk, site: NodeView) -> bool:
+def _always(walk: SizePropagation, site: NodeView) -> bool:
     """Ops that tell the places apart."""
     return True
 
 
-def _concat(walk: Walk, site: NodeView) -> bool:
+def _concat(walk: SizePropagation, site: NodeView) -> bool:
     axis = site.attribute("axis", 0)
     return any(_hangs(walk, site, place, [axis]) for place in range(len(site.inputs)))
 
 
-def _recurrent(walk: Walk, site: NodeView) -> bool:
+def _recurrent(walk: SizePropagation, site: NodeView) -> bool:
     batch = 0 if site.attribute("layout", 0) else 1
     return _hangs(walk, site, 0, [1 - batch, 2])
 
 
-def _attends(walk: Walk, site: NodeView) -> bool:
+def _attends(walk: SizePropagation, site: NodeView) -> bool:
     """Attention sees each sample by itself, and all of its words."""
     ranks = [(place, len(site.shape(place) or ())) for place in range(len(site.inputs)) if site.has(place)]
     return any(_hangs(walk, site, place, range(1, rank)) for place, rank in ranks)
 
 
-def _scan(walk: Walk, site: NodeView) -> bool:
+def _scan(walk: SizePropagation, site: NodeView) -> bool:
     """Scan goes along an axis of its last inputs, and its body is looked into by itself."""
     count = site.attribute("num_scan_inputs", 1)
     axes = site.attribute("scan_input_axes") or [0] * count
@@ -197,19 +197,19 @@ def _scan(walk: Walk, site: NodeView) -> bool:
     return site.opset < 9 or any(_hangs(walk, site, first + place, [axis]) for place, axis in enumerate(axes))
 
 
-def _cast(walk: Walk, site: NodeView) -> bool:
+def _cast(walk: SizePropagation, site: NodeView) -> bool:
     """A size as a float is a number to compute with: of samples, say, to take a mean of."""
     value, made = site.value(0), walk.shapes.facts(site.scope, site.node.outputs[0])
     sizes = [] if value is None else [item for item in value.flat if isinstance(item, Expr)]
     return walk.hangs(sizes) and made.dtype not in INTEGERS
 
 
-def _never(walk: Walk, site: NodeView) -> bool:
+def _never(walk: SizePropagation, site: NodeView) -> bool:
     """Ops that see each place by itself, and have no record that says so."""
     return False
 
 
-MIXING: dict[str, Callable[[Walk, NodeView], bool]] = {
+MIXING: dict[str, Callable[[SizePropagation, NodeView], bool]] = {
     **dict.fromkeys(("Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Expand"), _never),
     **dict.fromkeys(("ConstantOfShape", "Clip", "DequantizeLinear", "QuantizeLinear"), _never),
     **dict.fromkeys(("Cast", "CastLike"), _cast),

@@ -11,25 +11,25 @@ from dataclasses import replace
 import numpy as np
 
 from surgeon.edits.dynamic_dims.baked_in_size import hidden_sizes, size_inside
-from surgeon.edits.dynamic_dims.materialize import write
+from surgeon.edits.dynamic_dims.materialize import materialize
 from surgeon.edits.dynamic_dims.op_constraints import check
-from surgeon.edits.dynamic_dims.planned_inputs import Stuck
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.edits.dynamic_dims.solver import Choices, Interpretation, Interpretations
 from surgeon.errors import GraphError, UsageError
 from surgeon.pipeline.editing.batch_samples import SampleRun, Samples, batch_sizes
-from surgeon.pipeline.editing.claim import Freed
-from surgeon.pipeline.editing.declared_shapes import state
+from surgeon.pipeline.editing.claim import DynamicDimsClaim
+from surgeon.pipeline.editing.declared_shapes import declare_shape
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.dynamic_dims_check import long_sizes
 from surgeon.proof.model.model_check import tolerances
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.algebra.size_expressions import symbol
 
 
-def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, Freed]:
+def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, DynamicDimsClaim]:
     """Make all nodes of a draft that hold an old size follow the symbol that its inputs have in its place.
 
     name: the symbol.  feeds: the axes of the inputs that have it.  Returns how many nodes follow, and the claim.
@@ -39,7 +39,7 @@ def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) 
         raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
     outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
     told = {draft.claim.original(source): axis for source, axis in feeds.items()}
-    claim = Freed(name, old, told, outputs, ())
+    claim = DynamicDimsClaim(name, old, told, outputs, ())
     search = Interpretations(draft.index, {name: old})
     walk, right = _Choice(search, _Judge.of(draft, claim), frozenset(outputs)).made()
     nodes = _apply(draft, walk)
@@ -47,7 +47,7 @@ def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) 
     return nodes, replace(claim, answers=answers, mixed=tuple(output for output in outputs if output not in right))
 
 
-def free_inside(draft: ModelDraft, name: str, feeds: Mapping[str, int]) -> tuple[int, Freed] | None:
+def free_inside(draft: ModelDraft, name: str, feeds: Mapping[str, int]) -> tuple[int, DynamicDimsClaim] | None:
     """The same of a size that the graph contains although its inputs declare the symbol; None where there is none.
 
     Nothing in the graph contradicts a 1, which is spread to any size, nor the turns of a Loop.  Such a number counts
@@ -91,8 +91,8 @@ def _only_size(draft: ModelDraft, name: str) -> int | None:
     fitting = list[int]()
     others = set[int]()
     try:
-        plan = InputPlan(before)
-        with Away(options.required(), options.run_time).open(runs.original) as session:
+        plan = InputGenerator(before)
+        with IsolatedRuntime(options.required(), options.run_time).open(runs.original) as session:
             for size in _TRIED:
                 sizes = plan.size_sets({**options.dims, name: size})[0]
                 with suppress(SessionError):  # a size that does not fit
@@ -114,15 +114,15 @@ _TRIED = (9, 2, 1, 4, 8, 16, 32, 3, 5, 6, 7, 64)  # sizes of batches; most model
 def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
     """Whether the original answers each of other many samples as among the old many, or cannot be run."""
     outputs = tuple(value.name for value in draft.graph.output)
-    judge = _Judge.of(draft, Freed(name, old, feeds, outputs, ()))
+    judge = _Judge.of(draft, DynamicDimsClaim(name, old, feeds, outputs, ()))
     size = 2 if old == 1 else 1
     return judge is None or draft.runs is None or judge.samples.run(draft.runs.original, (size,)).equal >= {*outputs}
 
 
-def _apply(draft: ModelDraft, walk: Walk) -> int:
+def _apply(draft: ModelDraft, walk: SizePropagation) -> int:
     """Change a draft as a walk over it says; returns how many nodes changed."""
     _state(walk)
-    nodes = write(draft, walk, _sources(draft, walk))
+    nodes = materialize(draft, walk, _sources(draft, walk))
     draft.changed()
     return nodes
 
@@ -134,13 +134,13 @@ class _Judge:
         self.draft, self.samples = draft, samples
 
     @classmethod
-    def of(cls, draft: ModelDraft, claim: Freed) -> "_Judge | None":
+    def of(cls, draft: ModelDraft, claim: DynamicDimsClaim) -> "_Judge | None":
         """A judge for a draft; None where nothing may be run, or the original does not run."""
         runs = draft.runs
         if runs is None:
             return None
         before, options = draft.source.skeleton, runs.options
-        away = Away(options.required(), options.run_time)
+        away = IsolatedRuntime(options.required(), options.run_time)
         held = tolerances(before, options)
         try:
             return cls(draft, Samples(claim, before, runs.original, options, away, held, draft.claim.tensors))
@@ -152,7 +152,7 @@ class _Judge:
         made, old = ModelDraft(self.draft.source), self.samples.freed.old
         made.skeleton.CopyFrom(self.draft.skeleton)
         made.changed()
-        walk = Walk(made.index, {self.samples.freed.name: old}, choices)
+        walk = SizePropagation(made.index, {self.samples.freed.name: old}, choices)
         walk.run(check)
         _apply(made, walk)
         assert self.draft.runs is not None  # else there is no judge
@@ -168,7 +168,7 @@ class _Choice:
         self.search, self.judge, self.outputs = search, judge, outputs
         self._judged: list[tuple[Interpretation, SampleRun]] = []
 
-    def made(self) -> tuple[Walk, frozenset[str]]:
+    def made(self) -> tuple[SizePropagation, frozenset[str]]:
         """The right interpretation, and the outputs that keep samples independent.  Raises GraphError."""
         mixing = []
         for found in self.search:
@@ -191,7 +191,7 @@ class _Choice:
         self._judged.append((found, run))
         return run.right | (run.equal - found.mixed_outputs) >= self.outputs and not run.merged
 
-    def _unrun(self, mixing: list[Interpretation]) -> tuple[Walk, frozenset[str]]:
+    def _unrun(self, mixing: list[Interpretation]) -> tuple[SizePropagation, frozenset[str]]:
         """What the operators say where nothing is run, or there is one interpretation.  Raises GraphError."""
         if not mixing:
             raise self.search.refusal()
@@ -206,7 +206,7 @@ class _Choice:
             raise self._ambiguous(best)
         return best.walk, right
 
-    def _best(self) -> tuple[Walk, frozenset[str]]:
+    def _best(self) -> tuple[SizePropagation, frozenset[str]]:
         """The interpretation with the most outputs that are right; where none is, the only one.  Raises GraphError."""
         ran = [(found, run) for found, run in self._judged if run.ran]
         if not ran:
@@ -232,7 +232,7 @@ class _Choice:
         """Raise GraphError for an interpretation with a node whose result is unknown."""
         if found.walk.unsure:
             node = next(iter(found.walk.unsure))
-            raise self.search.refusal(Stuck(node, "makes something of which nothing can be told"))
+            raise self.search.refusal(CannotBeDynamic(node, "makes something of which nothing can be told"))
 
     def _require_followed(self, found: Interpretation) -> None:
         """Raise GraphError where the old size is 1 and no output has the dynamic dim: one sample is left of any."""
@@ -242,11 +242,11 @@ class _Choice:
             node = next((made[name] for name in sorted(self.outputs) if name in made), None)
             if node is None:
                 return
-            raise self.search.refusal(Stuck(node, f"makes {names}, which has one row for all samples"))
+            raise self.search.refusal(CannotBeDynamic(node, f"makes {names}, which has one row for all samples"))
 
     def _ambiguous(self, found: Interpretation) -> GraphError:
         node, _ = next(iter(found.walk.trail.values()))
-        return self.search.refusal(Stuck(node, "can be read in two ways that differ"))
+        return self.search.refusal(CannotBeDynamic(node, "can be read in two ways that differ"))
 
 
 def _rank(item: tuple[Interpretation, SampleRun]) -> tuple[int, int, int, int]:
@@ -267,7 +267,7 @@ def _differ(one: SampleRun, other: SampleRun) -> bool:
     )
 
 
-def _sources(draft: ModelDraft, walk: Walk) -> dict[str, tuple[str, int]]:
+def _sources(draft: ModelDraft, walk: SizePropagation) -> dict[str, tuple[str, int]]:
     """For each free size an input, and the axis of it that has the size."""
     found: dict[str, tuple[str, int]] = {}
     for value in draft.inputs:
@@ -277,7 +277,7 @@ def _sources(draft: ModelDraft, walk: Walk) -> dict[str, tuple[str, int]]:
     return found
 
 
-def _state(walk: Walk) -> None:
+def _state(walk: SizePropagation) -> None:
     """State the shapes anew that hang on what is free, of outputs and of what value_info tells."""
     for scope in (scope for scope in walk.index.scopes if scope.function is None):
         given = () if scope.owner is None else scope.proto.input
@@ -285,4 +285,4 @@ def _state(walk: Walk) -> None:
             if value.type.HasField("tensor_type"):
                 facts = walk.shapes.facts(scope, value.name)
                 if (scope, value.name) in walk.doubted or walk.hangs(facts.shape or ()):
-                    state(value, facts)
+                    declare_shape(value, facts)

@@ -4,16 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from surgeon.edits.dynamic_dims.fold_sizes import fold_sizes
-from surgeon.edits.dynamic_dims.make_dynamic import PLACE, Free
+from surgeon.edits.dynamic_dims.fold_sizes import fold_constant_sizes
+from surgeon.edits.dynamic_dims.make_dynamic import INPUT_AXIS, Free
 from surgeon.errors import UsageError
-from surgeon.pipeline.editing.declared_shapes import dims_of, free_names, misfit, rename_dims, restate, restate_outputs
+from surgeon.pipeline.editing.declared_shapes import (
+    correct_output_shapes,
+    dims_of,
+    dynamic_dim_names,
+    infer_declared_shapes,
+    rename_dims,
+    shape_inference_error,
+)
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, pair
+from surgeon.pipeline.editing.edit import Edit, parse_pair
 from surgeon.pipeline.editing.inline_branch import decided_ifs, take_branches
-from surgeon.shapes.algebra.size_expressions import SizeError, parse, substitute, symbol
-from surgeon.shapes.constraints.input_dims import free_dims, require_size, wanted_inputs
-from surgeon.text import counted, nearest
+from surgeon.shapes.algebra.size_expressions import SizeError, parse_size, substitute, symbol
+from surgeon.shapes.constraints.input_dims import dynamic_dims, require_size, required_inputs
+from surgeon.text import did_you_mean, format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +54,7 @@ class Dim(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read NAME=SIZE or INPUT[AXIS]=SIZE."""
-        name, size = pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
+        name, size = parse_pair(text, "NAME=SIZE, as in height=640, or INPUT[AXIS]=NAME")
         return cls(name, int(size) if size.removeprefix("-").isdecimal() else size)
 
     @property
@@ -64,7 +71,7 @@ class Dim(Edit):
         """Fix it, or free it."""
         if not isinstance(self.size, (int, str)) or isinstance(self.size, bool):
             raise UsageError(f"The dimension {self.name!r} cannot be {self.size}; give a whole number.")
-        place = PLACE.match(self.name)
+        place = INPUT_AXIS.match(self.name)
         if isinstance(self.size, str):
             if place is None:
                 raise UsageError(
@@ -83,11 +90,11 @@ class Dim(Edit):
             if dims[axis].HasField("dim_value"):
                 return self._as_it_is(dims[axis].dim_value)
             name = dims[axis].dim_param or name
-        known = free_names(draft.skeleton)
+        known = dynamic_dim_names(draft.skeleton)
         if name not in known:
-            near = nearest(name, known)
+            near = did_you_mean(name, known)
             raise UsageError(f"No input has a free dimension {name!r}; {near}")
-        require_size(name, self.size, free_dims(list(wanted_inputs(draft.graph).values())))
+        require_size(name, self.size, dynamic_dims(list(required_inputs(draft.graph).values())))
         return self._fix(draft, name, self.size)
 
     def _as_it_is(self, size: int) -> Iterable[str]:
@@ -96,7 +103,7 @@ class Dim(Edit):
         return ()
 
     def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
-        place = PLACE.match(name)
+        place = INPUT_AXIS.match(name)
         before = frozenset(output for node, _ in decided_ifs(draft) for output in node.outputs)
         draft.claim.sizes.update(dict.fromkeys(_originals(draft, name), size))
         if place is not None and name not in _stated(draft):
@@ -107,35 +114,35 @@ class Dim(Edit):
                     _put_in(dim, name, size)
         draft.changed()
         said = [f"{name!r} is {size:,}"]
-        folded, taken = fold_sizes(draft), 0
+        folded, taken = fold_constant_sizes(draft), 0
         while more := take_branches(draft, before):  # behind a branch further sizes are known
             taken += more
-            folded += fold_sizes(draft)
-        wrong = misfit(draft.skeleton)  # by now branches that are not taken are gone
-        if wrong and not misfit(draft.source.skeleton):
+            folded += fold_constant_sizes(draft)
+        wrong = shape_inference_error(draft.skeleton)  # by now branches that are not taken are gone
+        if wrong and not shape_inference_error(draft.source.skeleton):
             raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
         if taken:
-            said.append(f"{counted(taken, 'If')} became the branch that the sizes decide")
+            said.append(f"{format_count(taken, 'If')} became the branch that the sizes decide")
         if folded:
-            said.append(f"{counted(folded, 'node')} of arithmetic on sizes became constant")
+            said.append(f"{format_count(folded, 'node')} of arithmetic on sizes became constant")
             draft.claim.by_structure = False
         if draft.graph.value_info:
-            restate(draft)
-        said += restate_outputs(draft)
+            infer_declared_shapes(draft)
+        said += correct_output_shapes(draft)
         return said
 
 
 def _put_in(dim: object, name: str, size: int) -> None:
     text = dim.dim_param.strip()  # type: ignore[attr-defined]  # a Dimension, which has no name in onnx's stubs
     try:
-        found = substitute(parse(text), {name: size})
+        found = substitute(parse_size(text), {name: size})
     except SizeError as error:
         raise UsageError(f"With {name}={size} the dimension {text!r} is no number; choose another size.") from error
     if isinstance(found, int):
         if found < 0:
             raise UsageError(f"The dimension {text!r} would be {found} with {name}={size}; choose another size.")
         dim.dim_value = found  # type: ignore[attr-defined]
-    elif found != parse(text):
+    elif found != parse_size(text):
         dim.dim_param = str(found)  # type: ignore[attr-defined]
 
 
@@ -168,7 +175,7 @@ class RenameDim(Edit):
         known = _known(draft, self.old)
         if self.old == self.new:
             return ()
-        if parse(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
+        if parse_size(self.new) != symbol(self.new) or "?" in self.new or "[" in self.new:
             raise UsageError(f"{self.new!r} is no name of a dimension; give it a word, as in batch.")
         if self.new in known:
             raise UsageError(
@@ -214,7 +221,7 @@ class JoinDim(Edit):
             _known(draft, name)
         if self.name == self.other:
             return ()
-        if PLACE.match(self.other) is not None:
+        if INPUT_AXIS.match(self.other) is not None:
             raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
         draft.claim.dims[self.other] = (*_originals(draft, self.other), *_originals(draft, self.name))
         _call(draft, self.name, self.other)
@@ -224,7 +231,7 @@ class JoinDim(Edit):
 
 def _originals(draft: ModelDraft, name: str) -> tuple[str, ...]:
     """What a free dimension, and those that are always as large, are called in the original."""
-    place = PLACE.match(name)
+    place = INPUT_AXIS.match(name)
     if place is not None and name not in _stated(draft):
         return (f"{draft.claim.original(place['input'])}[{place['axis']}]",)
     return draft.claim.dims.get(name, (name,))
@@ -236,15 +243,15 @@ def _stated(draft: ModelDraft) -> set[str]:
 
 def _known(draft: ModelDraft, name: str) -> list[str]:
     """All dimensions of the model.  Raises UsageError where this is none."""
-    known = list(dict.fromkeys([*free_names(draft.skeleton), *sorted(_stated(draft))]))
+    known = list(dict.fromkeys([*dynamic_dim_names(draft.skeleton), *sorted(_stated(draft))]))
     if name not in known:
-        raise UsageError(f"The model has no dimension {name!r}; {nearest(name, known)}")
+        raise UsageError(f"The model has no dimension {name!r}; {did_you_mean(name, known)}")
     return known
 
 
 def _call(draft: ModelDraft, old: str, new: str) -> None:
     """Give a dimension another name, wherever a shape is stated."""
-    place = PLACE.match(old)
+    place = INPUT_AXIS.match(old)
     if place is not None and old not in _stated(draft):
         draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = new
     else:

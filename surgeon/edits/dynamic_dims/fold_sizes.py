@@ -6,11 +6,11 @@ from onnx import NodeProto
 from surgeon.file.tensors.decoding import encode
 from surgeon.ir.scope import Scope
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.prune import remove
-from surgeon.rules.searches.constant_folding import GROWTH, MOST, Folding
+from surgeon.pipeline.editing.prune import delete_slots
+from surgeon.rules.searches.constant_folding import MAX_ADDED_BYTES, MAX_RESULT_BYTES, ConstantFolder
 
 
-def fold_sizes(draft: ModelDraft) -> int:
+def fold_constant_sizes(draft: ModelDraft) -> int:
     """Write a Constant in the place of each node whose result follows from sizes and is fixed; returns how many went.
 
     Nodes that only such results were made of go with them.
@@ -19,7 +19,7 @@ def fold_sizes(draft: ModelDraft) -> int:
     for scope, made, gone in found:  # after all are known: a body is computed from nodes of the graph around it
         for place, proto in made.items():
             scope.protos[place].CopyFrom(proto)
-        remove(scope.protos, gone)
+        delete_slots(scope.protos, gone)
     count = sum(len(made) + len(gone) for _, made, gone in found)
     if count:
         draft.changed()
@@ -28,11 +28,11 @@ def fold_sizes(draft: ModelDraft) -> int:
 
 def _folded(draft: ModelDraft, scope: Scope) -> tuple[dict[int, NodeProto], set[int]]:
     """The Constants to write in a scope by the places of their nodes, and the places of nodes that go."""
-    folding = Folding.of(draft.index, scope, MOST)
+    folding = ConstantFolder.of(draft.index, scope, MAX_RESULT_BYTES)
     gone: set[int] = set()
     idle: set[int] = set()
     made: dict[int, NodeProto] = {}
-    for node, outputs in folding.places(GROWTH)[0]:
+    for node, outputs in folding.places(MAX_ADDED_BYTES)[0]:
         if folding.of_sizes.isdisjoint(outputs) or len(node.outputs) != 1:
             continue
         tensor = encode(folding.values[outputs[0]])

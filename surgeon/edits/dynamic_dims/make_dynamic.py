@@ -9,15 +9,15 @@ from onnx import ValueInfoProto
 
 from surgeon.edits.dynamic_dims.choose_solution import free_inside, free_size
 from surgeon.errors import UsageError
-from surgeon.pipeline.editing.claim import Freed
-from surgeon.pipeline.editing.declared_shapes import free_names
+from surgeon.pipeline.editing.claim import DynamicDimsClaim
+from surgeon.pipeline.editing.declared_shapes import dynamic_dim_names
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, pair
+from surgeon.pipeline.editing.edit import Edit, parse_pair
 from surgeon.printed_commands import command
-from surgeon.shapes.algebra.size_expressions import parse, symbol
-from surgeon.text import counted, first_of
+from surgeon.shapes.algebra.size_expressions import parse_size, symbol
+from surgeon.text import format_count, join_first
 
-PLACE = re.compile(r"^(?P<input>.+)\[(?P<axis>\d+)\]$")
+INPUT_AXIS = re.compile(r"^(?P<input>.+)\[(?P<axis>\d+)\]$")
 NAMED = 3
 
 
@@ -63,8 +63,8 @@ class Free(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read AXIS=NAME or INPUT[AXIS]=NAME."""
-        where, name = pair(text, "AXIS=NAME or INPUT[AXIS]=NAME, as in 0=batch")
-        found = PLACE.match(where)
+        where, name = parse_pair(text, "AXIS=NAME or INPUT[AXIS]=NAME, as in 0=batch")
+        found = INPUT_AXIS.match(where)
         if found is not None:
             return cls(int(found["axis"]), name, found["input"])
         if not where.isdecimal():
@@ -83,13 +83,13 @@ class Free(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Free it."""
-        if not self.name or parse(self.name) != symbol(self.name) or "?" in self.name:
+        if not self.name or parse_size(self.name) != symbol(self.name) or "?" in self.name:
             raise UsageError(f"{self.name!r} is no name of a dimension; give it a word, as in batch.")
         wanted = draft.inputs if self.input is None else [draft.input(self.input)]
         fixed = {value.name: size for value in wanted if (size := _size(value, self.axis)) is not None}
         if not fixed:
             return self._declared(draft, wanted)
-        if self.name in free_names(draft.skeleton):
+        if self.name in dynamic_dim_names(draft.skeleton):
             raise UsageError(f"Another free dimension is called {self.name!r}; choose another name.")
         first, old = next(iter(fixed.items()))
         other = next((name for name, size in fixed.items() if size != old), None)
@@ -105,13 +105,13 @@ class Free(Edit):
         draft.changed()
         nodes, freed = free_size(draft, self.name, old, dict.fromkeys(fixed, self.axis))
         names = [f"'{name}'" for name in fixed]
-        listed = " and ".join(names) if len(names) < NAMED else first_of(names, NAMED)
+        listed = " and ".join(names) if len(names) < NAMED else join_first(names, NAMED)
         return _claimed(draft, freed, f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}", nodes)
 
     def _declared(self, draft: ModelDraft, wanted: Sequence[ValueInfoProto]) -> Iterable[str]:
         """Free an axis that is declared dynamic while the graph still contains the size of the trace."""
         names = {name: None for value in wanted if (name := _name(value, self.axis)) is not None}
-        if not names or (self.name not in names and self.name in free_names(draft.skeleton)):
+        if not names or (self.name not in names and self.name in dynamic_dim_names(draft.skeleton)):
             which = "No input has a" if self.input is None else f"The input {self.input!r} has no"
             raise UsageError(f"{which} fixed size on axis {self.axis}; name another.")
         other = next(filter(None, names), None)
@@ -133,11 +133,11 @@ class Free(Edit):
         return _claimed(draft, freed, said, nodes)
 
 
-def _claimed(draft: ModelDraft, freed: Freed, first: str, nodes: int) -> list[str]:
+def _claimed(draft: ModelDraft, freed: DynamicDimsClaim, first: str, nodes: int) -> list[str]:
     """Note the claim of a size that is dynamic now; returns the sentences of the report."""
     draft.claim.freed.append(freed)
     draft.claim.by_structure = False
-    more = [f"{counted(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now"] if nodes else []
+    more = [f"{format_count(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now"] if nodes else []
     return [first, *more]
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from surgeon.edits.dynamic_dims.planned_inputs import Counted, Given, SizeList, Tuples
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.planned_inputs import IndexTuples, IotaTensor, PlannedInput, SizeTensor
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.errors import GraphError
-from surgeon.ops.traversal import graphs_below, nodes_of, unused
+from surgeon.ops.traversal import nested_graphs, nodes_of, unique_name
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.prune import keep
-from surgeon.shapes.algebra.polynomials import Call
+from surgeon.pipeline.editing.prune import filter_repeated
+from surgeon.shapes.algebra.polynomials import SizeFunction
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.tensor_types import INT64, Shape
 
@@ -38,7 +38,7 @@ class SizeWriter:
 
     def fresh(self, name: str) -> str:
         """A name that nothing has."""
-        found = unused(name, self._taken)
+        found = unique_name(name, self._taken)
         self._taken.add(found)
         return found
 
@@ -109,7 +109,7 @@ class SizeWriter:
             found = self.make(op, [found, name], "size")
         return found
 
-    def _call(self, call: Call) -> str:
+    def _call(self, call: SizeFunction) -> str:
         names = [self.size(item) for item in call.args]
         if call.kind == "floor":
             return self._chain("Div", names)  # towards zero, which is down where no size is negative
@@ -137,7 +137,7 @@ def node_of(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> Nod
     return helper.make_node(op, list(inputs), [name], name=name, **attributes)
 
 
-def write(draft: ModelDraft, walk: Walk, sources: Mapping[str, tuple[str, int]]) -> int:
+def materialize(draft: ModelDraft, walk: SizePropagation, sources: Mapping[str, tuple[str, int]]) -> int:
     """Write all that a walk has nodes read; returns how many nodes read something else now."""
     writer = SizeWriter(draft, walk.index.main.opset or 1, sources)
     before: dict[int, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
@@ -166,11 +166,11 @@ def write(draft: ModelDraft, walk: Walk, sources: Mapping[str, tuple[str, int]])
 
 
 def _written(
-    writer: SizeWriter, walk: Walk, given: Given, names: Mapping[str, str], front: list[NodeProto]
+    writer: SizeWriter, walk: SizePropagation, given: PlannedInput, names: Mapping[str, str], front: list[NodeProto]
 ) -> str:
     """The tensor of one recipe; nodes that hang on the place in the graph go into `front`."""
     recipe = given.recipe
-    if isinstance(recipe, SizeList):
+    if isinstance(recipe, SizeTensor):
         return _numbers(writer, recipe)
 
     def add(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
@@ -178,10 +178,10 @@ def _written(
         front.append(made)
         return str(made.output[0])
 
-    if isinstance(recipe, Counted):
+    if isinstance(recipe, IotaTensor):
         found = writer.count(recipe.axis, recipe.shape)
         return found if recipe.dtype == INT64 else writer.make("Cast", [found], "places", to=recipe.dtype)
-    if isinstance(recipe, Tuples):
+    if isinstance(recipe, IndexTuples):
         return _tuples(writer, recipe)
     source = names.get(recipe.tensor, recipe.tensor)
     if recipe.cut:
@@ -191,7 +191,7 @@ def _written(
     return add("Expand", [source, writer.vector(target)], f"{source}_repeated")
 
 
-def _tuples(writer: SizeWriter, recipe: Tuples) -> str:
+def _tuples(writer: SizeWriter, recipe: IndexTuples) -> str:
     """Indices whose one element counts, the others as they were."""
     lead = recipe.shape[:-1]
     counted = writer.count(recipe.axis, (*(1 for _ in lead), 1), size=recipe.shape[recipe.axis])
@@ -207,7 +207,7 @@ def _tuples(writer: SizeWriter, recipe: Tuples) -> str:
     return writer.make("Concat", parts, "places", axis=len(lead))
 
 
-def _numbers(writer: SizeWriter, recipe: SizeList) -> str:
+def _numbers(writer: SizeWriter, recipe: SizeTensor) -> str:
     if recipe.scalar:
         name = writer.make("Squeeze", [writer.size(recipe.values[0])], "count")
     elif _whole(recipe.values) and recipe.dtype != INT64:
@@ -225,9 +225,9 @@ def _whole(values: Sequence[Size]) -> bool:
 def _drop_unread(draft: ModelDraft, names: set[str]) -> None:
     """Take out stored tensors and Constants of these names that nobody reads any more."""
     read = {name for node in nodes_of(draft.skeleton) for name in node.input}
-    read |= {value.name for graph in graphs_below(draft.graph) for value in (*graph.output, *graph.input)}
+    read |= {value.name for graph in nested_graphs(draft.graph) for value in (*graph.output, *graph.input)}
     gone = names - read
-    keep(draft.graph.initializer, lambda _, tensor: tensor.name not in gone)
-    keep(draft.graph.node, lambda _, node: not (node.op_type == "Constant" and node.output[0] in gone))
-    keep(draft.graph.value_info, lambda _, value: value.name not in gone)
+    filter_repeated(draft.graph.initializer, lambda _, tensor: tensor.name not in gone)
+    filter_repeated(draft.graph.node, lambda _, node: not (node.op_type == "Constant" and node.output[0] in gone))
+    filter_repeated(draft.graph.value_info, lambda _, value: value.name not in gone)
 

@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from surgeon.edits.dynamic_dims.planned_inputs import Stuck
-from surgeon.edits.dynamic_dims.position_indices import tell_flat, tell_joined, tell_tuples
-from surgeon.edits.dynamic_dims.propagation import Walk
-from surgeon.edits.dynamic_dims.reshape_candidates import readings, target_of
-from surgeon.edits.dynamic_dims.size_sources import follow
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
+from surgeon.edits.dynamic_dims.position_indices import enumerate_concatenated, enumerate_flat, enumerate_tuples
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
+from surgeon.edits.dynamic_dims.reshape_candidates import candidate_shapes, target_for
+from surgeon.edits.dynamic_dims.size_sources import make_follow
 from surgeon.edits.dynamic_dims.trip_counts import check_loop
 from surgeon.ir.scope import split_op
 from surgeon.ops.schemas import history
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.printed_commands import upgrade_to
 from surgeon.shapes.algebra.size_expressions import (
     Size,
+    as_function,
     exact_quotient,
     has_calls,
-    only_call,
     product,
     substitute,
     symbol,
@@ -24,25 +24,25 @@ from surgeon.shapes.algebra.size_expressions import (
 from surgeon.shapes.op_rules.data_movement import reshaped
 from surgeon.shapes.op_rules.indexing import FAR, slice_parameters
 from surgeon.shapes.opsets.migration import OLDEST
-from surgeon.shapes.tensor_types import INT32, NodeView, Shape, axis_of
+from surgeon.shapes.tensor_types import INT32, NodeView, Shape, normalize_axis
 
 TURNS = 9  # multiples of the old size at which two sizes are held against each other
 Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
 
 
-def check(walk: Walk, site: NodeView) -> None:
+def check(walk: SizePropagation, site: NodeView) -> None:
     """Make what one node reads fit.  Raises Back where a node before had to change, Stuck where nothing helps."""
     op = site.node.op
     if op in CHECKS:
         CHECKS[op](walk, site)
-    elif record(op).broadcasts:
+    elif traits_of(op).broadcasts:
         _broadcasting(walk, site)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):
         walk.unsure[site.node] = None
 
 
-def agree(walk: Walk, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
+def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
     """Sizes that must be equal are made so.  spreads: a size of 1 goes with any other."""
     sizes = [item for item in held if not (spreads and item[2] == 1)]
     wanted = next((size for _, _, size in sizes if walk.hangs([size])), None)
@@ -52,11 +52,13 @@ def agree(walk: Walk, site: NodeView, held: Iterable[Held], spreads: bool) -> No
         if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.hangs([size])):
             continue
         if size != walk.old(wanted):
-            raise Stuck(site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted)
-        follow(walk, site, position, axis, wanted)
+            raise CannotBeDynamic(
+                site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted
+            )
+        make_follow(walk, site, position, axis, wanted)
 
 
-def _alike(walk: Walk, size: Size, other: Size) -> bool:
+def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
     """Whether two sizes are equal, or differ by what does not divide alone.
 
     A picture that is halved and doubled again is as large as before where its size is even.
@@ -75,7 +77,7 @@ def _bare(size: Size) -> Size:
 
     A table that is cut to a length has such: it ends somewhere.
     """
-    call = only_call(size)
+    call = as_function(size)
     others = [item for item in call.args if not isinstance(item, int)] if call and call.kind != "floor" else []
     return others[0] if len(others) == 1 else size
 
@@ -91,20 +93,20 @@ def _aligned(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
     return found
 
 
-def _broadcasting(walk: Walk, site: NodeView) -> None:
+def _broadcasting(walk: SizePropagation, site: NodeView) -> None:
     for held in _aligned(site, range(len(site.inputs))):
         agree(walk, site, held, spreads=True)
 
 
-def _concat(walk: Walk, site: NodeView) -> None:
+def _concat(walk: SizePropagation, site: NodeView) -> None:
     shape = site.shape(0)
-    along = axis_of(site.attribute("axis", 1 if site.opset < 4 else 0), len(shape or ())) if shape else -1
+    along = normalize_axis(site.attribute("axis", 1 if site.opset < 4 else 0), len(shape or ())) if shape else -1
     for axis, held in enumerate(_aligned(site, range(len(site.inputs)))):
         if axis != along:
             agree(walk, site, held, spreads=False)
 
 
-def _matmul(walk: Walk, site: NodeView) -> None:
+def _matmul(walk: SizePropagation, site: NodeView) -> None:
     left, right = site.shape(0), site.shape(1)
     if not left or not right:
         return
@@ -116,7 +118,7 @@ def _matmul(walk: Walk, site: NodeView) -> None:
         agree(walk, site, [(place, own, shape[own]) for place, own, shape in places if own >= 0], spreads=True)
 
 
-def _gemm(walk: Walk, site: NodeView) -> None:
+def _gemm(walk: SizePropagation, site: NodeView) -> None:
     left, right, added = site.shape(0), site.shape(1), site.shape(2)
     if not left or not right or len(left) != 2 or len(right) != 2:
         return
@@ -129,7 +131,7 @@ def _gemm(walk: Walk, site: NodeView) -> None:
         agree(walk, site, [made[axis - len(added or ()) + 2], (2, axis, size)], spreads=True)
 
 
-def _einsum(walk: Walk, site: NodeView) -> None:
+def _einsum(walk: SizePropagation, site: NodeView) -> None:
     terms = site.attribute("equation", "").replace(" ", "").partition("->")[0].split(",")
     labels: dict[str, list[Held]] = {}
     for position, term in enumerate(terms):
@@ -143,37 +145,39 @@ def _einsum(walk: Walk, site: NodeView) -> None:
         agree(walk, site, held, spreads=True)
 
 
-def _channels(walk: Walk, site: NodeView) -> None:
+def _channels(walk: SizePropagation, site: NodeView) -> None:
     """Ops with weights for each channel of [N, C, ...]."""
     shape = site.shape(0)
     if shape is not None and walk.hangs(shape[1:2]):
-        raise Stuck(site.node, "has weights for each of its channels, so that their number is no size to free")
+        raise CannotBeDynamic(
+            site.node, "has weights for each of its channels, so that their number is no size to free"
+        )
 
 
-def _normalized(walk: Walk, site: NodeView) -> None:
+def _normalized(walk: SizePropagation, site: NodeView) -> None:
     for held in _aligned(site, range(len(site.inputs))):
         agree(walk, site, held, spreads=True)
 
 
-def _reshape(walk: Walk, site: NodeView) -> None:
+def _reshape(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = site.attribute("shape") if not site.has(1) else None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None or any(size is None for size in target):
         walk.unsure[site.node] = None
         return
     allow_zero = bool(site.attribute("allowzero", 0))
-    found = readings(shape, target, allow_zero, walk.free)
+    found = candidate_shapes(shape, target, allow_zero, walk.free)
     if not found:
         made = product([size for size in reshaped(shape, target, allow_zero) if size is not None])
         why = f"cannot lay {_listed(shape)} out as {_listed(target)}"
-        raise Stuck(site.node, why, number=made, symbolic=product(shape))
+        raise CannotBeDynamic(site.node, why, number=made, symbolic=product(shape))
     reading = found[walk.choose(site, (shape, tuple(target), allow_zero), len(found))]
     if tuple(reshaped(shape, target, allow_zero)) != reading:
         _require_input(site, 1)
-        walk.give_numbers(site, 1, target_of(reading, shape, allow_zero, walk.free))
+        walk.give_numbers(site, 1, target_for(reading, shape, allow_zero, walk.free))
 
 
-def _expand(walk: Walk, site: NodeView) -> None:
+def _expand(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None:
@@ -185,7 +189,7 @@ def _expand(walk: Walk, site: NodeView) -> None:
         if place < 0 or not walk.hangs([size]) or target[place] in (1, size, None):
             continue
         if target[place] != walk.old(size):
-            raise Stuck(
+            raise CannotBeDynamic(
                 site.node, f"cannot repeat what is {size} now to {target[place]}", number=target[place], symbolic=size
             )
         made[place] = 1
@@ -193,7 +197,7 @@ def _expand(walk: Walk, site: NodeView) -> None:
         walk.give_numbers(site, 1, made)
 
 
-def _slice(walk: Walk, site: NodeView) -> None:
+def _slice(walk: SizePropagation, site: NodeView) -> None:
     shape, found = site.shape(0), slice_parameters(site)
     if shape is None or found is None:
         walk.unsure[site.node] = None
@@ -202,12 +206,14 @@ def _slice(walk: Walk, site: NodeView) -> None:
     made = list(ends)
     far = FAR if site.dtype(2) == INT32 else (1 << 63) - 1
     for place, (start, end, axis, step) in enumerate(zip(starts, ends, axes, steps, strict=True)):
-        size = shape[axis_of(axis, len(shape))]
+        size = shape[normalize_axis(axis, len(shape))]
         old = walk.old(size)
         if not walk.hangs([size]) or not isinstance(old, int):
             continue
         if old > 1 and (old - 1 in (start, end) or (end == old and start not in (0, -old))):
-            raise Stuck(site.node, f"takes {start}:{end} of {size}, which was {old}; whether that follows is not told")
+            raise CannotBeDynamic(
+                site.node, f"takes {start}:{end} of {size}, which was {old}; whether that follows is not told"
+            )
         if end == old and step > 0:
             made[place] = far
     if made != list(ends):
@@ -215,44 +221,48 @@ def _slice(walk: Walk, site: NodeView) -> None:
         walk.give_numbers(site, 2, made)
 
 
-def _gather(walk: Walk, site: NodeView) -> None:
+def _gather(walk: SizePropagation, site: NodeView) -> None:
     table, value, indices = site.shape(0), site.value(1), site.shape(1)
     if table is None or indices is None:
         walk.unsure[site.node] = None
         return
-    size = table[axis_of(site.attribute("axis", 0), len(table))]
+    size = table[normalize_axis(site.attribute("axis", 0), len(table))]
     old = walk.old(size)
     if not walk.hangs([size]):
         return
-    tell_flat(walk, site, size)
+    enumerate_flat(walk, site, size)
     if not walk.is_constant(site, 1):
         return
     numbers = None if value is None else value.reshape(-1).tolist()
     if numbers is None or (old == 1) or (len(numbers) > 1 and old in (len(numbers), max(numbers) + 1)):
         if len(indices) == 1 and indices[0] == old and old != 1:
-            follow(walk, site, 1, 0, size)
-        raise Stuck(site.node, f"picks fixed places of {size}, which was {old}")
+            make_follow(walk, site, 1, 0, size)
+        raise CannotBeDynamic(site.node, f"picks fixed places of {size}, which was {old}")
     if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.free):
-        raise Stuck(site.node, f"picks fixed places of {size}, which was {old}, in which samples lie side by side")
+        raise CannotBeDynamic(
+            site.node, f"picks fixed places of {size}, which was {old}, in which samples lie side by side"
+        )
     if old - 1 in numbers:
-        raise Stuck(site.node, f"picks place {numbers[0]} of {size}, which was {old}; whether that follows is not told")
+        raise CannotBeDynamic(
+            site.node, f"picks place {numbers[0]} of {size}, which was {old}; whether that follows is not told"
+        )
 
 
-def _beside(walk: Walk, site: NodeView) -> None:
+def _beside(walk: SizePropagation, site: NodeView) -> None:
     """Indices, and updates, that lie beside the elements of a table, all axes but one alike."""
     table, indices = site.shape(0), site.shape(1)
     if table is None or indices is None or len(table) != len(indices):
         walk.unsure[site.node] = None
         return
-    along = axis_of(site.attribute("axis", 0), len(table))
+    along = normalize_axis(site.attribute("axis", 0), len(table))
     if walk.hangs([table[along]]) and walk.fixed(site, 1):
-        raise Stuck(site.node, f"picks fixed places of {table[along]}, which was {walk.old(table[along])}")
+        raise CannotBeDynamic(site.node, f"picks fixed places of {table[along]}, which was {walk.old(table[along])}")
     for axis, held in enumerate(_aligned(site, range(len(site.inputs)))):
         own = held if axis != along else held[1:]
         agree(walk, site, [(place, at, size) for place, at, size in own], spreads=False)
 
 
-def _by_tuples(walk: Walk, site: NodeView) -> None:
+def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
     table, indices, updates = site.shape(0), site.shape(1), site.shape(2)
     width = indices[-1] if indices else None
     if table is None or indices is None or not isinstance(width, int):
@@ -266,10 +276,10 @@ def _by_tuples(walk: Walk, site: NodeView) -> None:
             continue
         is_fixed = walk.is_constant(site, 1)
         if is_fixed and batch:
-            raise Stuck(site.node, f"picks fixed places of {_listed(table)}")
+            raise CannotBeDynamic(site.node, f"picks fixed places of {_listed(table)}")
         if is_fixed:
-            tell_tuples(walk, site, element)
-        tell_joined(walk, site, element, size)
+            enumerate_tuples(walk, site, element)
+        enumerate_concatenated(walk, site, element, size)
     if updates is not None:
         for axis, size in enumerate(updates):
             beside = (1, axis, indices[axis]) if axis < len(indices) - 1 else None
@@ -278,26 +288,26 @@ def _by_tuples(walk: Walk, site: NodeView) -> None:
             agree(walk, site, [held, (2, axis, size)], spreads=False)
 
 
-def _split(walk: Walk, site: NodeView) -> None:
+def _split(walk: SizePropagation, site: NodeView) -> None:
     shape = site.shape(0)
     if shape is None:
         return
-    axis, parts = axis_of(site.attribute("axis", 0), len(shape)), len(site.node.outputs)
+    axis, parts = normalize_axis(site.attribute("axis", 0), len(shape)), len(site.node.outputs)
     if parts > 1 and walk.old(shape[axis]) == parts and walk.hangs([shape[axis]]):
-        raise Stuck(site.node, f"splits {shape[axis]} into {parts} parts of 1")
+        raise CannotBeDynamic(site.node, f"splits {shape[axis]} into {parts} parts of 1")
     if walk.hangs([shape[axis]]) and (site.has(1) or site.attribute("split") is not None):
         if parts > 1:
-            raise Stuck(site.node, f"splits {shape[axis]} into fixed parts")
+            raise CannotBeDynamic(site.node, f"splits {shape[axis]} into fixed parts")
         _require_input(site, 1)
         walk.give_numbers(site, 1, [shape[axis]])
 
 
-def _sampled(walk: Walk, site: NodeView) -> None:
+def _sampled(walk: SizePropagation, site: NodeView) -> None:
     """A picture [N, ...] for each grid [N, ...]."""
     agree(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
 
 
-def _gridded(walk: Walk, site: NodeView) -> None:
+def _gridded(walk: SizePropagation, site: NodeView) -> None:
     """A matrix for each picture of the size that is told."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
@@ -310,16 +320,16 @@ def _gridded(walk: Walk, site: NodeView) -> None:
         agree(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
 
 
-def _squeeze(walk: Walk, site: NodeView) -> None:
+def _squeeze(walk: SizePropagation, site: NodeView) -> None:
     shape, axes = site.shape(0), site.axes(1)
     if shape is None:
         return
-    gone = range(len(shape)) if axes is None else [axis_of(axis, len(shape)) for axis in axes]
+    gone = range(len(shape)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
     if walk.hangs([shape[axis] for axis in gone]):
-        raise Stuck(site.node, "drops the axis that is to be free" if axes else "drops every axis of size 1")
+        raise CannotBeDynamic(site.node, "drops the axis that is to be free" if axes else "drops every axis of size 1")
 
 
-def _resize(walk: Walk, site: NodeView) -> None:
+def _resize(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(3) if site.has(3) else None
     if shape is None or value is None:
         return
@@ -327,7 +337,7 @@ def _resize(walk: Walk, site: NodeView) -> None:
     target = value.reshape(-1).tolist()
     made = list(target)
     for place, axis in enumerate(axes):
-        size = shape[axis_of(axis, len(shape))]
+        size = shape[normalize_axis(axis, len(shape))]
         if walk.hangs([size]) and isinstance(target[place], int):
             if target[place] == walk.old(size):
                 made[place] = size
@@ -337,7 +347,7 @@ def _resize(walk: Walk, site: NodeView) -> None:
         walk.give_numbers(site, 3, made)
 
 
-def _recurrent(walk: Walk, site: NodeView) -> None:
+def _recurrent(walk: SizePropagation, site: NodeView) -> None:
     """Steps and batch of X, and of the states that it begins with (ONNX, LSTM)."""
     shape = site.shape(0)
     if shape is None or len(shape) != 3:
@@ -356,26 +366,26 @@ def _require_input(site: NodeView, position: int) -> None:
     if not site.has(position):
         later = (one.since_version for one in history(*split_op(site.node.op)) if len(one.inputs) > position)
         how = [f"raise the opset first: {upgrade_to(min(later))}"] if (site.scope.opset or 0) >= OLDEST else []
-        raise Stuck(site.node, "holds the size as an attribute", *how)
+        raise CannotBeDynamic(site.node, "holds the size as an attribute", *how)
 
 
 def _listed(sizes: "Sequence[Size | None]") -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
-def _labels(walk: Walk, site: NodeView) -> None:
+def _labels(walk: SizePropagation, site: NodeView) -> None:
     """Losses: scores [N, C, ...] and labels [N, ...], which name one of C."""
     scores, labels = site.shape(0), site.shape(1)
     if scores is None or labels is None:
         return
     if walk.hangs(scores[1:2]) and walk.fixed(site, 1):
-        raise Stuck(site.node, f"picks fixed places of {scores[1]}, which was {walk.old(scores[1])}")
+        raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.old(scores[1])}")
     held = [(0, axis + (axis > 0), size) for axis, size in enumerate(scores[:1] + scores[2:])]
     for axis, item in enumerate(held[: len(labels)]):
         agree(walk, site, [item, (1, axis, labels[axis])], spreads=False)
 
 
-CHECKS: dict[str, Callable[[Walk, NodeView], None]] = {
+CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
     **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _channels),
     **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _channels),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalized),

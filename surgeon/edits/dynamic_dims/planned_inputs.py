@@ -9,7 +9,7 @@ from surgeon.shapes.tensor_types import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class SizeList:
+class SizeTensor:
     """Sizes as a tensor of integers.  scalar: of no axes, for one.  dtype: of its elements."""
 
     values: tuple[Size, ...]
@@ -18,7 +18,7 @@ class SizeList:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RepeatedTensor:
     """A tensor repeated along an axis, to a shape.  cut: its elements are equal there, and one of them is taken."""
 
     tensor: str
@@ -28,7 +28,7 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class IotaTensor:
     """0, 1, 2, ... along an axis of a shape, as integers of a dtype."""
 
     axis: int
@@ -37,7 +37,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuples:
+class IndexTuples:
     """Indices by tuples, one element of each of which counts 0, 1, 2, ... along an axis.
 
     shape: of all of them.  cut: the others are equal along that axis, and one of them is taken.
@@ -50,11 +50,11 @@ class Tuples:
     cut: bool
 
 
-Recipe: TypeAlias = SizeList | Repeated | Counted | Tuples
+Recipe: TypeAlias = SizeTensor | RepeatedTensor | IotaTensor | IndexTuples
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PlannedInput:
     """What a node is to read at a position.  name: what walks call it."""
 
     node: Node
@@ -63,7 +63,7 @@ class Given:
     recipe: Recipe
 
 
-class Stuck(Exception):
+class CannotBeDynamic(Exception):
     """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`.  how: what to do about it.
 
     number, symbolic: a number that the node has where its other sizes give a symbolic one, if that is why.
@@ -82,7 +82,7 @@ class Stuck(Exception):
         self.node, self.why, self.how, self.number, self.symbolic = node, why, how, number, symbolic
 
 
-class Back(Exception):
+class Revisit(Exception):
     """A node has changed that was passed: the walk goes on from there."""
 
     def __init__(self, node: Node) -> None:

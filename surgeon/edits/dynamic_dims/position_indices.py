@@ -5,28 +5,28 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.edits.dynamic_dims.planned_inputs import Back, Stuck, Tuples
-from surgeon.edits.dynamic_dims.propagation import Walk
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, IndexTuples, Revisit
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbol, symbols
-from surgeon.shapes.tensor_types import Facts, NodeView, Shape
+from surgeon.shapes.tensor_types import NodeView, Shape, TensorType
 
 
-def tell_tuples(walk: Walk, site: NodeView, element: int) -> None:
+def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> None:
     """Make one element of tuples of indices that are fixed count.  Raises Back once it does, Stuck where it cannot."""
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)
     axes = [] if array is None else _counting(array, walk.old(size), element)
     if not axes or not all(isinstance(width, int) for width in shape):
-        raise Stuck(site.node, f"picks fixed places by {name!r} of what is to be free")
+        raise CannotBeDynamic(site.node, f"picks fixed places by {name!r} of what is to be free")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _at(shape, axis, size)
     walk.telling.add(site.node)
-    walk.give(site, 1, Tuples(name, element, axis, made, shape[axis] != 1), Facts(site.dtype(1), made))
-    raise Back(site.node)
+    walk.give(site, 1, IndexTuples(name, element, axis, made, shape[axis] != 1), TensorType(site.dtype(1), made))
+    raise Revisit(site.node)
 
 
-def tell_joined(walk: Walk, site: NodeView, element: int, size: Size) -> None:
+def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, size: Size) -> None:
     """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Back."""
     found = walk.shapes.origin.producer(site.scope, site.inputs[1])
     if found is None or found[1].op != "Concat":
@@ -43,25 +43,25 @@ def tell_joined(walk: Walk, site: NodeView, element: int, size: Size) -> None:
         before += width
 
 
-def _source(walk: Walk, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
+def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
     """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
     while not _axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
-        if source is None or not (record(source[1].op).moves or record(source[1].op).retypes):
+        if source is None or not (traits_of(source[1].op).moves or traits_of(source[1].op).retypes):
             return None
         site, position = walk.site(source[1]), 0
     return site, position
 
 
-def _count(walk: Walk, site: NodeView, position: int, size: Size) -> None:
+def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
     """Have a fixed count go on along its axis.  Raises Back."""
     axes = _axes(walk, site, position, walk.old(size))
     shape = site.shape(position) or ()
     walk.count(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
-    raise Back(site.node)
+    raise Revisit(site.node)
 
 
-def _axes(walk: Walk, site: NodeView, position: int, old: Size) -> list[int]:
+def _axes(walk: SizePropagation, site: NodeView, position: int, old: Size) -> list[int]:
     """The axes along which what a node reads counts up to the old size; none where it is not fixed in the file."""
     array = walk.constant(site, position)
     return [] if array is None or array.size != old else _counting(array[..., None], old, 0)
@@ -78,7 +78,7 @@ def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int
     return found
 
 
-def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
+def enumerate_flat(walk: SizePropagation, site: NodeView, size: Size) -> None:
     """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
     row = exact_quotient(size, _size(walk, size))
     for factor, position in _counts(walk, site, site.inputs[1], row, walk.old(_size(walk, size))):
@@ -86,13 +86,15 @@ def tell_flat(walk: Walk, site: NodeView, size: Size) -> None:
         _count(walk, factor, position, _size(walk, size))
 
 
-def _counts(walk: Walk, site: NodeView, name: str, row: Size | None, old: Size) -> Iterator[tuple[NodeView, int]]:
+def _counts(
+    walk: SizePropagation, site: NodeView, name: str, row: Size | None, old: Size
+) -> Iterator[tuple[NodeView, int]]:
     """A count that is multiplied by the length of a row, on the way to a tensor of indices, and who reads it."""
     source = walk.shapes.origin.producer(site.scope, name)
     if source is None or row is None:
         return
     maker = walk.site(source[1])
-    told = record(maker.node.op)
+    told = traits_of(maker.node.op)
     if told.broadcasts and len(maker.inputs) == 2:
         for position in (0, 1):
             if told.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
@@ -109,7 +111,7 @@ def _is(site: NodeView, position: int, number: Size) -> bool:
     return found is not None and found.size > 0 and bool(np.all(found.reshape(-1) == number))
 
 
-def _size(walk: Walk, size: Size) -> Size:
+def _size(walk: SizePropagation, size: Size) -> Size:
     """The symbol that a size hangs on."""
     return symbol(next(iter(walk.free.keys() & symbols(size))))
 

@@ -6,20 +6,28 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from surgeon.edits.dynamic_dims.planned_inputs import Back, Counted, Given, Recipe, Repeated, SizeList, Stuck
+from surgeon.edits.dynamic_dims.planned_inputs import (
+    CannotBeDynamic,
+    IotaTensor,
+    PlannedInput,
+    Recipe,
+    RepeatedTensor,
+    Revisit,
+    SizeTensor,
+)
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.printed_commands import command
 from surgeon.shapes.algebra.size_expressions import Expr, Size, substitute, symbols
-from surgeon.shapes.hypothetical_shapes import Supposed
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import INT64, Facts, NodeView, Values, objects
+from surgeon.shapes.hypothetical_shapes import HypotheticalShapes
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import INT64, NodeView, TensorType, ValueArray, objects
 
-Visit: TypeAlias = "Callable[[Walk, NodeView], None]"
+Visit: TypeAlias = "Callable[[SizePropagation, NodeView], None]"
 MOST_TURNS = 64  # and four for each node: how often a walk may come back to one
 
 
-class Walk:
+class SizePropagation:
     """One walk.
 
     free: the old size of each symbol.  choices: which reading a Reshape takes, by what it reads; the first where none
@@ -31,14 +39,14 @@ class Walk:
 
     def __init__(self, index: Index, free: Mapping[str, int], choices: Mapping[Hashable, int]) -> None:
         self.index, self.free, self.choices = index, free, choices
-        self.shapes = Supposed(index)
-        self.view: Shapes = self.shapes
+        self.shapes = HypotheticalShapes(index)
+        self.view: ShapeInference = self.shapes
         self.trail: dict[Hashable, tuple[Node, int]] = {}
         self.unsure: dict[Node, None] = {}
         self.losing: dict[Node, str] = {}
         self.telling: set[Node] = set()
         self.placing: set[Node] = set()
-        self.given: dict[tuple[Node, int], Given] = {}
+        self.given: dict[tuple[Node, int], PlannedInput] = {}
         self.reached = 0
         self._frozen: Node | None = None  # the call of a function that is looked into
         self._number = 0
@@ -59,30 +67,32 @@ class Walk:
             self.trail.setdefault(key, (site.node, count))
         return min(self.choices.get(key, 0), count - 1)
 
-    def give(self, site: NodeView, position: int, recipe: Recipe, facts: Facts, value: Values | None = None) -> None:
+    def give(
+        self, site: NodeView, position: int, recipe: Recipe, facts: TensorType, value: ValueArray | None = None
+    ) -> None:
         """Have the node read something else at a position.  Raises Stuck in a function, which others may call."""
         node = site.node
         if self._frozen is not None:
             how = command("rewrite", "IN", "OUT", "--inline", self._frozen.op)
             why = f"calls a function that holds the old size at {node.label!r}"
-            raise Stuck(self._frozen, why, f"inline it: {how}")
+            raise CannotBeDynamic(self._frozen, why, f"inline it: {how}")
         self._number += 1
         name = f"\0{self._number}"
-        self.given[node, position] = Given(node, position, name, recipe)
+        self.given[node, position] = PlannedInput(node, position, name, recipe)
         self.shapes.suppose(node, position, name, facts, value)
 
     def give_numbers(self, site: NodeView, position: int, values: Sequence[Size], scalar: bool = False) -> None:
         """The same of sizes."""
         dtype = site.dtype(position) or INT64
         array = objects(list(values), () if scalar else None)
-        facts = Facts(dtype, tuple(array.shape))
-        self.give(site, position, SizeList(tuple(values), scalar, dtype), facts, array)
+        facts = TensorType(dtype, tuple(array.shape))
+        self.give(site, position, SizeTensor(tuple(values), scalar, dtype), facts, array)
 
     def fixed(self, site: NodeView, position: int) -> bool:
         """Whether what a node reads is fixed in the file, though it may be repeated."""
         name = site.inputs[position]
         given = next((item.recipe for item in self.given.values() if item.name == name), None)
-        name = given.tensor if isinstance(given, Repeated) else name
+        name = given.tensor if isinstance(given, RepeatedTensor) else name
         return self.shapes.is_constant(site.scope, name)
 
     def is_constant(self, site: NodeView, position: int) -> bool:
@@ -98,14 +108,14 @@ class Walk:
         """Repeat what the node reads at a position along an axis; cut: of what it holds there one is enough."""
         shape = site.shape(position) or ()
         made = (*shape[:axis], size, *shape[axis + 1 :])
-        recipe = Repeated(site.inputs[position], axis, made, cut)
-        self.give(site, position, recipe, Facts(site.dtype(position), made))
+        recipe = RepeatedTensor(site.inputs[position], axis, made, cut)
+        self.give(site, position, recipe, TensorType(site.dtype(position), made))
 
     def count(self, site: NodeView, position: int, axis: int, size: Size) -> None:
         """Have it read 0, 1, 2, ... along an axis."""
         shape, dtype = site.shape(position) or (), site.dtype(position) or INT64
         made = (*shape[:axis], size, *shape[axis + 1 :])
-        self.give(site, position, Counted(axis, made, dtype), Facts(dtype, made))
+        self.give(site, position, IotaTensor(axis, made, dtype), TensorType(dtype, made))
 
     def site(self, node: Node) -> NodeView:
         """A node of the draft, as it is now."""
@@ -118,10 +128,10 @@ class Walk:
             try:
                 self._visit(nodes[self.reached], visit)
                 self.reached += 1
-            except Back as back:
+            except Revisit as back:
                 turns += 1
                 if turns > MOST_TURNS + 4 * len(nodes):
-                    raise Stuck(back.node, "is read in ever other ways") from None
+                    raise CannotBeDynamic(back.node, "is read in ever other ways") from None
                 self.reached = self._rewind(back.node)
 
     def _visit(self, node: Node, visit: Visit) -> None:
@@ -149,7 +159,7 @@ class Walk:
         return any(self.hangs_on(self.site(node)) for node in inner)
 
     @contextmanager
-    def _within(self, call: Node, inside: Shapes) -> Iterator[None]:
+    def _within(self, call: Node, inside: ShapeInference) -> Iterator[None]:
         before = self.view, self._frozen
         self.view, self._frozen = inside, self._frozen or call
         try:

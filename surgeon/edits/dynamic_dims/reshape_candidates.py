@@ -17,7 +17,7 @@ MOST_READINGS = 16
 _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103)
 
 
-def readings(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mapping[str, int]) -> list[Shape]:
+def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mapping[str, int]) -> list[Shape]:
     """What the result may look like, the likeliest first; none where the target fits the input in no way.
 
     given: the input's shape.  target: the shape that is asked for.  free: the old sizes of what is free.
@@ -42,7 +42,7 @@ def readings(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mappi
     return kept
 
 
-def target_of(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str, int]) -> list[Size]:
+def target_for(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str, int]) -> list[Size]:
     """The shortest target that gives a reading: 0 for a size of the input, one -1, and numbers."""
     open_size = set(_free(reading, free))
     made: list[Size] = list(reading)

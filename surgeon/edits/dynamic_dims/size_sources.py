@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.edits.dynamic_dims.planned_inputs import Back, Stuck
-from surgeon.edits.dynamic_dims.propagation import Walk
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, Revisit
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbols
 from surgeon.shapes.op_rules.indexing import slice_parameters
-from surgeon.shapes.tensor_types import NodeView, axis_of
+from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
 MOST_READ = 1 << 24  # elements of a constant that is looked at
 INDEXED = {"GatherND": 1, "ScatterND": 1}
 """Ops whose indices are tuples, and where they are."""
 
 
-def follow(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     """Make what a node reads follow a size along an axis.  Raises Back once it does, Stuck where it cannot."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
     old = walk.old(size)
@@ -33,16 +33,16 @@ def follow(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> 
         _repeat(walk, site, position, axis, size)
     if source is not None:
         _follow_through(walk, walk.site(source[1]), axis, size)
-    raise Stuck(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
+    raise CannotBeDynamic(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
 
 
-def _name(walk: Walk, site: NodeView, position: int) -> str:
+def _name(walk: SizePropagation, site: NodeView, position: int) -> str:
     name = site.inputs[position]
     given = next((item.recipe for item in walk.given.values() if item.name == name), None)
     return name if given is None else getattr(given, "tensor", site.node.inputs[position])
 
 
-def _follow_constant(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     """A constant of equal elements along an axis is repeated; places along it are counted."""
     shape = site.shape(position)
     if shape is None or not all(isinstance(width, int) for width in shape):
@@ -58,7 +58,7 @@ def _follow_constant(walk: Walk, site: NodeView, position: int, axis: int, size:
             walk.placing.add(site.node)
         if array.shape[axis] > 1 or tells:
             walk.count(site, position, axis, size)
-            raise Back(site.node)
+            raise Revisit(site.node)
     if bool((array == np.take(array, [0], axis)).all()):
         _repeat(walk, site, position, axis, size)
 
@@ -68,7 +68,7 @@ def _is_count(array: np.ndarray[Any, Any], axis: int) -> bool:
     return array.size == array.shape[axis] and bool((array.reshape(-1) == np.arange(array.size)).all())
 
 
-def _tells_samples(walk: Walk, site: NodeView) -> bool:
+def _tells_samples(walk: SizePropagation, site: NodeView) -> bool:
     """Whether a part of indices that a Concat joins says where to look along what is free."""
     if site.node.op != "Concat":
         return False
@@ -87,41 +87,41 @@ def _tells_samples(walk: Walk, site: NodeView) -> bool:
     return False
 
 
-def _repeat(walk: Walk, site: NodeView, position: int, axis: int, size: Size) -> None:
+def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     shape = site.shape(position)
     if shape is not None:
         walk.spread(site, position, axis, size, cut=shape[axis] != 1)
-        raise Back(site.node)
+        raise Revisit(site.node)
 
 
-def _follow_through(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """The same of what a node makes: of what it reads, where it only hands that on."""
-    op, told = site.node.op, record(site.node.op)
+    op, told = site.node.op, traits_of(site.node.op)
     if op in SEVERAL:
         SEVERAL[op](walk, site, axis, size)
     elif op in HANDED:
         found = HANDED[op](walk, site, axis)
         if found is not None:
-            follow(walk, site, *found, size)
+            make_follow(walk, site, *found, size)
     elif told.broadcasts:
         rank = max(len(site.shape(place) or ()) for place in range(len(site.inputs)))
         for place in range(len(site.inputs)):
             shape = site.shape(place) or ()
             own = axis - rank + len(shape)
             if own >= 0 and shape[own] == walk.old(size):
-                follow(walk, site, place, own, size)
+                make_follow(walk, site, place, own, size)
     else:
         _follow_in_place(walk, site, axis, size)
 
 
-def _follow_in_place(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _follow_in_place(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """An axis of the result that is one of the first input too: rows of a product, samples of a norm or of a layer."""
     made, shape = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
     if made is not None and shape is not None and len(made) == len(shape) and shape[axis] == made[axis]:
-        follow(walk, site, 0, axis, size)
+        make_follow(walk, site, 0, axis, size)
 
 
-def _follow_reshaped(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """An axis of a Reshape's input that lies where one of its result does, in the order of elements.
 
     Several may, where the result merges what the input has apart, or the old size is 1.
@@ -144,55 +144,55 @@ def _follow_reshaped(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
     if found:
         found.sort(key=lambda item: item[:2])
         _, place, wanted = found[walk.choose(site, ("follow", given, made, axis), len(found))]
-        follow(walk, site, 0, place, wanted)
+        make_follow(walk, site, 0, place, wanted)
 
 
-def _transposed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _transposed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     shape = site.shape(0) or ()
     order = site.attribute("perm") or list(reversed(range(len(shape))))
     return 0, order[axis]
 
 
-def _unsqueezed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _unsqueezed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     shape, axes = site.shape(0), site.axes(1)
     if shape is None or axes is None:
         return None
-    new = {axis_of(place, len(shape) + len(axes)) for place in axes}
+    new = {normalize_axis(place, len(shape) + len(axes)) for place in axes}
     return None if axis in new else (0, axis - sum(place < axis for place in new))
 
 
-def _squeezed(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _squeezed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     shape, axes = site.shape(0), site.axes(1)
     if shape is None or axes is None:
         return None
-    gone = {axis_of(place, len(shape)) for place in axes}
+    gone = {normalize_axis(place, len(shape)) for place in axes}
     return 0, [place for place in range(len(shape)) if place not in gone][axis]
 
 
-def _joined(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _joined(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     rank = len(site.shape(0) or ())
-    return None if axis_of(site.attribute("axis", 0), rank) == axis else (0, axis)
+    return None if normalize_axis(site.attribute("axis", 0), rank) == axis else (0, axis)
 
 
-def _gathered(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _gathered(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     table, indices = site.shape(0), site.shape(1)
     if table is None or indices is None:
         return None
-    along = axis_of(site.attribute("axis", 0), len(table))
+    along = normalize_axis(site.attribute("axis", 0), len(table))
     if along <= axis < along + len(indices):
         return 1, axis - along
     return 0, axis if axis < along else axis - len(indices) + 1
 
 
-def _cut(walk: Walk, site: NodeView, axis: int) -> tuple[int, int] | None:
+def _cut(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
     found = slice_parameters(site)
     if found is None:
         return None
     rank = len(site.shape(0) or ())
-    return None if any(axis_of(place, rank) == axis for place in found[2]) else (0, axis)
+    return None if any(normalize_axis(place, rank) == axis for place in found[2]) else (0, axis)
 
 
-HANDED: dict[str, Callable[[Walk, NodeView, int], tuple[int, int] | None]] = {
+HANDED: dict[str, Callable[[SizePropagation, NodeView, int], tuple[int, int] | None]] = {
     "Transpose": _transposed,
     "Unsqueeze": _unsqueezed,
     "Squeeze": _squeezed,
@@ -205,26 +205,26 @@ HANDED: dict[str, Callable[[Walk, NodeView, int], tuple[int, int] | None]] = {
 }
 
 
-def _more(walk: Walk, site: NodeView) -> int:
+def _more(walk: SizePropagation, site: NodeView) -> int:
     """How many axes the result has more than the input."""
     made = walk.view.facts(site.scope, site.node.outputs[0]).shape
     return len(made or ()) - len(site.shape(0) or ())
 
 
-SEVERAL: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
+SEVERAL: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
 """Ops of whose input several axes may be one of the result."""
 
 
-def _element(walk: Walk, site: NodeView, position: int, place: int, size: Size) -> None:
+def _element(walk: SizePropagation, site: NodeView, position: int, place: int, size: Size) -> None:
     """Write one of the numbers that a node reads anew, where it is the old size."""
     value = site.value(position)
     numbers = None if value is None else value.reshape(-1).tolist()
     if value is not None and numbers is not None and 0 <= place < len(numbers) and numbers[place] == walk.old(size):
         walk.give_numbers(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
-        raise Back(site.node)
+        raise Revisit(site.node)
 
 
-def _expanded(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _expanded(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     value, made = site.value(1), walk.view.facts(site.scope, site.node.outputs[0]).shape
     shape = site.shape(0)
     if value is None or made is None or shape is None:
@@ -234,26 +234,26 @@ def _expanded(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
         _element(walk, site, 1, axis - len(made) + value.size, size)
 
 
-def _sliced(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     found, shape = slice_parameters(site), site.shape(0)
     if found is None or shape is None or not site.has(2):
         return
     for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
-        if axis_of(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.old(size):
+        if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.old(size):
             _element(walk, site, 2, place, size)
 
 
-def _ranged(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _ranged(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.sizes(0) == [0] and site.sizes(2) == [1]:
         _element(walk, site, 1, 0, size)
 
 
-def _resized(walk: Walk, site: NodeView, axis: int, size: Size) -> None:
+def _resized(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.has(3) and not site.attribute("axes"):
         _element(walk, site, 3, axis, size)
 
 
-SOURCES: dict[str, Callable[[Walk, NodeView, int, Size], None]] = {
+SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
     "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, axis, size),
     "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, axis, size),
     "Expand": _expanded,

@@ -6,10 +6,10 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count, islice
 
-from surgeon.edits.dynamic_dims.batch_mixing import mixed
+from surgeon.edits.dynamic_dims.batch_mixing import batch_mixing_tensors
 from surgeon.edits.dynamic_dims.op_constraints import check
-from surgeon.edits.dynamic_dims.planned_inputs import Stuck
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.errors import GraphError
 from surgeon.ir.index import Index
 from surgeon.shapes.hypothetical_shapes import Place
@@ -22,13 +22,13 @@ Choices = Mapping[Hashable, int]
 class Interpretation:
     """A walk that is through: each node fits what it reads."""
 
-    walk: Walk
+    walk: SizePropagation
     choices: Choices
 
     @cached_property
     def mixed(self) -> set[Place]:
         """The tensors that may depend on several samples at once, as far as the operators say."""
-        return mixed(self.walk)
+        return batch_mixing_tensors(self.walk)
 
     @cached_property
     def mixed_outputs(self) -> frozenset[str]:
@@ -63,7 +63,7 @@ class Interpretations:
 
     def __init__(self, index: Index, free: Mapping[str, int]) -> None:
         self.index, self.free = index, free
-        self.stuck: Stuck | None = None
+        self.stuck: CannotBeDynamic | None = None
         self._furthest = -1
 
     def __iter__(self) -> Iterator[Interpretation]:
@@ -77,7 +77,7 @@ class Interpretations:
                 continue
             seen.append(choices)
             left -= 1
-            walk = Walk(self.index, self.free, choices)
+            walk = SizePropagation(self.index, self.free, choices)
             if self._is_through(walk):
                 yield Interpretation(walk, choices)
                 left = min(left, further - len(seen))
@@ -89,20 +89,20 @@ class Interpretations:
         """The likeliest interpretation, as a list of one; none where none fits."""
         return list(islice(self, 1))
 
-    def _is_through(self, walk: Walk) -> bool:
+    def _is_through(self, walk: SizePropagation) -> bool:
         """Walk through the graph; returns whether that is possible."""
         try:
             walk.run(check)
             if walk.losing:
                 node, why = next(iter(walk.losing.items()))
-                raise Stuck(node, f"{why}; whether that follows is not told")
-        except Stuck as stuck:
+                raise CannotBeDynamic(node, f"{why}; whether that follows is not told")
+        except CannotBeDynamic as stuck:
             if walk.reached > self._furthest:
                 self.stuck, self._furthest = stuck, walk.reached
             return False
         return True
 
-    def refusal(self, otherwise: Stuck | None = None) -> GraphError:
+    def refusal(self, otherwise: CannotBeDynamic | None = None) -> GraphError:
         """Why no interpretation is taken: where the one that got furthest failed."""
         names, stuck = " and ".join(map(repr, self.free)), otherwise or self.stuck
         if stuck is None:

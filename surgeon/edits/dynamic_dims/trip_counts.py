@@ -1,12 +1,12 @@
 """Loops whose number of turns is the old size: one turn for each sample, or as many for another reason."""
 
-from surgeon.edits.dynamic_dims.planned_inputs import Back
-from surgeon.edits.dynamic_dims.propagation import Walk
+from surgeon.edits.dynamic_dims.planned_inputs import Revisit
+from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.shapes.tensor_types import NodeView
 
 
-def check_loop(walk: Walk, site: NodeView) -> None:
+def check_loop(walk: SizePropagation, site: NodeView) -> None:
     """Choose whether the turns of a Loop follow; raises Back once they do.
 
     They follow in the likelier interpretation where the body reads the number of the turn, as `x[turn]` does.
@@ -21,4 +21,4 @@ def check_loop(walk: Walk, site: NodeView) -> None:
     chosen = walk.choose(site, ("turns", site.node.outputs), 2)
     if (chosen == 0) == follows_first:
         walk.give_numbers(site, 0, [symbol(name)], scalar=turns.ndim == 0)
-        raise Back(site.node)
+        raise Revisit(site.node)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.file.save import Written
-from surgeon.pipeline.editing.claim_check import called, is_of
+from surgeon.file.save import OutputModel
+from surgeon.pipeline.editing.claim_check import is_part_of, renamed_part
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.model_check import Verdict, concluded, tolerances
-from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.model.model_check import ComparisonTally, build_check_result, tolerances
+from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.runtime.inputs.user_inputs import read_inputs
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 
 
@@ -28,7 +28,7 @@ class ChainLink:
     """
 
     label: str
-    model: Written
+    model: OutputModel
     feeds: Mapping[str, str]
     gives: Mapping[str, str]
     stored: Collection[str] = ()
@@ -36,7 +36,11 @@ class ChainLink:
 
 
 def check_chain(
-    whole: Written, skeleton: ModelProto, links: Sequence[ChainLink], options: CheckOptions, told: Callable[[str], str]
+    whole: OutputModel,
+    skeleton: ModelProto,
+    links: Sequence[ChainLink],
+    options: CheckOptions,
+    told: Callable[[str], str],
 ) -> CheckResult:
     """Run a model, and others one after the other on the same inputs, and compare what the model gives.
 
@@ -45,18 +49,20 @@ def check_chain(
     raises; raises UsageError for options that mean nothing.
     """
     started = time.perf_counter()
-    away = Away(options.required(), options.run_time)
+    away = IsolatedRuntime(options.required(), options.run_time)
     rtol, atol = tolerances(skeleton, options)
     given = read_inputs(skeleton, options.inputs)
-    trials = Trials(whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given)
+    trials = OriginalRuns(
+        whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given
+    )
     trials.run()
-    verdict = Verdict(trials, rtol, atol)
+    verdict = ComparisonTally(trials, rtol, atol)
     refusal = _load(whole, links, away, trials.why) if trials.why else _follow(links, away, trials, verdict)
     outcome, reason = refusal or verdict.outcome()
-    return concluded(outcome, told(reason), verdict, started, (rtol, atol))
+    return build_check_result(outcome, told(reason), verdict, started, (rtol, atol))
 
 
-def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> tuple[Outcome, str]:
+def _load(whole: OutputModel, links: Sequence[ChainLink], away: IsolatedRuntime, why: str) -> tuple[Outcome, str]:
     """The outcome where the model itself does not run: a failure, if it does not load and the others do."""
     try:
         with away.open(whole):
@@ -73,7 +79,7 @@ def _load(whole: Written, links: Sequence[ChainLink], away: Away, why: str) -> t
 
 
 def _follow(
-    links: Sequence[ChainLink], away: Away, trials: Trials, verdict: Verdict
+    links: Sequence[ChainLink], away: IsolatedRuntime, trials: OriginalRuns, verdict: ComparisonTally
 ) -> tuple[Outcome, str] | None:
     """Run the links on all trials; an outcome only if they do not get through."""
     held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.made]
@@ -95,8 +101,8 @@ def _follow(
                         return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."
                     answer = session.run({name: values[source] for name, source in wanted.items()})
                     for name, array in answer.items():
-                        own = name if name in link.gives else next((x for x in link.gives if is_of(name, x)), name)
-                        values[called(name, own, link.gives.get(own, own))] = array
+                        own = name if name in link.gives else next((x for x in link.gives if is_part_of(name, x)), name)
+                        values[renamed_part(name, own, link.gives.get(own, own))] = array
         except SessionError as refused:
             if refused.missing:
                 return Outcome.UNPROVED, f"Nothing here runs {link.label}: {refused.line}"

@@ -10,23 +10,23 @@ from onnx import NodeProto, TensorProto
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ops.traits.trait_lookup import is_random
-from surgeon.ops.traversal import all_nodes, called_by, free_names, key_of
+from surgeon.ops.traversal import all_nodes, called_function_key, function_key, names_read
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.prune import stored_in
-from surgeon.proof.model.exposed_outputs import needed
+from surgeon.pipeline.editing.prune import initializer_names
+from surgeon.proof.model.exposed_outputs import required_nodes
 
 WINDOW = 4  # a cut lies within a part's weight over this of where the weights of both sides are as wanted
 
 
 @dataclass(frozen=True, slots=True)
-class PartEnds:
+class PartBoundary:
     """What a part is fed with, and what it gives; nothing where it follows from stored tensors alone."""
 
     froms: tuple[str, ...]
     tos: tuple[str, ...]
 
 
-class Parting:
+class SplitPlanner:
     """The nodes of a model that depend on its inputs, in order, and the parts that they can be cut into.
 
     What follows from stored tensors alone belongs to every part that reads it; what no output needs, to none.
@@ -36,21 +36,21 @@ class Parting:
         self._draft = draft
         graph = draft.graph
         self._outputs = [value.name for value in graph.output]
-        live = needed(graph, self._outputs)[0]
-        drawing = {key_of(item) for item in draft.skeleton.functions if any(map(is_random, all_nodes(item.node)))}
-        self._fixed = stored_in(graph)
+        live = required_nodes(graph, self._outputs)[0]
+        drawing = {function_key(item) for item in draft.skeleton.functions if any(map(is_random, all_nodes(item.node)))}
+        self._fixed = initializer_names(graph)
         self._nodes: list[tuple[NodeProto, list[str]]] = []
         self._maker: dict[str, int] = {}
         for place, node in enumerate(graph.node):
-            reads = free_names(node)
-            draws = any(is_random(inner) or called_by(inner) in drawing for inner in all_nodes([node]))
+            reads = names_read(node)
+            draws = any(is_random(inner) or called_function_key(inner) in drawing for inner in all_nodes([node]))
             if self._fixed.issuperset(reads) and not draws:
                 self._fixed.update(node.output)
             elif place in live:
                 self._maker.update((name, len(self._nodes)) for name in node.output if name)
                 self._nodes.append((node, reads))
 
-    def at(self, tensors: Sequence[str]) -> list[PartEnds]:
+    def at(self, tensors: Sequence[str]) -> list[PartBoundary]:
         """The parts between these tensors: what the first of them needs, what the second needs besides, and so on.
 
         Raises UsageError for tensors that are not there, or do not part the model.
@@ -77,7 +77,7 @@ class Parting:
             raise UsageError(f"{told!r} parts nothing: no node lies {side}; leave it out.")
         return self._ends(stages)
 
-    def into(self, parts: int) -> list[PartEnds]:
+    def into(self, parts: int) -> list[PartBoundary]:
         """Parts of about as many bytes of weights each, cut where the fewest tensors pass.
 
         Raises UsageError where there are fewer nodes than parts.
@@ -100,7 +100,7 @@ class Parting:
         stages = [stage for stage, (start, end) in enumerate(pairwise([0, *cuts, count])) for _ in range(start, end)]
         return self._ends(stages)
 
-    def _ends(self, stages: Sequence[int]) -> list[PartEnds]:
+    def _ends(self, stages: Sequence[int]) -> list[PartBoundary]:
         """What the parts take and give, by the part that each node belongs to."""
         count = max(stages) + 1
         froms: list[dict[str, None]] = [{} for _ in range(count)]
@@ -117,7 +117,7 @@ class Parting:
         order = {name: place for place, name in enumerate(self._outputs)}
         tos[-1].sort(key=lambda name: order.get(name, len(order)))
         tos[-1] += [name for name in self._outputs if name in self._fixed]
-        return [PartEnds(tuple(start), tuple(end)) for start, end in zip(froms, tos, strict=True)]
+        return [PartBoundary(tuple(start), tuple(end)) for start, end in zip(froms, tos, strict=True)]
 
     def _weights(self) -> Iterator[float]:
         """The bytes of the stored tensors that each node is the first to read, a little more where it reads none."""

@@ -8,19 +8,28 @@ from onnx import FunctionProto, GraphProto, ModelProto, TensorShapeProto, TypePr
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import Key, all_nodes, called_by, graphs_below, imports_of, key_of, nodes_of, unused
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import (
+    FunctionKey,
+    all_nodes,
+    called_function_key,
+    function_key,
+    imports_of,
+    nested_graphs,
+    nodes_of,
+    unique_name,
+)
 from surgeon.pipeline.editing.declared_shapes import dims_in
-from surgeon.pipeline.editing.draft import ModelDraft, names_in, unknown
-from surgeon.pipeline.editing.prune import keep
-from surgeon.pipeline.editing.tensor_renaming import rename_in, rename_training
-from surgeon.shapes.algebra.size_expressions import Size, parse, substitute, symbol, symbols
+from surgeon.pipeline.editing.draft import ModelDraft, names_in, no_such_message
+from surgeon.pipeline.editing.prune import filter_repeated
+from surgeon.pipeline.editing.tensor_renaming import rename_in_graph, rename_training
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol, symbols
 
 Dim = TensorShapeProto.Dimension
 
 
 @dataclass(slots=True)
-class Joined:
+class JoinResult:
     """What came of two models.
 
     first, second: what the tensors of each that bear another name now are called, by the name that they had.
@@ -32,21 +41,21 @@ class Joined:
     said: list[str] = field(default_factory=list)
 
 
-def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> Joined:
+def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> JoinResult:
     """Put a model behind one under edit, which feeds it.
 
     other: a copy that `draft.adopt` gave.  connect: by input of the other, the output of the first that feeds it, or an
     input that both are to have.  prefix: what to put in front of every name of each.  Raises UsageError where the names
     are not there or the tensors do not fit.
     """
-    joined = Joined()
+    joined = JoinResult()
     ends = [value.name for value in (*draft.graph.output, *draft.inputs)]
     starts = {value.name: value for value in other.graph.input}
     for name, source in connect.items():
         if source not in ends:
-            raise UsageError(f"In the first model: {unknown('output', source, ends)}")
+            raise UsageError(f"In the first model: {no_such_message('output', source, ends)}")
         if name not in starts:
-            raise UsageError(f"In the second model: {unknown('input', name, starts)}")
+            raise UsageError(f"In the second model: {no_such_message('input', name, starts)}")
     types = {name: draft.facts(source).type for name, source in connect.items()}
     sizes = _Sizes(draft, other, joined)
     for name, source in connect.items():
@@ -60,7 +69,7 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
     return joined
 
 
-def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joined: Joined) -> None:
+def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joined: JoinResult) -> None:
     """Add what the other model holds, and have its inputs be outputs of the first, which are outputs no longer."""
     graph, added = draft.graph, other.graph
     fed = {joined.second[name] for name in connect}
@@ -68,7 +77,7 @@ def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joine
     inner = [value for value in graph.output if value.name in fed and value.name not in ends]
     given = {value.name for value in graph.input}
     graph.value_info.extend(value for value in inner if value.name not in given)
-    keep(graph.output, lambda _, value: value.name not in fed)
+    filter_repeated(graph.output, lambda _, value: value.name not in fed)
     graph.input.extend(value for value in added.input if value.name not in fed)
     graph.output.extend(added.output)
     graph.initializer.extend(tensor for tensor in added.initializer if tensor.name not in fed)
@@ -78,17 +87,17 @@ def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joine
     graph.quantization_annotation.extend(added.quantization_annotation)
     _put_notes(draft.skeleton, other, joined)
     imported = imports_of(draft.skeleton.opset_import)
-    added_imports = (item for item in other.opset_import if plain_domain(item.domain) not in imported)
+    added_imports = (item for item in other.opset_import if normalize_domain(item.domain) not in imported)
     draft.skeleton.opset_import.extend(added_imports)
     draft.skeleton.ir_version = max(draft.skeleton.ir_version, other.ir_version)
 
 
-def _put_notes(model: ModelProto, other: ModelProto, joined: Joined) -> None:
+def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None:
     """Add the metadata of another model; what both say otherwise stands under a key of its own."""
     known = {entry.key: entry.value for entry in model.metadata_props}
     for entry in other.metadata_props:
         if known.get(entry.key) != entry.value:
-            key = unused(entry.key, known)
+            key = unique_name(entry.key, known)
             if key != entry.key:
                 joined.said.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
             known[key] = entry.value
@@ -98,12 +107,12 @@ def _put_notes(model: ModelProto, other: ModelProto, joined: Joined) -> None:
 
 
 def _name_apart(
-    draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str], joined: Joined
+    draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str], joined: JoinResult
 ) -> None:
     """Give all tensors and nodes of both names of their own."""
     if prefix[0]:
         joined.first = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
-        rename_in(draft.graph, joined.first)
+        rename_in_graph(draft.graph, joined.first)
         rename_training(draft.skeleton, joined.first)
         for node in all_nodes(draft.graph.node):
             node.name = f"{prefix[0]}{node.name}" if node.name else ""
@@ -112,70 +121,72 @@ def _name_apart(
         if name in connect:
             joined.second[name] = joined.first.get(connect[name], connect[name])
         elif name:
-            joined.second[name] = unused(f"{prefix[1]}{name}", taken)
+            joined.second[name] = unique_name(f"{prefix[1]}{name}", taken)
             taken.add(joined.second[name])
     for side, values in (("input", other.graph.input), ("output", other.graph.output)):
         for value in values:
             new = joined.second[value.name]
             if value.name not in connect and new != f"{prefix[1]}{value.name}":
                 joined.said.append(f"the {side} {value.name!r} of the second model is called {new!r}")
-    rename_in(other.graph, joined.second)
+    rename_in_graph(other.graph, joined.second)
     held = {node.name for node in all_nodes(draft.graph.node)}
     for node in all_nodes(other.graph.node):
         if node.name:
-            node.name = unused(f"{prefix[1]}{node.name}", held)
+            node.name = unique_name(f"{prefix[1]}{node.name}", held)
             held.add(node.name)
 
 
-def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: Joined) -> None:
+def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: JoinResult) -> None:
     """Add the local functions of another model, under other names where the first means something else by the same."""
-    known, own = ({key_of(item): item for item in model.functions} for model in (draft.skeleton, other))
+    known, own = ({function_key(item): item for item in model.functions} for model in (draft.skeleton, other))
     open_calls = _operators(draft.skeleton), _operators(other)
     _call_otherwise(draft.skeleton, "first", known.keys() & open_calls[1], other, joined)
-    known = {key_of(item): item for item in draft.skeleton.functions}
+    known = {function_key(item): item for item in draft.skeleton.functions}
     apart = {key for key in own if key in open_calls[0] or (key in known and known[key] != own[key])}
     while more := {key for key in own.keys() & known.keys() - apart if _calls(own[key]) & apart}:
         apart |= more  # alike as they are written, but not in what they call
     _call_otherwise(other, "second", apart, draft.skeleton, joined)
-    draft.skeleton.functions.extend(item for item in other.functions if key_of(item) not in known)
+    draft.skeleton.functions.extend(item for item in other.functions if function_key(item) not in known)
 
 
-def _operators(model: ModelProto) -> set[Key]:
+def _operators(model: ModelProto) -> set[FunctionKey]:
     """What nodes call that is neither a function of the model nor an operator that its schema makes the same to all."""
     imports = imports_of(model.opset_import)
-    called = {called_by(node) for node in nodes_of(model)} - {key_of(item) for item in model.functions}
-    return {key for key in called if schema(key[0], key[1], imports.get(plain_domain(key[0]))) is None}
+    called = {called_function_key(node) for node in nodes_of(model)} - {function_key(item) for item in model.functions}
+    return {key for key in called if schema(key[0], key[1], imports.get(normalize_domain(key[0]))) is None}
 
 
-def _calls(function: FunctionProto) -> set[Key]:
-    return {called_by(node) for node in all_nodes(function.node)}
+def _calls(function: FunctionProto) -> set[FunctionKey]:
+    return {called_function_key(node) for node in all_nodes(function.node)}
 
 
-def _call_otherwise(model: ModelProto, which: str, keys: Collection[Key], beside: ModelProto, joined: Joined) -> None:
+def _call_otherwise(
+    model: ModelProto, which: str, keys: Collection[FunctionKey], beside: ModelProto, joined: JoinResult
+) -> None:
     """Give local functions of a model names that no function or operator of the two has."""
-    called = {called_by(node) for one in (model, beside) for node in nodes_of(one)}
-    called.update(key_of(item) for one in (model, beside) for item in one.functions)
-    names: dict[Key, str] = {}
+    called = {called_function_key(node) for one in (model, beside) for node in nodes_of(one)}
+    called.update(function_key(item) for one in (model, beside) for item in one.functions)
+    names: dict[FunctionKey, str] = {}
     for function in model.functions:
-        key = key_of(function)
+        key = function_key(function)
         if key in keys:
             held = {name for domain, name, _ in called if domain == key[0]}
-            names[key] = unused(function.name, held)
+            names[key] = unique_name(function.name, held)
             called.add((key[0], names[key], key[2]))
             joined.said.append(f"the function {function.name!r} of the {which} model is called {names[key]!r}")
             function.name = names[key]
     for node in nodes_of(model):
-        node.op_type = names.get(called_by(node), node.op_type)
+        node.op_type = names.get(called_function_key(node), node.op_type)
 
 
 class _Sizes:
     """The names of sizes in two models: the same where their tensors meet, kept apart elsewhere."""
 
-    def __init__(self, draft: ModelDraft, other: ModelProto, joined: Joined) -> None:
+    def __init__(self, draft: ModelDraft, other: ModelProto, joined: JoinResult) -> None:
         self._draft, self._other, self._joined = draft, other, joined
         self._met: dict[str, Size] = {}  # of the other model, what they are in the first
         self._fixed: dict[str, int] = {}  # of the first model, as the other has them
-        self._words = {word for graph in graphs_below(draft.graph) for word in _words(graph)}
+        self._words = {word for graph in nested_graphs(draft.graph) for word in _words(graph)}
 
     def meet(self, source: str, given: TypeProto, name: str, wanted: TypeProto) -> None:
         """Have an output feed an input.  Raises UsageError where the two do not fit."""
@@ -221,9 +232,9 @@ class _Sizes:
         _state(self._draft.graph, self._fixed)
         taken = set(self._words)
         second: dict[str, Size] = {word: substitute(size, self._fixed) for word, size in self._met.items()}
-        for word in dict.fromkeys(word for graph in graphs_below(self._other.graph) for word in _words(graph)):
+        for word in dict.fromkeys(word for graph in nested_graphs(self._other.graph) for word in _words(graph)):
             if word not in second and word in taken:
-                second[word] = symbol(unused(word, taken))
+                second[word] = symbol(unique_name(word, taken))
                 taken.add(str(second[word]))
         _state(self._other.graph, second)
 
@@ -231,7 +242,7 @@ class _Sizes:
 def _size(dim: Dim) -> Size | None:
     if dim.HasField("dim_value"):
         return int(dim.dim_value)
-    return parse(dim.dim_param) if dim.dim_param else None
+    return parse_size(dim.dim_param) if dim.dim_param else None
 
 
 def _word(size: Size | None) -> str | None:
@@ -258,7 +269,7 @@ def _state(graph: GraphProto, sizes: Mapping[str, Size]) -> None:
     """Put other sizes in the place of words, in a graph and its bodies."""
     if not sizes:
         return
-    for holder in graphs_below(graph):
+    for holder in nested_graphs(graph):
         for dim in _dims(holder):
             size = _size(dim)
             if size is not None and not isinstance(size, int) and symbols(size) & sizes.keys():
@@ -270,4 +281,4 @@ def _state(graph: GraphProto, sizes: Mapping[str, Size]) -> None:
 
 
 def _tensors(graph: GraphProto) -> Iterator[str]:
-    return (name for below in graphs_below(graph) for name in names_in(below))
+    return (name for below in nested_graphs(graph) for name in names_in(below))

@@ -12,25 +12,25 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
-from surgeon.edits.merge_split.join_graphs import Joined, join
+from surgeon.edits.merge_split.join_graphs import JoinResult, join
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, is_in_memory, label
+from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
-from surgeon.file.temporary_model import written_beside
+from surgeon.file.save import ExternalDataMode, OutputModel, save
+from surgeon.file.temporary_model import temporary_model
 from surgeon.ops.schemas import schema
-from surgeon.ops.traversal import imports_of, key_of, label_of, nodes_of
+from surgeon.ops.traversal import function_key, imports_of, node_label, nodes_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS
-from surgeon.pipeline.reports.edit_report import Done, EditReport
-from surgeon.pipeline.upgrading.upgrade import plan, require_opset
-from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
-from surgeon.proof.model.final_check import invalidity, require_held
+from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
+from surgeon.pipeline.upgrading.upgrade import plan_upgrade, require_opset
+from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
+from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.result_base import ModelAndReport, as_json
-from surgeon.shapes.constraints.input_dims import wanted_inputs
-from surgeon.text import first_of
+from surgeon.result_base import ModelAndReport, to_json_dict
+from surgeon.shapes.constraints.input_dims import required_inputs
+from surgeon.text import join_first
 
 MERGE_CHECKS = ("model", "none")
 NAMED = 4  # in a sentence
@@ -55,12 +55,12 @@ class Merging:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
-        return as_json(self, "first second connect prefix")
+        return to_json_dict(self, "first second connect prefix")
 
 
 def merge(
-    first: Source,
-    second: Source,
+    first: ModelLike,
+    second: ModelLike,
     *,
     connect: Mapping[str, str | Sequence[str]] | None = None,
     prefix: tuple[str, str] = ("", ""),
@@ -68,7 +68,7 @@ def merge(
     check: Literal["model", "none"] = "model",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
@@ -107,13 +107,15 @@ def merge(
         >>> report.outcome
         'proved'
     """
-    asked = options_of(options)
+    asked = resolve_options(options)
     _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
-    report = EditReport(label(first), str(output or ""), by_structure=False, other="it is made of two models")
-    run = _Merge(report, check, require_proof, external_data, force, asked, (as_written(first), as_written(second)))
+    report = EditReport(model_name(first), str(output or ""), by_structure=False, other="it is made of two models")
+    run = _Merge(
+        report, check, require_proof, external_data, force, asked, (resolve_model(first), resolve_model(second))
+    )
     try:
         with ExitStack() as stack:
             made = run.go(stack, connect, prefix, output, dry_run)
@@ -149,10 +151,10 @@ class _Merge:
     report: EditReport
     check: str
     require_proof: bool
-    data: DataMode
+    data: ExternalDataMode
     force: bool
     options: CheckOptions
-    originals: Sequence[Written]
+    originals: Sequence[OutputModel]
 
     def go(
         self,
@@ -175,8 +177,8 @@ class _Merge:
         draft.index  # noqa: B018  # nor is one made
         outputs = {value.name for value in models[0].skeleton.graph.output}
         told = (_feeding(name, source, source in outputs) for name, source in by_input.items())
-        asked = Merging(label(first), label(second), by_input, prefix)
-        self.report.edits.append(Done(asked, (*told, *said, *joined.said)))
+        asked = Merging(model_name(first), model_name(second), by_input, prefix)
+        self.report.edits.append(AppliedEdit(asked, (*told, *said, *joined.said)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
         self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
         patch = draft.patch()
@@ -202,9 +204,9 @@ class _Merge:
         self.report.written = True
         return output
 
-    def _look(self, draft: ModelDraft, models: Sequence[Model], made: Written, links: Sequence[ChainLink]) -> None:
+    def _look(self, draft: ModelDraft, models: Sequence[Model], made: OutputModel, links: Sequence[ChainLink]) -> None:
         """Hold what was made against the two, one after the other; raises where it answers otherwise."""
-        complaint = invalidity(draft.source, made)
+        complaint = structural_fault(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
         self.report.refused = require_loaded("merged", self.originals, made, self.options, self.report)
@@ -214,7 +216,7 @@ class _Merge:
             model.check_data(sums=True)
         self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
         differs, doubted = "The merged model differs from the two", "The merged model is not proved"
-        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+        require_equal_with_words(found, self.require_proof, self.report, differs=differs, doubted=doubted)
 
 
 def _is_connection(connect: object) -> bool:
@@ -247,19 +249,19 @@ def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str
     Raises UsageError where nothing is connected, or an input twice.
     """
     first, second = (model.skeleton.graph for model in models)
-    ends, starts = [value.name for value in first.output], wanted_inputs(second)
+    ends, starts = [value.name for value in first.output], required_inputs(second)
     names = list(starts)
     pairs = [(name, name) for name in names if name in ends] if connect is None else []
     if pairs:
-        own = wanted_inputs(first)
+        own = required_inputs(first)
         both = [name for name in names if name not in ends and name in own and _may_be_one(starts[name], own[name])]
         pairs += [(name, name) for name in both]
     for source, fed in (connect or {}).items():
         pairs += [(name, source) for name in ([fed] if isinstance(fed, str) else fed)]
     if not pairs:
         raise UsageError(
-            f"No output of the first model ({first_of(ends, NAMED)}) has the name of an input of the second "
-            f"({first_of(names, NAMED)}); say what to connect, as in boxes=images."
+            f"No output of the first model ({join_first(ends, NAMED)}) has the name of an input of the second "
+            f"({join_first(names, NAMED)}); say what to connect, as in boxes=images."
         )
     twice = next((name for name, _ in pairs if [other for other, _ in pairs].count(name) > 1), None)
     if twice is not None:
@@ -291,13 +293,13 @@ def _raise_opsets(
         if imports[place].get("", opset) < opset:
             require_opset(opset)
             label = str(model.path or "the model")
-            _, patch = plan(model, opset, label, "")
-            raised: Written
+            _, patch = plan_upgrade(model, opset, label, "")
+            raised: OutputModel
             if model.path is None:
                 raised = patch.to_proto()
             else:
-                beside = output_of(output)
-                raised = stack.enter_context(written_beside(model, patch, beside))
+                beside = resolve_output(output)
+                raised = stack.enter_context(temporary_model(model, patch, beside))
             found[place] = stack.enter_context(Model.open(raised))
             which = ("first", "second")[place]
             said.append(f"the {which} model is raised from opset {imports[place]['']} to {opset}")
@@ -309,28 +311,28 @@ def _require_alike(models: Sequence[Model], domain: str, first: int, second: int
     if first == second:
         return
     lower = models[0] if first < second else models[1]
-    functions = {key_of(function)[:2] for function in lower.skeleton.functions}
+    functions = {function_key(function)[:2] for function in lower.skeleton.functions}
     changed = []
     for node in nodes_of(lower.skeleton):
         if node.domain == domain and (domain, node.op_type) not in functions:
             versions = [schema(domain, node.op_type, version) for version in (first, second)]
             since = {None if version is None else version.since_version for version in versions}
             if len(since) > 1 or None in since:
-                changed.append(f"{node.op_type} at {label_of(node)!r}")
+                changed.append(f"{node.op_type} at {node_label(node)!r}")
     if changed:
         raise GraphError(
             f"The models import {domain} in the versions {first} and {second}, and nothing tells that "
-            f"{first_of(changed, NAMED)} means the same in both; export them with one version."
+            f"{join_first(changed, NAMED)} means the same in both; export them with one version."
         )
 
 
-def _links(models: Sequence[Model], sources: Sequence[Written], joined: Joined) -> list[ChainLink]:
+def _links(models: Sequence[Model], sources: Sequence[OutputModel], joined: JoinResult) -> list[ChainLink]:
     """The two models as they were, their inputs and outputs by the names of the merged one."""
     links = []
     for place, new in enumerate((joined.first, joined.second)):
         graph = models[place].skeleton.graph
         ends = [{value.name: new.get(value.name, value.name) for value in side} for side in (graph.input, graph.output)]
-        wanted = wanted_inputs(graph)
+        wanted = required_inputs(graph)
         stored = [value.name for value in graph.input if value.name not in wanted]
         kinds = (stored, ()) if models[place].skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS else ((), stored)
         links.append(ChainLink(f"the {('first', 'second')[place]} model", sources[place], *ends, *kinds))

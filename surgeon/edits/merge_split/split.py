@@ -13,21 +13,21 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon.edits.merge_split.chain_check import ChainLink, check_chain
-from surgeon.edits.merge_split.cut_points import PartEnds, Parting
+from surgeon.edits.merge_split.cut_points import PartBoundary, SplitPlanner
 from surgeon.errors import GraphError, ModelFileError, UsageError
 from surgeon.file.io.atomic_file import sweep, sync_folder, temporary_name
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, is_in_memory, label
-from surgeon.file.save import DataMode, Written, require_folder, save
-from surgeon.pipeline.editing.claim_check import told_by_structure
+from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
+from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
+from surgeon.pipeline.editing.claim_check import proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
-from surgeon.proof.check_options import CheckOptions, options_of, require_check
+from surgeon.proof.check_options import CheckOptions, require_check, resolve_options
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.final_check import invalidity, require_held
+from surgeon.proof.model.final_check import require_equal_with_words, structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.result_base import Displayed, ModelAndReport, as_json
+from surgeon.result_base import ModelAndReport, ResultBase, to_json_dict
 
 SPLIT_CHECKS = ("model", "auto", "none")
 
@@ -50,11 +50,11 @@ class SplitPart:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON can hold it."""
-        return as_json(self, "name inputs outputs nodes")
+        return to_json_dict(self, "name inputs outputs nodes")
 
 
 @dataclass(slots=True)
-class SplitReport(Displayed):
+class SplitReport(ResultBase):
     """What a split made.
 
     Attributes:
@@ -97,11 +97,11 @@ class SplitReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return as_json(self, "source output outcome parts by_structure check written seconds refused")
+        return to_json_dict(self, "source output outcome parts by_structure check written seconds refused")
 
 
 def split(
-    source: Source,
+    source: ModelLike,
     output: str | os.PathLike[str] | None = None,
     *,
     at: Sequence[str] = (),
@@ -109,7 +109,7 @@ def split(
     check: Literal["model", "auto", "none"] = "model",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[list[Any], SplitReport]:
@@ -145,17 +145,17 @@ def split(
         >>> report.outcome, [path.name for path in paths]
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
-    asked = options_of(options)
+    asked = resolve_options(options)
     _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
-    original = as_written(source)
-    report = SplitReport(label(source), str(output or ""))
+    original = resolve_model(source)
+    report = SplitReport(model_name(source), str(output or ""))
     started = time.perf_counter()
     try:
         with Model.open(original) as model:
             whole = ModelDraft(model)
             whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
             run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
-            parting = Parting(whole)
+            parting = SplitPlanner(whole)
             ends = parting.at(at) if at else parting.into(parts or 0)
             if dry_run:
                 run.plan(model, original, ends)
@@ -205,16 +205,16 @@ class _Splitting:
     report: SplitReport
     check: str
     require_proof: bool
-    data: DataMode
+    data: ExternalDataMode
     force: bool
     options: CheckOptions
 
-    def plan(self, model: Model, original: Written, ends: Sequence[PartEnds]) -> None:
+    def plan(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> None:
         """Note what the parts would be."""
         for number, one in enumerate(ends, 1):
             self._part(model, one, _name(original, number, len(ends)))
 
-    def in_memory(self, model: Model, original: Written, ends: Sequence[PartEnds]) -> list[onnx.ModelProto]:
+    def in_memory(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> list[onnx.ModelProto]:
         """The parts as models in memory."""
         made = [self._part(model, one, "").patch().to_proto() for one in ends]
         for part in made:
@@ -222,7 +222,9 @@ class _Splitting:
         self._look(model, original, made)
         return made
 
-    def into_folder(self, model: Model, original: Written, ends: Sequence[PartEnds], folder: Path) -> list[Path]:
+    def into_folder(
+        self, model: Model, original: OutputModel, ends: Sequence[PartBoundary], folder: Path
+    ) -> list[Path]:
         """The parts as files of a folder, all of them or none."""
         whole = self.data not in ("auto", "copy")
         with _staged(folder, self.force) as staging:
@@ -236,16 +238,16 @@ class _Splitting:
         self.report.written = True
         return [folder / path.name for path in made]
 
-    def _part(self, model: Model, ends: PartEnds, name: str) -> ModelDraft:
+    def _part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
         """One part, under edit."""
         draft = ModelDraft(model)
         extract(draft, ends.froms, ends.tos, self.whole)
-        other = why_not_same(model.skeleton, draft.skeleton, draft.claim)
+        other = structural_difference(model.skeleton, draft.skeleton, draft.claim)
         self.report.by_structure = self.report.by_structure and not other
         self.report.parts.append(SplitPart(name, ends.froms, ends.tos, len(draft.graph.node)))
         return draft
 
-    def _look(self, model: Model, original: Written, made: Sequence[Written]) -> None:
+    def _look(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
         """Hold the parts, one after the other, against the whole; raises where they answer otherwise."""
         told = [require_loaded("split", [original], part, self.options, self.report) for part in made]
         self.report.refused = next(filter(None, told), "")
@@ -258,20 +260,20 @@ class _Splitting:
         ]
         found = check_chain(original, model.skeleton, links, self.options, str)
         if found.outcome is Outcome.UNPROVED and self.report.by_structure:
-            found = told_by_structure(found)
+            found = proved_by_structure(found)
         self.report.check = found
         differs, doubted = "The parts differ from the whole", "The parts are not proved"
-        require_held(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+        require_equal_with_words(found, self.require_proof, self.report, differs=differs, doubted=doubted)
 
 
-def _name(original: Written, number: int, count: int) -> str:
+def _name(original: OutputModel, number: int, count: int) -> str:
     """What the file of a part is called."""
     stem = original.stem if isinstance(original, Path) else "model"
     return f"{stem}-{number:0{len(str(count))}}.onnx"
 
 
-def _require_valid(model: Model, part: Written) -> None:
-    complaint = invalidity(model, part)
+def _require_valid(model: Model, part: OutputModel) -> None:
+    complaint = structural_fault(model, part)
     if complaint is not None:
         raise GraphError(f"A part would be no valid model ({complaint}); nothing was written.")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from surgeon.errors import UsageError
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.prune import keep, prune
+from surgeon.pipeline.editing.prune import filter_repeated, prune
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class AddOutput(Edit):
         if kind == "input":
             raise UsageError(f"{self.tensor!r} is an input of the model, which cannot be an output too; name another.")
         draft.graph.output.append(draft.facts(self.tensor))
-        keep(draft.graph.value_info, lambda _, value: value.name != self.tensor)
+        filter_repeated(draft.graph.value_info, lambda _, value: value.name != self.tensor)
         return (f"'{self.tensor}' is an output",)
 
 
@@ -71,6 +71,6 @@ class DropOutput(Edit):
         draft.output(self.name)
         if {value.name for value in draft.graph.output} == {self.name}:
             raise UsageError(f"{self.name!r} is the only output of the model, which needs one; add another first.")
-        keep(draft.graph.output, lambda _, value: value.name != self.name)
+        filter_repeated(draft.graph.output, lambda _, value: value.name != self.name)
         gone = prune(draft)
         return (f"output '{self.name}' is gone{f', and {gone:,} nodes that it alone needed' if gone else ''}",)

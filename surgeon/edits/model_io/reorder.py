@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from surgeon.errors import UsageError
-from surgeon.pipeline.editing.draft import ModelDraft, unknown
-from surgeon.pipeline.editing.edit import Edit, names
+from surgeon.pipeline.editing.draft import ModelDraft, no_such_message
+from surgeon.pipeline.editing.edit import Edit, parse_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OrderInputs(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read names with commas."""
-        return cls(names(text, "A,B"))
+        return cls(parse_names(text, "A,B"))
 
     @property
     def spelling(self) -> str:
@@ -53,7 +53,7 @@ class OrderInputs(Edit):
             if entry is None and name in before:
                 raise UsageError(f"The {self.side} {name!r} is named more often than the model lists it; name it once.")
             if entry is None:
-                raise UsageError(unknown(self.side, name, before))
+                raise UsageError(no_such_message(self.side, name, before))
             first.append(entry)
             left.remove(entry)
         order = [*first, *left]  # an output may be listed more than once: the further times are among the others

@@ -11,13 +11,13 @@ from onnx import NodeProto, TensorProto, ValueInfoProto
 from surgeon.errors import UsageError
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import dtype_name, type_string
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import free_names, graphs_of, imports_of, label_of
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import imports_of, names_read, node_label, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.edit import Edit, dtype_asked, pair
+from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
 from surgeon.pipeline.editing.node_insertion import require_casts
-from surgeon.pipeline.editing.tensor_renaming import move_inside
+from surgeon.pipeline.editing.tensor_renaming import split_boundary_tensor
 
 CAST = ":cast"
 INDICES = frozenset(("tensor(int32)", "tensor(int64)"))
@@ -58,7 +58,7 @@ class Retype(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read NAME=DTYPE, and :cast behind it."""
-        name, dtype = pair(text.removesuffix(CAST), cls.metavar)
+        name, dtype = parse_pair(text.removesuffix(CAST), cls.metavar)
         return cls(name, dtype, text.endswith(CAST))
 
     @property
@@ -68,7 +68,7 @@ class Retype(Edit):
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Retype it."""
-        new = dtype_asked(self.dtype)
+        new = parse_dtype(self.dtype)
         kind = draft.kind(self.name)
         value = draft.output(self.name) if kind == "output" else draft.input(self.name)
         if not value.type.HasField("tensor_type"):
@@ -111,13 +111,13 @@ class Retype(Edit):
             draft.claim.make(source, (source,), lambda array: _as(array, before))
             return ""
         if not self.cast:
-            who = label_of(needing)
+            who = node_label(needing)
             raise UsageError(
                 f"{needing.op_type} at {who!r} reads {self.name!r} as {dtype_name(old)}, so a Cast must stand between; "
                 f"ask for it with {self.name}={self.dtype}{CAST}."
             )
         inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
-        source, own = move_inside(draft, value, inner)
+        source, own = split_boundary_tensor(draft, value, inner)
         draft.claim.make(source, (own,), lambda array: _as(array, before))
         draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
         return ", cast back at once"
@@ -129,7 +129,7 @@ class Retype(Edit):
                 f"with {self.name}={self.dtype}{CAST}."
             )
         inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
-        source, own = move_inside(draft, value, inner)
+        source, own = split_boundary_tensor(draft, value, inner)
         draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
         draft.claim.answer(own, (source,), lambda array: _as(array, after))
         return ", cast at the end"
@@ -140,7 +140,7 @@ class Retype(Edit):
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
             takes = all(_takes(node, place, old, new, versions) for place in places)
-            if not takes or any(self.name in free_names(inner) for graph in graphs_of(node) for inner in graph.node):
+            if not takes or any(self.name in names_read(inner) for graph in subgraphs(node) for inner in graph.node):
                 yield node
 
 
@@ -156,7 +156,7 @@ def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, 
     A dtype that holds other numbers than the old one, as 0.5 or 300, is taken alike for indices, which an operator
     takes as either of two dtypes, and where nothing but the shape is read.
     """
-    domain = plain_domain(node.domain)
+    domain = normalize_domain(node.domain)
     found = schema(domain, node.op_type, versions.get(domain, 0))
     formal = None if found is None else found.input_at(place)
     if found is None or formal is None or type_string(new) not in found.allowed(formal):
@@ -170,4 +170,4 @@ def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, 
         return False
     to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
     holds_more = not np.can_cast(to, back, "safe")
-    return not holds_more or found.allowed(formal) <= INDICES or likened_node(node).reads_shape
+    return not holds_more or found.allowed(formal) <= INDICES or guess_node_traits(node).reads_shape

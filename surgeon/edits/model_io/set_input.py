@@ -15,7 +15,7 @@ from surgeon.file.tensors.decoding import encode
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.prune import keep
+from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.printed_commands import command
 from surgeon.shapes.constraints.input_dims import input_dims
 
@@ -60,7 +60,7 @@ class Hold(Edit):
         source = draft.claim.original(self.name)
         draft.claim.make(source, (), lambda: values)
         draft.claim.by_structure = False
-        keep(draft.graph.input, lambda _, value: value.name != self.name)
+        filter_repeated(draft.graph.input, lambda _, value: value.name != self.name)
         draft.store(encode(values, self.name))
         draft.changed()
         return (f"input {self.name!r} is held at {self.value}",)

@@ -31,7 +31,7 @@ NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
 
 
 @dataclass
-class NewData:
+class NewDataFile:
     """A data file that is to be: its location beside the model, and the data that go into it.
 
     least: bytes that a new tensor must have to go there.

@@ -8,17 +8,17 @@ import onnx
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.new_file import NewData, name_beside
+from surgeon.file.external_data.new_file import NewDataFile, name_beside
 from surgeon.file.model import Model
 from surgeon.file.protobuf.byte_edits import FileSpan
-from surgeon.file.protobuf.payloads import KEY
-from surgeon.file.tensors.casting import Recast
+from surgeon.file.protobuf.payloads import PAYLOAD_KEY
+from surgeon.file.tensors.casting import TensorCast
 from surgeon.file.tensors.decoding import raw_size
 
 Extents = dict[str, set[locations.Extent]]
 
 
-def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewData | None]:
+def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewDataFile | None]:
     """The skeleton with tensors in a new data file beside `out`, where a data file is used less than it was.
 
     model: what the skeleton was made of.  Where all is still used, or the model stays in its folder, the skeleton
@@ -34,7 +34,7 @@ def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.Mod
         return edited, None
     found = onnx.ModelProto()
     found.CopyFrom(edited)
-    fresh = NewData(name_beside(out, model.external_tensors))
+    fresh = NewDataFile(name_beside(out, model.external_tensors))
     for tensor in _outside(found):
         extent = locations.extent_of(tensor)
         if extent.location in partial:
@@ -47,17 +47,17 @@ def gathered(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.Mod
     return found, fresh
 
 
-def settled(
+def repack_converted(
     model: Model,
     edited: onnx.ModelProto,
-    recast_of: Callable[[onnx.TensorProto], Recast | None],
+    recast_of: Callable[[onnx.TensorProto], TensorCast | None],
     out: Path | None,
-    fresh: NewData | None,
-) -> tuple[onnx.ModelProto, NewData | None]:
+    fresh: NewDataFile | None,
+) -> tuple[onnx.ModelProto, NewDataFile | None]:
     """The skeleton where tensors in data files that turn into another dtype lie in a new one beside `out`.
 
-    fresh: the new data file that there is already.  Raises ModelFileError as `gathered`, and where there is no file to
-    lie beside.
+    fresh: the new data file that there is already.  Raises ModelFileError as `repack_unused`, and where there is no
+    file to lie beside.
     """
     changing = [tensor for tensor in _outside(edited) if recast_of(tensor) is not None]
     if not changing:
@@ -66,7 +66,7 @@ def settled(
         raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
     found = onnx.ModelProto()
     found.CopyFrom(edited)
-    data = fresh or NewData(name_beside(out, model.external_tensors))
+    data = fresh or NewDataFile(name_beside(out, model.external_tensors))
     for tensor in _outside(found):
         change = recast_of(tensor)
         if change is None:
@@ -81,7 +81,7 @@ def settled(
     return found, data
 
 
-def _as_it_was(tensor: onnx.TensorProto, change: Recast) -> onnx.TensorProto:
+def _as_it_was(tensor: onnx.TensorProto, change: TensorCast) -> onnx.TensorProto:
     before = onnx.TensorProto()
     before.CopyFrom(tensor)
     before.data_type = change.old
@@ -93,7 +93,8 @@ def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     return [
         tensor
         for tensor in locations.tensors_of(model)
-        if tensor.data_location == locations.EXTERNAL and all(entry.key != KEY for entry in tensor.external_data)
+        if tensor.data_location == locations.EXTERNAL
+        and all(entry.key != PAYLOAD_KEY for entry in tensor.external_data)
     ]
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.new_file import NewData
+from surgeon.file.external_data.new_file import NewDataFile
 from surgeon.file.io.atomic_file import AtomicFile, keep_owner, sync_folder
 from surgeon.file.io.file_copy import copy_file, open_new, open_read, same_content
 from surgeon.file.io.path_encoding import local
 
 
 @dataclass
-class Move:
+class StagedFile:
     """A data file on its way from the temporary folder to its place; what lay there before goes to `backup`."""
 
     staged: Path
@@ -56,14 +56,14 @@ def holds(target: Path, path: Path, force: bool) -> bool:
     return False
 
 
-def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[Move]:
+def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[StagedFile]:
     """Put the data files (location -> path) beside the written model, unless all are in their places already."""
     targets = {location: locations.resolve(out.parent, location) for location in found}
     missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
     if not missing:
         return []
     _require_beside(out, written)
-    moves: list[Move] = []
+    moves: list[StagedFile] = []
     folder = written.enter_folder()
     for number, (location, path) in enumerate(found.items()):
         staged = folder / local(location)
@@ -72,12 +72,12 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -
         staged.parent.mkdir(parents=True, exist_ok=True)
         _copy(path, staged, targets[location])
         if location in missing:
-            moves.append(Move(staged, targets[location], folder / f".surgeon-old-{number}"))
+            moves.append(StagedFile(staged, targets[location], folder / f".surgeon-old-{number}"))
     return moves
 
 
 @dataclass(frozen=True)
-class OtherData:
+class CopiedDataFile:
     """A data file of another model that is to lie beside this one, by its location there."""
 
     location: str
@@ -92,13 +92,13 @@ class OtherData:
             os.close(source)
 
 
-def stage(data: NewData | OtherData, written: AtomicFile, out: Path) -> Move:
+def stage(data: NewDataFile | CopiedDataFile, written: AtomicFile, out: Path) -> StagedFile:
     """Write new data to a file in the temporary folder, durably."""
     _require_beside(out, written)
     folder = written.folder or written.open_folder()
     staged, target = folder / local(data.location), locations.resolve(out.parent, data.location)
     staged.parent.mkdir(parents=True, exist_ok=True)
-    move = Move(staged, target, folder / f".surgeon-old-new-{len(os.listdir(folder))}")
+    move = StagedFile(staged, target, folder / f".surgeon-old-new-{len(os.listdir(folder))}")
     handle = open_new(move.staged)
     try:
         keep_owner(handle, move.target)
@@ -109,7 +109,7 @@ def stage(data: NewData | OtherData, written: AtomicFile, out: Path) -> Move:
     return move
 
 
-def take_back(move: Move, written: AtomicFile) -> None:
+def take_back(move: StagedFile, written: AtomicFile) -> None:
     """Take back a move that was made before its model was written, if that never came."""
     if written.temporary.exists():
         move.go_back()
@@ -136,9 +136,9 @@ def _copy(path: Path, staged: Path, target: Path) -> None:
             os.close(handle)
 
 
-def put_in_place(file: AtomicFile, moves: list[Move], force: bool) -> None:
+def put_in_place(file: AtomicFile, moves: list[StagedFile], force: bool) -> None:
     """Move the data files, then the model, to where they belong; all go back when one cannot."""
-    begun: list[Move] = []
+    begun: list[StagedFile] = []
     try:
         for move in moves:
             begun.append(move)

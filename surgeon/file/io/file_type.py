@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.message import Message
 
-from surgeon.text import like
+from surgeon.text import close_matches
 
 _SIGNS = (
     (b"\x89PNG", "a PNG picture"),
@@ -84,7 +84,7 @@ def unreadable(path: Path, error: OSError) -> str:
     if path.is_dir():
         return f"{path} is a folder: name the .onnx file in it."
     if error.errno == errno.ENOENT:
-        near = like(path.name, sorted(os.listdir(path.parent))) if os.access(path.parent, os.R_OK) else ()
+        near = close_matches(path.name, sorted(os.listdir(path.parent))) if os.access(path.parent, os.R_OK) else ()
         return f"{path} does not exist: {f'did you mean {near[0]}?' if near else 'check the path.'}"
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{path} may not be read: change its permissions."

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from surgeon.errors import ModelFileError, RewriteError
 from surgeon.file.protobuf.wire_format import MAX_SIZE, Buffer, MessageSpan, write_varint
-from surgeon.file.tensors.casting import Recast
+from surgeon.file.tensors.casting import TensorCast
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class FileSpan:
     path: Path
     start: int
     size: int
-    change: Recast | None = None
+    change: TensorCast | None = None
 
 
 Span = tuple[int, int]
@@ -33,7 +33,7 @@ Piece = Span | bytes | FileSpan
 _INSERT_LAST = 1  # sorts a cut behind every insert at the same place, whose order is minus the depth
 
 
-class Edits:
+class ByteEdits:
     """A growing list of edits to one source of `size` bytes."""
 
     def __init__(self, size: int) -> None:
@@ -44,9 +44,9 @@ class Edits:
     def __len__(self) -> int:
         return len(self._edits)
 
-    def copy(self) -> "Edits":
+    def copy(self) -> "ByteEdits":
         """The same edits, to which others can be added."""
-        made = Edits(self._size)
+        made = ByteEdits(self._size)
         made._edits, made._growth = self._edits.copy(), self._growth.copy()
         return made
 

@@ -12,26 +12,26 @@ import numpy as np
 import onnx
 from google.protobuf.message import Message as ProtoMessage
 
-from surgeon.file.protobuf.byte_edits import Edits, FileSpan
+from surgeon.file.protobuf.byte_edits import ByteEdits, FileSpan
 from surgeon.file.protobuf.wire_format import (
     LEN,
     VARINT,
     Buffer,
     Message,
     MessageSpan,
+    parse_root,
     read_varint,
-    root,
     schema_of,
     walk,
     write_varint,
 )
-from surgeon.file.tensors.casting import CHANGE, Recast
-from surgeon.file.tensors.decoding import decode, dtype_of
+from surgeon.file.tensors.casting import CHANGE, TensorCast
+from surgeon.file.tensors.decoding import decode_tensor, dtype_of
 
 Body: TypeAlias = tuple[bytes | FileSpan, ...]
 """A serialised message in pieces, some of which lie in files."""
-KEY = "surgeon.payload"
-MARK = b"\x0a\x0f" + KEY.encode()  # the key as it lies in a StringStringEntryProto
+PAYLOAD_KEY = "surgeon.payload"
+MARK = b"\x0a\x0f" + PAYLOAD_KEY.encode()  # the key as it lies in a StringStringEntryProto
 _CHANGE_MARK = bytes((0x0A, len(CHANGE))) + CHANGE.encode()
 
 _MAPPED = 1 << 12  # bytes up to which data are taken from the map
@@ -114,7 +114,7 @@ def _payload(tensor: Message) -> Payload:
     return Payload(tensor, spans, None if external or count > 1 else raw, size, external)
 
 
-def cut(payload: Payload, number: int, edits: Edits) -> None:
+def cut(payload: Payload, number: int, edits: ByteEdits) -> None:
     """Cut the data of a tensor and put the mark `number` at its end, where no later record undoes it."""
     for frame, start, end in payload.spans:
         edits.cut(frame, start, end)
@@ -127,7 +127,7 @@ def cut(payload: Payload, number: int, edits: Edits) -> None:
 def marked(message: ProtoMessage) -> Iterator[onnx.TensorProto]:
     """The tensors below (or at) a message of any type that bear a mark."""
     if isinstance(message, onnx.TensorProto):
-        if any(entry.key == KEY for entry in message.external_data):
+        if any(entry.key == PAYLOAD_KEY for entry in message.external_data):
             yield message
         return
     for field, value in message.ListFields():
@@ -144,7 +144,7 @@ def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
             getattr(tensor, name).extend(getattr(source, name))
         elif source.HasField(name):
             tensor.raw_data = source.raw_data
-    kept = [entry for entry in tensor.external_data if entry.key != KEY]
+    kept = [entry for entry in tensor.external_data if entry.key != PAYLOAD_KEY]
     del tensor.external_data[:]
     tensor.external_data.extend(kept)
     if source.HasField("data_location"):
@@ -157,7 +157,7 @@ def refilled(
     message: ProtoMessage,
     payload_of: Callable[[onnx.TensorProto], Payload | None],
     home_of: Callable[[Payload], tuple[Buffer, Path | None]],
-    recast_of: Callable[[onnx.TensorProto], Recast | None],
+    recast_of: Callable[[onnx.TensorProto], TensorCast | None],
 ) -> Body:
     """A message serialised with the data of its marked tensors back in it, which are copied from file to file.
 
@@ -167,8 +167,8 @@ def refilled(
     data: bytes = message.SerializeToString()
     if MARK not in data:
         return (data,)
-    edits = Edits(len(data))
-    for tensor in tensors_in(root(data, type(message)), -1):
+    edits = ByteEdits(len(data))
+    for tensor in tensors_in(parse_root(data, type(message)), -1):
         entries = [tensor.child(EXTERNAL_DATA, place).bytes() for place in range(len(tensor.records(EXTERNAL_DATA)))]
         marks = [place for place, entry in enumerate(entries) if entry.startswith((MARK, _CHANGE_MARK))]
         own = onnx.TensorProto.FromString(tensor.bytes()) if marks else onnx.TensorProto()
@@ -193,7 +193,7 @@ def refilled(
     return tuple(data[piece[0] : piece[1]] if isinstance(piece, tuple) else piece for piece in edits.pieces())
 
 
-def _recast(payload: Payload, home: Buffer, path: Path | None, change: Recast) -> Body:
+def _recast(payload: Payload, home: Buffer, path: Path | None, change: TensorCast) -> Body:
     """The record of a tensor's data in another dtype: of raw ones in a file as a span, of others at once."""
     if payload.raw is not None and path is not None:
         start, end = payload.raw
@@ -203,7 +203,7 @@ def _recast(payload: Payload, home: Buffer, path: Path | None, change: Recast) -
         data = change.data(bytes(home[payload.raw[0] : payload.raw[1]]))
     else:
         frames = b"".join(home[frame.start : frame.end] for frame in payload.tensor.frames)
-        data = change.array(decode(onnx.TensorProto.FromString(frames))).tobytes()
+        data = change.array(decode_tensor(onnx.TensorProto.FromString(frames))).tobytes()
     return (_raw_header(len(data)) + data,)
 
 

@@ -239,7 +239,7 @@ class Message:
         return frame
 
 
-def root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
+def parse_root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
     """The message that `data` holds as a whole."""
     return Message(data, schema_of(kind.DESCRIPTOR), [MessageSpan(None, 0, 0, len(data))])
 

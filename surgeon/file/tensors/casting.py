@@ -18,7 +18,7 @@ _BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's ca
 
 
 @dataclass(slots=True)
-class Seen:
+class CastRange:
     """What a recast has seen of a tensor: its least and largest element that is a number, and whether all were read.
 
     An element that is not finite counts in neither.
@@ -67,7 +67,7 @@ _USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
 
 
 @dataclass(frozen=True, slots=True)
-class Recast:
+class TensorCast:
     """From one dtype to another.
 
     name: of the tensor.  saturate: what is finite and too large becomes the largest that there is, not infinity.
@@ -78,7 +78,7 @@ class Recast:
     old: int
     new: int
     saturate: bool = False
-    seen: Seen = field(default_factory=Seen, compare=False)
+    seen: CastRange = field(default_factory=CastRange, compare=False)
     by: Caster | None = field(default=None, compare=False)
 
     def source_size(self, size: int) -> int:
@@ -91,10 +91,10 @@ class Recast:
         self._convert(array, made, self.seen)
         return made
 
-    def _convert(self, array: Array, made: Array, seen: Seen) -> None:
+    def _convert(self, array: Array, made: Array, seen: CastRange) -> None:
         """Put the elements into an array of the new dtype."""
         if self.saturate or self.by is None or not self.by(array, made):
-            made[...] = recast(array, self.new, self.saturate)
+            made[...] = cast_array(array, self.new, self.saturate)
         if self.saturate:
             seen.add(array)
         else:
@@ -129,25 +129,25 @@ def _bytes_of(array: Array) -> memoryview:
     return array.view(np.uint8).data
 
 
-def seen_of(array: Array) -> Seen:
+def seen_of(array: Array) -> CastRange:
     """What there is to be seen of an array, in blocks: it may be a view of a file."""
-    seen, flat = Seen(), array.reshape(-1)
+    seen, flat = CastRange(), array.reshape(-1)
     for at in range(0, flat.size, _BLOCK):
         seen.add(flat[at : at + _BLOCK])
     return seen
 
 
-def recast(array: Array, new: int, saturate: bool = False) -> Array:
+def cast_array(array: Array, new: int, saturate: bool = False) -> Array:
     """An array in another dtype, by its `TensorProto.DataType`; what is too large becomes infinite, or saturates."""
     dtype = dtype_of(new)
     if saturate or (dtype.kind == "i" and array.dtype.kind == "i"):  # integers that are too large have no infinity
-        bounded = np.clip(array, *limits(new))
+        bounded = np.clip(array, *finite_limits(new))
         array = np.where(np.isinf(array), array, bounded) if array.dtype.kind not in "iub" else bounded
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype)
 
 
-def limits(dtype: int) -> tuple[float, float]:
+def finite_limits(dtype: int) -> tuple[float, float]:
     """The least and the largest number of a dtype that is finite."""
     if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
         info = np.iinfo(dtype_of(dtype))

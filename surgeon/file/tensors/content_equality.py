@@ -33,7 +33,7 @@ class _Span(NamedTuple):
     size: int
 
 
-class Contents:
+class TensorContents:
     """Reads the bytes of tensors of one model piece by piece, and remembers what told large ones apart.
 
     Tensors are those of the skeleton, or new ones that hold their data.  `close` lets go of the files; what is asked
@@ -45,7 +45,7 @@ class Contents:
         self._files: dict[str, int] = {}
         self._known: dict[tuple[str, int], tuple[TensorProto, Hashable]] = {}  # a tensor is kept: its id stays its own
 
-    def same(self, one: TensorProto, other: TensorProto, theirs: "Contents | None" = None) -> bool:
+    def same(self, one: TensorProto, other: TensorProto, theirs: "TensorContents | None" = None) -> bool:
         """Whether two tensors have one dtype, one shape and the same bytes, all of them compared.
 
         theirs: of another model, which the other is of.  Raises ModelFileError where the bytes are missing.
@@ -179,10 +179,10 @@ class Contents:
         return self._files[span.location]
 
 
-class Firsts:
+class DuplicateFinder:
     """Tensors by content: of equal ones, which came first."""
 
-    def __init__(self, contents: Contents) -> None:
+    def __init__(self, contents: TensorContents) -> None:
         self._contents = contents
         self._keys = (contents.kind, contents.probe, contents.digest)
         self._table: Table = {}

@@ -71,7 +71,7 @@ def raw_size(tensor: onnx.TensorProto) -> int:
     return (_elements(tensor) * bits + 7) // 8
 
 
-def decode(tensor: onnx.TensorProto) -> Array:
+def decode_tensor(tensor: onnx.TensorProto) -> Array:
     """The value of a tensor that holds its data itself, in its own shape and dtype.
 
     Raises ModelFileError when the data do not fill the shape or the dtype is unknown.

@@ -26,7 +26,7 @@ def word(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def find_word(name: str) -> Callable[..., Any] | None:
+def find_composite(name: str) -> Callable[..., Any] | None:
     """The word of this name, or None."""
     return _words.get(name)
 

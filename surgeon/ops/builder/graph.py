@@ -13,14 +13,14 @@ import onnx
 import onnx_graphsurgeon as gs
 
 import surgeon.ops.builder.layout_composites  # noqa: F401  its words
-from surgeon.entry_points import points
-from surgeon.errors import LeftOut, Refused, RuleError
-from surgeon.ops.builder.composites import find_word, words
-from surgeon.ops.builder.helper_docs import Helper, described, described_function
+from surgeon.entry_points import entry_points
+from surgeon.errors import ConditionFailed, MissingInputError, RuleError
+from surgeon.ops.builder.composites import find_composite, words
+from surgeon.ops.builder.helper_docs import HelperFunction, described, described_function
 from surgeon.ops.builder.tensor_operators import Operators
 from surgeon.ops.schemas import VARIADIC, bind, operators, schema
 from surgeon.ops.schemas.helper_names import domain_and_name, helper_name, operator_of
-from surgeon.text import like
+from surgeon.text import close_matches
 
 Tensor: TypeAlias = gs.Tensor
 
@@ -82,25 +82,25 @@ class Graph(gs.Graph):
             raise AttributeError(name)
         helper = user_helper(name, self.helper_opset(), self.home)
         if helper is not None:
-            return Helper(name, partial(helper, self), partial(described_function, helper))
-        word = find_word(name)
+            return HelperFunction(name, partial(helper, self), partial(described_function, helper))
+        word = find_composite(name)
         if word is not None:
-            return Helper(name, lambda *args: self.say(name, word, args), partial(described_function, word))
+            return HelperFunction(name, lambda *args: self.say(name, word, args), partial(described_function, word))
         operator = operator_of(name)
         if operator is not None:
             domain, op = operator
-            return Helper(
+            return HelperFunction(
                 name,
                 lambda *args, **kwargs: self.call(domain, op, args, kwargs),
                 lambda: described(domain, op, self.version(domain)),
             )
-        near = like(name, [*words(), *_vocabulary()])
+        near = close_matches(name, [*words(), *_vocabulary()])
         hint = f"did you mean {' or '.join(near)}?" if near else "register your own with @gs.Graph.register()."
         raise UnknownHelper(f"No helper is called {name!r}; {hint}")
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word of the vocabulary (`surgeon.ops.builder.composites`)."""
-        return Absent(f"{name} is asked of None.", None) if args and args[0] is None else word(self, *args)
+        return AbsentTensor(f"{name} is asked of None.", None) if args and args[0] is None else word(self, *args)
 
     def helper_opset(self) -> int | None:
         """The ai.onnx version that helpers registered for certain opsets are chosen by; None: all of them."""
@@ -113,13 +113,13 @@ class Graph(gs.Graph):
         """
         if op in ASSOCIATIVE and not domain and len(args) > 2:
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
-        told = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, Absent)), "")
+        told = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, AbsentTensor)), "")
         try:
             bound = bind(domain, op, args, kwargs, self.version(domain))
-        except LeftOut as error:
+        except MissingInputError as error:
             told = told or str(error)
         if told:
-            absent, count = Absent(told, args[0]), kwargs.get("outputs", 1)
+            absent, count = AbsentTensor(told, args[0]), kwargs.get("outputs", 1)
             return absent if count == 1 else (absent,) * count
         found = self.emit(domain, op, bound.inputs, bound.attributes, bound.outputs)
         return tuple(found) if bound.several else found[0]
@@ -148,13 +148,13 @@ class Graph(gs.Graph):
         """Any of several forms in a pattern; in a replacement the first that reads nothing which is not there."""
         if not forms:
             raise RuleError("any_of needs at least one form.")
-        return next((form for form in forms if form is not None and not isinstance(form, Absent)), forms[0])
+        return next((form for form in forms if form is not None and not isinstance(form, AbsentTensor)), forms[0])
 
     def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
         made, *_ = getattr(tensor, "inputs", None) or [None]
         is_told = made is None or len(made.inputs) > 1 or made.attrs
-        first: Tensor = tensor.first if isinstance(tensor, Absent) else tensor if is_told else made.inputs[0]
+        first: Tensor = tensor.first if isinstance(tensor, AbsentTensor) else tensor if is_told else made.inputs[0]
         return first
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
@@ -184,11 +184,11 @@ class Graph(gs.Graph):
 
     def any_tensor(self) -> Tensor:
         """An input of a pattern that may be any tensor."""
-        return Untold("tensor")
+        return WildcardTensor("tensor")
 
     def any_number(self) -> Tensor:
         """An input of a pattern that may be any scalar constant."""
-        return Untold("number")
+        return WildcardTensor("number")
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
@@ -209,7 +209,7 @@ class Graph(gs.Graph):
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
         """Add one node whose arguments are already sorted into inputs and attributes."""
         tensors = [self._tensor(value) for value in self._typed(domain, op, inputs)]
-        made = [Inner(self._fresh(op)) for _ in range(outputs)]
+        made = [BuiltTensor(self._fresh(op)) for _ in range(outputs)]
         given = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(gs.Node(op=op, domain=domain or None, attrs=given, inputs=tensors, outputs=made))
         self._type_outputs(domain, op, tensors, made)
@@ -222,20 +222,22 @@ class Graph(gs.Graph):
     def _tensor(self, value: Any) -> Any:
         if isinstance(value, gs.Tensor):
             return value
-        return gs.Variable.empty() if value is None else Number(self._fresh("constant"), np.asarray(value), None)
+        return (
+            gs.Variable.empty() if value is None else LiteralConstant(self._fresh("constant"), np.asarray(value), None)
+        )
 
     def _typed(self, domain: str, op: str, inputs: Sequence[Any]) -> Iterator[Any]:
         """Give each plain number the dtype of the siblings that share its type variable, or remember one of them."""
         known = schema(domain, op, self.version(domain))
         for position, value in enumerate(inputs):
-            if isinstance(value, Number) and value.is_plain:
+            if isinstance(value, LiteralConstant) and value.is_plain:
                 value = value.values
             if value is None or isinstance(value, gs.Tensor):
                 yield value
                 continue
             formal = _formal(known.inputs, position).type if known else "T"
             if formal.startswith("tensor("):
-                yield Number(self._fresh("constant"), fitted(np.asarray(value), _numpy(formal)), None)
+                yield LiteralConstant(self._fresh("constant"), fitted(np.asarray(value), _numpy(formal)), None)
                 continue
             shares = [
                 other
@@ -245,13 +247,13 @@ class Graph(gs.Graph):
             yield self._like(np.asarray(value), shares)
 
     def _like(self, value: np.ndarray[Any, Any], others: Sequence[Any]) -> Any:
-        siblings = [item.told_by if isinstance(item, Number) else item for item in others]
+        siblings = [item.told_by if isinstance(item, LiteralConstant) else item for item in others]
         for sibling in siblings:
             if sibling.dtype is not None:
-                return Number(self._fresh("constant"), fitted(value, sibling.dtype), None)
+                return LiteralConstant(self._fresh("constant"), fitted(value, sibling.dtype), None)
         if value.dtype == np.float64:
             value = value.astype(np.float32)
-        return Number(self._fresh("constant"), value, siblings[0] if siblings else None)
+        return LiteralConstant(self._fresh("constant"), value, siblings[0] if siblings else None)
 
     def _type_outputs(self, domain: str, op: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Let an output take its dtype from an input that shares its type variable in the schema."""
@@ -266,11 +268,11 @@ class Graph(gs.Graph):
                 tensor.dtype = _numpy(next(iter(allowed)))
             for place, source in enumerate(inputs):
                 if source.name and _formal(known.inputs, place).type == formal:
-                    tensor.like = source.told_by if isinstance(source, Number) else source
+                    tensor.like = source.told_by if isinstance(source, LiteralConstant) else source
                     break
 
 
-class Inner(Operators, gs.Variable):
+class BuiltTensor(Operators, gs.Variable):
     """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
 
     def __init__(self, name: str) -> None:
@@ -288,7 +290,7 @@ class Inner(Operators, gs.Variable):
         self._dtype = value
 
 
-class Absent(Operators, gs.Variable):
+class AbsentTensor(Operators, gs.Variable):
     """What a node would make that reads a capture which the match has not.  first: its first input."""
 
     def __init__(self, told: str, first: Any) -> None:
@@ -296,7 +298,7 @@ class Absent(Operators, gs.Variable):
         self.told, self.first = told, first
 
 
-class Untold(Operators, gs.Variable):
+class WildcardTensor(Operators, gs.Variable):
     """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
 
     def __init__(self, what: str) -> None:
@@ -304,7 +306,7 @@ class Untold(Operators, gs.Variable):
         self.what = what
 
 
-class Number(Operators, gs.Constant):
+class LiteralConstant(Operators, gs.Constant):
     """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
@@ -323,7 +325,7 @@ def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     if is_string or wanted:
         if is_string != wanted:
             kinds = [("a number", "a string")[kind] for kind in (is_string, wanted)]
-            raise Refused(f"the rule writes {value.tolist()!r}, {kinds[0]}, where {kinds[1]} is wanted")
+            raise ConditionFailed(f"the rule writes {value.tolist()!r}, {kinds[0]}, where {kinds[1]} is wanted")
         return value.astype(object)
     with np.errstate(all="ignore"):
         cast = value.astype(dtype)
@@ -333,7 +335,7 @@ def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
             else not np.any(np.isfinite(value) & ~np.isfinite(cast.astype(np.float64)))
         )
     if not is_same:
-        raise Refused(f"the number {value.tolist()} that the rule writes does not fit {np.dtype(dtype).name}")
+        raise ConditionFailed(f"the number {value.tolist()} that the rule writes does not fit {np.dtype(dtype).name}")
     return cast
 
 
@@ -369,7 +371,7 @@ def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] |
 
 def _packs() -> frozenset[str]:
     """Top-level packages whose rules are found through their entry points."""
-    return frozenset(point.module.partition(".")[0] for point in points())
+    return frozenset(point.module.partition(".")[0] for point in entry_points())
 
 
 @cache

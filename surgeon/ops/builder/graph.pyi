@@ -2160,7 +2160,7 @@ class Graph(gs.Graph):
     def xor(self, a: _TensorLike, b: _TensorLike) -> Tensor:
         """`ai.onnx::Xor`, opset 1, changed at 7."""
 
-class Inner(Operators, gs.Variable):
+class BuiltTensor(Operators, gs.Variable):
     """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
 
     def __init__(self, name: str) -> None: ...
@@ -2170,17 +2170,17 @@ class Inner(Operators, gs.Variable):
     @dtype.setter
     def dtype(self, value: Any) -> None: ...
 
-class Absent(Operators, gs.Variable):
+class AbsentTensor(Operators, gs.Variable):
     """What a node would make that reads a capture which the match has not. first: its first input."""
 
     def __init__(self, told: str, first: Any) -> None: ...
 
-class Untold(Operators, gs.Variable):
+class WildcardTensor(Operators, gs.Variable):
     """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
 
     def __init__(self, what: str) -> None: ...
 
-class Number(Operators, gs.Constant):
+class LiteralConstant(Operators, gs.Constant):
     """A constant that a replacement wrote as a plain number; `like`: the tensor whose dtype it takes at run time."""
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None: ...

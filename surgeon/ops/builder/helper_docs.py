@@ -8,7 +8,7 @@ from typing import Any
 from onnx import defs
 
 from surgeon.ops.schemas.helper_names import snake_case
-from surgeon.ops.schemas.op_schema import Formal, Schema, history, schema, spelled_domain
+from surgeon.ops.schemas.op_schema import FormalParameter, Schema, display_domain, history, schema
 
 ORT_MANUAL = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 _NONE = inspect.Parameter.empty
@@ -16,7 +16,7 @@ _NONE = inspect.Parameter.empty
 
 # A helper of a graph: called, it adds a node; `help(g.layer_normalization)` has its signature and manual, made when
 # somebody asks.  (Its `__doc__` is the manual, so that this cannot stand there.)
-class Helper:
+class HelperFunction:
     __slots__ = ("_ask", "_call", "_name")
 
     def __init__(self, name: str, call: Callable[..., Any], ask: Callable[[], tuple[inspect.Signature, str]]) -> None:
@@ -26,7 +26,7 @@ class Helper:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> "Helper":
+    def __get__(self, instance: object, owner: type | None = None) -> "HelperFunction":
         """Return it as it is: with this, `help` takes it for something to call, and not for data."""
         return self
 
@@ -49,7 +49,7 @@ class Helper:
 def described(domain: str, op: str, version: int | None) -> tuple[inspect.Signature, str]:
     """The signature of an operator's helper at a version of its domain (None: the newest), and the standard's text."""
     found = schema(domain, op, version) or history(domain, op)[-1]
-    title = f"{spelled_domain(domain)}::{op}, as of version {found.since_version}."
+    title = f"{display_domain(domain)}::{op}, as of version {found.since_version}."
     return inspect.Signature(list(_parameters(found))), f"{title}\n\n{_text(found)}"
 
 
@@ -75,7 +75,7 @@ def _parameters(found: Schema) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(attribute, inspect.Parameter.KEYWORD_ONLY, default=default)
 
 
-def parameter_name(found: Schema, formal: Formal) -> str:
+def parameter_name(found: Schema, formal: FormalParameter) -> str:
     """The Python name of an input: snake_case, with a trailing `_` where a keyword or an attribute has that name."""
     name = snake_case(formal.name)
     return name + "_" if keyword.iskeyword(name) or name in found.attributes else name

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LIBRARY = "onnx_graphsurgeon"
 
 
-def lend() -> None:
+def register_lazily() -> None:
     """Have the graphs of onnx_graphsurgeon ask for our helpers, from now on or from its import on."""
     if _LIBRARY in sys.modules:
         _postpone(sys.modules[_LIBRARY])

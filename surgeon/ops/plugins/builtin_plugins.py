@@ -18,7 +18,7 @@ from onnx import AttributeProto
 
 from surgeon.ops.plugins.plugin_declaration import VERSION, Field, Plugin, Port, own_plugins
 from surgeon.ops.schemas.attribute_values import element_type, type_string, words
-from surgeon.text import like
+from surgeon.text import close_matches
 
 DOMAIN = "trt.plugins"
 DOMAINS = frozenset((DOMAIN, "TRT"))  # some exporters write the second
@@ -132,7 +132,7 @@ def _unknown(node: onnx.NodeProto) -> list[str]:
         numbers = " and ".join(one.version for one in versions if not one.removed) or "none that is left"
         given = _string(node, VERSION) or "1"
         return [f"TensorRT has no version {given!r} of the plugin {node.op_type}; write plugin_version with {numbers}."]
-    near = like(node.op_type, plugins(), 1, ALIKE)
+    near = close_matches(node.op_type, plugins(), 1, ALIKE)
     return [f"TensorRT has no plugin {node.op_type!r}; the nearest is {near[0]}."] if near else []
 
 
@@ -173,7 +173,7 @@ def _attributes(found: Plugin, node: onnx.NodeProto, in_function: bool) -> Itera
 def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[str]:
     """What is wrong with one attribute."""
     if spec is None:
-        near = like(item.name, found.attributes)
+        near = close_matches(item.name, found.attributes)
         hint = f"the nearest are {', '.join(near)}" if near else "remove it"
         yield f"{found.name} has no attribute '{item.name}', which TensorRT would ignore; {hint}."
         return

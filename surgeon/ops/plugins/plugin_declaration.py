@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.schemas.attribute_values import dtype_number, type_string
-from surgeon.text import nearest
+from surgeon.text import did_you_mean
 
 SUFFIX = ".toml"
 VERSION = "plugin_version"  # the attribute of a node that says which version of a plugin it wants, "1" without it
@@ -155,7 +155,7 @@ def load_plugins(path: Path | str) -> None:
             raise UsageError(f"'{path}': {name!r} is not a table; begin it with [PLUGIN], a plugin's name.")
         unknown = next((key for key in table if key not in _MEANT), None)
         if unknown is not None:
-            raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {nearest(unknown, _MEANT)}")
+            raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {did_you_mean(unknown, _MEANT)}")
         wrong = next((key for key, value in table.items() if not _is_told(key, value)), None)
         if wrong is not None:
             meant = f"{wrong} = {_MEANT[wrong]}"
@@ -163,7 +163,7 @@ def load_plugins(path: Path | str) -> None:
         declare_plugin(name, **table)
 
 
-def without_plugins(files: Sequence[Path | str]) -> Sequence[Path | str]:
+def declare_plugin_files(files: Sequence[Path | str]) -> Sequence[Path | str]:
     """The files but those of plugins, which are declared.  Raises as `load_plugins`."""
     for file in files:
         if Path(file).suffix == SUFFIX:

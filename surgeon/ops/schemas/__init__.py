@@ -5,16 +5,16 @@ This module only gathers: `schema_tables` holds the schemas, `binding` sorts arg
 
 from surgeon.ops.schemas.argument_binding import BoundArguments, bind
 from surgeon.ops.schemas.attribute_values import dtype_number, element_type, type_string
-from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.ops.schemas.node_check import check_node, infer_output_dtypes
 from surgeon.ops.schemas.op_schema import (
     VARIADIC,
     AttributeSpec,
-    Formal,
+    FormalParameter,
     Schema,
+    attributes_become_inputs,
     domains,
     history,
     knows_domain,
-    moved,
     only_ort_knows,
     operators,
     schema,
@@ -25,17 +25,17 @@ __all__ = [
     "VARIADIC",
     "AttributeSpec",
     "BoundArguments",
-    "Formal",
+    "FormalParameter",
     "Schema",
+    "attributes_become_inputs",
     "bind",
     "check_node",
     "domains",
     "dtype_number",
     "element_type",
     "history",
+    "infer_output_dtypes",
     "knows_domain",
-    "learn_dtypes",
-    "moved",
     "only_ort_knows",
     "operators",
     "schema",

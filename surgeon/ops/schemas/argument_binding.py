@@ -10,22 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.errors import LeftOut, OpsetError, RuleError
+from surgeon.errors import MissingInputError, OpsetError, RuleError
 from surgeon.ops.schemas.attribute_values import coerce
 from surgeon.ops.schemas.helper_names import snake_case
 from surgeon.ops.schemas.op_schema import (
     VARIADIC,
     AttributeSpec,
-    Formal,
+    FormalParameter,
     Schema,
     attribute_name,
+    attributes_become_inputs,
+    display_domain,
     history,
-    moved,
     operators,
     schema,
-    spelled_domain,
 )
-from surgeon.text import counted, like
+from surgeon.text import close_matches, format_count
 
 # Inputs of one dimension that were a single INT when they were attributes.
 _VECTORS = {("", "TopK"): frozenset({1})}
@@ -113,7 +113,7 @@ class _Plan:
     def _attributes(self) -> Mapping[str, AttributeSpec]:
         return {key.lower(): spec for key, spec in self.schema.attributes.items()}
 
-    def _was(self, formal: Formal) -> AttributeSpec | None:
+    def _was(self, formal: FormalParameter) -> AttributeSpec | None:
         """The attribute that an input of the newest version is at this one."""
         return self._attributes.get(attribute_name(self.schema.domain, self.schema.name, formal.name).lower())
 
@@ -153,9 +153,9 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
 def missing(domain: str, name: str, opset: int | None) -> str:
     """The sentence that says why an operator is not there at `opset`: younger, or unknown with the nearest names."""
     versions = history(domain, name)
-    where = spelled_domain(domain)
+    where = display_domain(domain)
     if not versions:
-        near = like(name, operators(domain))
+        near = close_matches(name, operators(domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling and the domain"
         return f"There is no operator {name} in {where}; {hint}."
     return f"{name} is not in {where} at opset {opset}; it appears at {versions[0].since_version}."
@@ -168,7 +168,7 @@ def _plan(domain: str, name: str, opset: int | None) -> _Plan:
         versions = history(domain, name)
         raise OpsetError(missing(domain, name, opset), versions[0].since_version if versions and not domain else None)
     if opset is not None and version.deprecated:
-        where = spelled_domain(version.domain)
+        where = display_domain(version.domain)
         raise RuleError(f"{name} is deprecated in {where} since opset {version.since_version}; use what replaced it.")
     return _planned(version, any_version=opset is None)
 
@@ -178,7 +178,7 @@ def _planned(version: Schema, any_version: bool) -> _Plan:
     return _Plan(version, any_version)
 
 
-def _spellings(formal: Formal) -> tuple[str, ...]:
+def _spellings(formal: FormalParameter) -> tuple[str, ...]:
     snake = snake_case(formal.name)
     return formal.name, snake, formal.name.lower(), snake + "_"
 
@@ -203,7 +203,7 @@ def _vectors(version: Schema) -> frozenset[int]:
         for key, spec in older.attributes.items()
         if spec.type == AttributeProto.INTS
     }
-    for key, index in moved(version.domain, version.name).items():
+    for key, index in attributes_become_inputs(version.domain, version.name).items():
         if key in lists:
             found.add(index)
     return frozenset(found)
@@ -215,7 +215,7 @@ def _position(plan: _Plan, position: int, given: int) -> int | AttributeSpec:
         return position
     place = plan.positions[position] if position < len(plan.positions) else None
     if place is None:
-        raise RuleError(f"{plan.schema.name} takes at most {counted(len(formals), 'input')} and got {given}.")
+        raise RuleError(f"{plan.schema.name} takes at most {format_count(len(formals), 'input')} and got {given}.")
     return place
 
 
@@ -225,7 +225,7 @@ def _place(
     name = plan.schema.name
     if isinstance(place, AttributeSpec):
         if value is None and place.required:
-            raise LeftOut(f"The attribute '{place.name}' of {name} is None, and nothing stands for it.")
+            raise MissingInputError(f"The attribute '{place.name}' of {name} is None, and nothing stands for it.")
         if value is None:
             return
         if place.name in attributes:
@@ -233,7 +233,7 @@ def _place(
         attributes[place.name] = coerce(name, place, value)
         return
     if value is None and not plan.is_optional(place):
-        raise LeftOut(f"Input {place + 1} of {name} is None, and nothing stands for it.")
+        raise MissingInputError(f"Input {place + 1} of {name} is None, and nothing stands for it.")
     if inputs.get(place) is not None:
         formal = plan.schema.input_at(place)
         raise RuleError(f"The input '{formal.name if formal else place}' of {name} is given twice; give it once.")
@@ -252,7 +252,7 @@ def _sorted_inputs(plan: _Plan, given: Mapping[int, Any]) -> tuple[Any, ...]:
             exact = "" if version.max_inputs == wanted else "at least "
             names = ", ".join(formal.name for formal in version.inputs if not formal.optional)
             got = sum(one is not None for one in inputs)
-            raise RuleError(f"{version.name} takes {exact}{counted(wanted, 'input')} ({names}) and got {got}.")
+            raise RuleError(f"{version.name} takes {exact}{format_count(wanted, 'input')} ({names}) and got {got}.")
     return tuple(inputs)
 
 
@@ -302,7 +302,7 @@ def _unknown_keyword(plan: _Plan, key: str, opset: int | None) -> str:
     for other in history(version.domain, version.name):
         if other.since_version > version.since_version and key in other.attributes:
             return f"{version.name} has no attribute '{key}'{where}; it appears at opset {other.since_version}."
-    near = like(key, plan.keywords)
+    near = close_matches(key, plan.keywords)
     if near:
         return f"{version.name} has no attribute or input '{key}'{where}; the nearest are {', '.join(near)}."
     known = [*(formal.name for formal in version.inputs), *version.attributes]

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import onnx
 
 from surgeon.ops.schemas.node_check import learn_by, violations
-from surgeon.ops.schemas.op_schema import Schema, converted, plain_domain, spelled_domain
-from surgeon.text import like
+from surgeon.ops.schemas.op_schema import Schema, converted, display_domain, normalize_domain
+from surgeon.text import close_matches
 
 
 class OwnOps:
@@ -30,7 +30,7 @@ class OwnOps:
     def __init__(self, *schemas: onnx.defs.OpSchema) -> None:
         self._versions: dict[tuple[str, str], list[Schema]] = {}
         for one in sorted(schemas, key=lambda item: item.since_version):
-            domain = plain_domain(one.domain)
+            domain = normalize_domain(one.domain)
             self._versions.setdefault((domain, one.name), []).append(converted(one, domain))
         self._domains = frozenset(domain for domain, _ in self._versions)
 
@@ -44,7 +44,7 @@ class OwnOps:
         """Every violation of a node against its schema, one sentence each."""
         version = self._version(node, opset)
         if version is None:
-            return [self._missing(plain_domain(node.domain), node.op_type, opset)]
+            return [self._missing(normalize_domain(node.domain), node.op_type, opset)]
         return violations(version, node, dtype_of, in_function)
 
     def learn(self, node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
@@ -54,13 +54,13 @@ class OwnOps:
             learn_by(version, node, known)
 
     def _missing(self, domain: str, name: str, opset: int) -> str:
-        where, versions = spelled_domain(domain), self._versions.get((domain, name))
+        where, versions = display_domain(domain), self._versions.get((domain, name))
         if versions:
             return f"{name} is not in {where} at version {opset}; it appears at {versions[0].since_version}."
-        near = like(name, (op for place, op in self._versions if place == domain))
+        near = close_matches(name, (op for place, op in self._versions if place == domain))
         hint = f"the nearest are {', '.join(near)}" if near else "check the spelling"
         return f"There is no operator {name} in {where}; {hint}."
 
     def _version(self, node: onnx.NodeProto, opset: int) -> Schema | None:
-        versions = self._versions.get((plain_domain(node.domain), node.op_type), [])
+        versions = self._versions.get((normalize_domain(node.domain), node.op_type), [])
         return next((one for one in reversed(versions) if one.since_version <= opset), None)

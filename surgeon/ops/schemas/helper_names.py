@@ -13,7 +13,7 @@ from types import MappingProxyType
 from onnx import defs
 
 from surgeon.errors import RuleError
-from surgeon.ops.schemas.op_schema import domains, operators, plain_domain
+from surgeon.ops.schemas.op_schema import domains, normalize_domain, operators
 
 PREFIXES: Mapping[str, str] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ def helper_name(domain: str, op: str) -> str:
     A Python keyword and a name that graphs already have get a trailing `_` (`and_`, `optional_`).  A domain without a
     prefix of its own gets its name as one: `("my.domain", "Foo")` is `my_domain_foo`.
     """
-    domain = plain_domain(domain)
+    domain = normalize_domain(domain)
     prefix = PREFIXES.get(domain, re.sub(r"\W", "_", domain) + "_")
     name = prefix + snake_case(op)
     return name + "_" if keyword.iskeyword(name) or name in RESERVED else name
@@ -92,7 +92,7 @@ def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
         raise RuleError(f'{kind!r} is no name of an op; write domain and name as in "custom::deform_conv2d".')
     if outputs is not None and (isinstance(outputs, bool) or not isinstance(outputs, int) or outputs < 1):
         raise RuleError(f"{kind} has outputs={outputs!r}; say how many it has, at least 1.")
-    return plain_domain(domain), name
+    return normalize_domain(domain), name
 
 
 def operator_of(helper: str) -> tuple[str, str] | None:

@@ -6,14 +6,21 @@ import onnx
 
 from surgeon.ops.schemas.argument_binding import missing
 from surgeon.ops.schemas.attribute_values import type_string, words
-from surgeon.ops.schemas.op_schema import Formal, Schema, knows_domain, plain_domain, schema, spelled_domain
+from surgeon.ops.schemas.op_schema import (
+    FormalParameter,
+    Schema,
+    display_domain,
+    knows_domain,
+    normalize_domain,
+    schema,
+)
 from surgeon.target_registry import BaseTarget, owner
-from surgeon.text import counted, like
+from surgeon.text import close_matches, format_count
 
 
-def owner_of(domain: str, op: str) -> BaseTarget | None:
+def target_of_op(domain: str, op: str) -> BaseTarget | None:
     """The target whose own an op is, by its domain, or by a name that no op of ONNX has; None where it is nobody's."""
-    domain = plain_domain(domain)
+    domain = normalize_domain(domain)
     is_known = knows_domain(domain) if domain else onnx.defs.has(op)
     return None if is_known else owner(domain, op)
 
@@ -27,7 +34,7 @@ def check_node(
     sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
     operators are not known pass.  A node of a target's own is held against what the target says of it.
     """
-    own = owner_of(node.domain, node.op_type)
+    own = target_of_op(node.domain, node.op_type)
     if own is not None and own.ops is not None:
         return own.ops.check(node, opset, dtype_of, in_function)
     version = schema(node.domain, node.op_type, opset)
@@ -42,7 +49,7 @@ def violations(
     """The same against a schema."""
     found = []
     if version.deprecated:
-        where = spelled_domain(version.domain)
+        where = display_domain(version.domain)
         found.append(f"{version.name} is deprecated in {where} since opset {version.since_version}.")
     found += _arity(version, "input", node.input, version.min_inputs, version.max_inputs, version.input_at)
     found += _arity(version, "output", node.output, version.min_outputs, version.max_outputs, version.output_at)
@@ -72,13 +79,13 @@ def misfit(node: onnx.NodeProto, opset: int) -> str:
     return _misfits[key]
 
 
-def learn_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
+def infer_output_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
     """Add to `known`, `TensorProto.DataType` by tensor, those of a node's outputs that the schema or a Cast tells."""
     if node.op_type == "Cast" and not node.domain:
         to = next((item.i for item in node.attribute if item.name == "to"), None)
         known[node.output[0]] = known.get(node.output[0]) or to
         return
-    own = owner_of(node.domain, node.op_type)
+    own = target_of_op(node.domain, node.op_type)
     if own is not None and own.ops is not None:
         own.ops.learn(node, opset, known)
         return
@@ -107,12 +114,13 @@ def _arity(
     names: Sequence[str],
     least: int,
     most: int,
-    formal_at: Callable[[int], Formal | None],
+    formal_at: Callable[[int], FormalParameter | None],
 ) -> Iterator[str]:
     given = len(names)
     if not least <= given <= most:
         bound = "" if least == most else "at least " if given < least else "at most "
-        yield f"{version.name} has {bound}{counted(least if given < least else most, kind)} and this node has {given}."
+        wanted = format_count(least if given < least else most, kind)
+        yield f"{version.name} has {bound}{wanted} and this node has {given}."
     if kind == "output":  # the checker lets a node leave any output unnamed
         return
     for index, name in enumerate(names):
@@ -130,7 +138,7 @@ def _attributes(version: Schema, node: onnx.NodeProto, in_function: bool) -> Ite
         given.add(name)
         spec = version.attributes.get(name)
         if spec is None:
-            near = like(name, version.attributes)
+            near = close_matches(name, version.attributes)
             hint = f"the nearest are {', '.join(near)}" if near else "remove it"
             yield f"{version.name} has no attribute '{name}' at version {version.since_version}; {hint}."
         elif attribute.type and attribute.type != spec.type:

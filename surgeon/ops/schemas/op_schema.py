@@ -26,7 +26,7 @@ MICROSOFT = "com.microsoft"
 _ATTRIBUTE_NAMES = {("", "Pad"): {"constant_value": "value"}}
 
 
-class Formal(NamedTuple):
+class FormalParameter(NamedTuple):
     """A formal input or output; `type` is a type variable (`"T"`) or a concrete type (`"tensor(int64)"`)."""
 
     name: str
@@ -57,8 +57,8 @@ class Schema:
     domain: str
     name: str
     since_version: int
-    inputs: tuple[Formal, ...]
-    outputs: tuple[Formal, ...]
+    inputs: tuple[FormalParameter, ...]
+    outputs: tuple[FormalParameter, ...]
     min_inputs: int
     max_inputs: int
     min_outputs: int
@@ -67,25 +67,25 @@ class Schema:
     types: Mapping[str, frozenset[str]] = field(hash=False)
     deprecated: bool
 
-    def input_at(self, index: int) -> Formal | None:
+    def input_at(self, index: int) -> FormalParameter | None:
         """The formal of the `index`-th input; a variadic formal stands for all that follow; None beyond the last."""
         return _formal_at(self.inputs, index)
 
-    def output_at(self, index: int) -> Formal | None:
+    def output_at(self, index: int) -> FormalParameter | None:
         """The formal of the `index`-th output, as `input_at`."""
         return _formal_at(self.outputs, index)
 
-    def allowed(self, formal: Formal) -> frozenset[str]:
+    def allowed(self, formal: FormalParameter) -> frozenset[str]:
         """The type strings that `formal` may have, e.g. `{"tensor(float)", "tensor(float16)"}`."""
         return self.types.get(formal.type) or frozenset((formal.type,))
 
 
-def plain_domain(domain: str) -> str:
+def normalize_domain(domain: str) -> str:
     """`domain` as models spell it: the default domain is the empty string."""
     return "" if domain == "ai.onnx" else domain
 
 
-def spelled_domain(domain: str) -> str:
+def display_domain(domain: str) -> str:
     """`domain` as people read it: the default domain is `ai.onnx`."""
     return domain or "ai.onnx"
 
@@ -98,7 +98,7 @@ def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
     an opset (LayerNormalization below 17).  None means that
     there is no such operator, or none as old as `opset`; `history` tells the two apart.
     """
-    domain = plain_domain(domain)
+    domain = normalize_domain(domain)
     if domain != MICROSOFT and defs.has(name, domain):
         found = _from_onnx(domain, name, opset)
         if found is not None:
@@ -111,7 +111,7 @@ def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
 @cache
 def only_ort_knows(domain: str, name: str, opset: int) -> bool:
     """Whether an operator of the default domain is ONNX Runtime's own at this opset; onnx.checker refuses it then."""
-    if plain_domain(domain) or schema("", name, opset) is None:
+    if normalize_domain(domain) or schema("", name, opset) is None:
         return False
     return not defs.has(name) or _from_onnx("", name, opset) is None
 
@@ -130,7 +130,7 @@ def history(domain: str, name: str) -> tuple[Schema, ...]:
 @cache
 def operators(domain: str) -> tuple[str, ...]:
     """The names of all operators of a domain, sorted, deprecated ones included."""
-    domain = plain_domain(domain)
+    domain = normalize_domain(domain)
     names = {name for where, name in _onnx_names() if where == domain}
     names.update(name for where, name in _ort_entries() if where == domain)
     return tuple(sorted(names))
@@ -144,11 +144,11 @@ def domains() -> tuple[str, ...]:
 
 def knows_domain(domain: str) -> bool:
     """Whether every operator of this domain is in the tables, so that a name not found there is a mistake."""
-    return plain_domain(domain) in domains()
+    return normalize_domain(domain) in domains()
 
 
 @cache
-def moved(domain: str, name: str) -> Mapping[str, int]:
+def attributes_become_inputs(domain: str, name: str) -> Mapping[str, int]:
     """Parameters that are an attribute in one version and an input in another: attribute name -> index of the input.
 
     The index is that of the newest version; names are compared without regard to case (TopK's `k` and `K`).
@@ -168,14 +168,14 @@ def moved(domain: str, name: str) -> Mapping[str, int]:
 
 def attribute_name(domain: str, name: str, formal: str) -> str:
     """The name, apart from case, that the input `formal` of an operator has where it is an attribute."""
-    return _ATTRIBUTE_NAMES.get((plain_domain(domain), name), {}).get(formal, formal)
+    return _ATTRIBUTE_NAMES.get((normalize_domain(domain), name), {}).get(formal, formal)
 
 
 def _has_both(version: Schema, attribute: str) -> bool:
     return any(formal.name == attribute for formal in version.inputs)
 
 
-def _formal_at(formals: Sequence[Formal], index: int) -> Formal | None:
+def _formal_at(formals: Sequence[FormalParameter], index: int) -> FormalParameter | None:
     if index < len(formals):
         return formals[index]
     return formals[-1] if formals and formals[-1].variadic else None
@@ -221,9 +221,9 @@ def converted(found: defs.OpSchema, domain: str) -> Schema:
     )
 
 
-def _converted_formal(one: defs.OpSchema.FormalParameter) -> Formal:
+def _converted_formal(one: defs.OpSchema.FormalParameter) -> FormalParameter:
     option = defs.OpSchema.FormalParameterOption
-    return Formal(
+    return FormalParameter(
         one.name, one.type_str, one.option == option.Optional, one.option == option.Variadic, one.is_homogeneous
     )
 
@@ -283,9 +283,9 @@ def _decoded(entry: dict[str, Any]) -> Schema:
     )
 
 
-def _decoded_formal(name: str, kind: str, marks: str) -> Formal:
+def _decoded_formal(name: str, kind: str, marks: str) -> FormalParameter:
     """A formal of the table; `marks` holds `?` for optional, `*` for variadic, `~` for heterogeneous."""
-    return Formal(name, kind, "?" in marks, "*" in marks, "~" not in marks)
+    return FormalParameter(name, kind, "?" in marks, "*" in marks, "~" not in marks)
 
 
 def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:

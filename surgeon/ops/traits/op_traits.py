@@ -27,7 +27,7 @@ class Axes(NamedTuple):
     in_order: bool = False
 
 
-class Lookup(NamedTuple):
+class IndexedTable(NamedTuple):
     """An input of indices into a table that is another input.
 
     axis: the attribute that says along which axis; without one, or where it is left out, it is axis `usual`.
@@ -41,7 +41,7 @@ class Lookup(NamedTuple):
     by_tuples: bool = False
 
 
-class Attends(NamedTuple):
+class AttentionInputs(NamedTuple):
     """The inputs of attention with queries at slot 0; None for what the operator does not take."""
 
     key: int
@@ -50,7 +50,7 @@ class Attends(NamedTuple):
     past_value: int | None = None
 
 
-class Op(NamedTuple):
+class OpTraits(NamedTuple):
     """One operator.  name: with its domain, `com.microsoft::Gelu`, but for ONNX's own, as `Node.op` says it.
 
     Shapes and dtypes
@@ -160,7 +160,7 @@ class Op(NamedTuple):
     moves_windows: bool = False
     reads_places: bool = False
     softmax: bool = False
-    attends: Attends | None = None
+    attends: AttentionInputs | None = None
     of_one: bool = False
     to_scale: bool = False
     unshared: bool = False
@@ -177,7 +177,7 @@ class Op(NamedTuple):
     boxes: int | None = None
     overwrites: Slots = ()
     overlaps: Slots = ()
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[IndexedTable, ...] = ()
     below: tuple[int, int] | None = None
     key_counts: tuple[int, int] | None = None
     vectors: Slots = ()
@@ -201,6 +201,6 @@ class Op(NamedTuple):
         return self.same or self.keeps_shape or (self.truths and not self.broadcasts)
 
 
-def each(names: str, **facts: Any) -> tuple[Op, ...]:
+def each(names: str, **facts: Any) -> tuple[OpTraits, ...]:
     """Records of several operators that are alike in all of this."""
-    return tuple(Op(name, **facts) for name in names.split())
+    return tuple(OpTraits(name, **facts) for name in names.split())

@@ -12,35 +12,35 @@ from typing import Any
 
 from onnx import NodeProto
 
-from surgeon.ops.traits.op_traits import Op
+from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
-from surgeon.ops.traversal import label_of
+from surgeon.ops.traversal import node_label
 
-RECORDS: Mapping[str, Op] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
-UNTOLD = Op("")
+RECORDS: Mapping[str, OpTraits] = MappingProxyType({record.name: record for record in (*STANDARD, *OTHERS)})
+UNTOLD = OpTraits("")
 
 
-def named(is_so: Callable[[Op], object]) -> frozenset[str]:
+def ops_with(is_so: Callable[[OpTraits], object]) -> frozenset[str]:
     """The names of the operators whose records say so."""
     return frozenset(record.name for record in RECORDS.values() if is_so(record))
 
 
-BROADCASTING = named(lambda op: op.broadcasts)
-COMMUTATIVE = named(lambda op: op.commutes)
-COPYING = named(lambda op: op.transparent == "always")
-FOLDABLE = named(lambda op: op.foldable)
-LOOKUPS = named(lambda op: op.moves and op.lookups)
+BROADCASTING = ops_with(lambda op: op.broadcasts)
+COMMUTATIVE = ops_with(lambda op: op.commutes)
+IDENTITY_OPS = ops_with(lambda op: op.transparent == "always")
+FOLDABLE = ops_with(lambda op: op.foldable)
+LOOKUPS = ops_with(lambda op: op.moves and op.lookups)
 """Those that pick elements of a table by indices."""
-ONE_TYPE = named(lambda op: op.one_type)
-REGROUPING = named(lambda op: op.regroups)
-RETYPING = named(lambda op: op.retypes)
-SPREADING = named(lambda op: op.spreads)
-TRANSPARENT = named(lambda op: op.transparent)
-WITH_BODIES = named(lambda op: op.has_bodies)
+ONE_TYPE = ops_with(lambda op: op.one_type)
+RESHAPE_OPS = ops_with(lambda op: op.regroups)
+CAST_OPS = ops_with(lambda op: op.retypes)
+SPREADING = ops_with(lambda op: op.spreads)
+TRANSPARENT = ops_with(lambda op: op.transparent)
+WITH_BODIES = ops_with(lambda op: op.has_bodies)
 
-ALWAYS_RANDOM = frozenset(name.rpartition("::")[2] for name in named(lambda op: op.random == "always"))
+ALWAYS_RANDOM = frozenset(name.rpartition("::")[2] for name in ops_with(lambda op: op.random == "always"))
 """The operators that draw in every run, without their domains."""
-RANDOM = frozenset(name.rpartition("::")[2] for name in named(lambda op: op.random))
+RANDOM = frozenset(name.rpartition("::")[2] for name in ops_with(lambda op: op.random))
 """Those, and the ones that draw where they are told that a model is in training."""
 
 TRAINED = "export the model after model.eval()"
@@ -49,7 +49,7 @@ TRAINED = "export the model after model.eval()"
 
 def is_random(node: NodeProto) -> bool:
     """Whether a node may draw random numbers: as Dropout does only where its input tells of training."""
-    slot = likened_node(node).training
+    slot = guess_node_traits(node).training
     return node.op_type in ALWAYS_RANDOM or (slot is not None and any(node.input[slot : slot + 1]))
 
 
@@ -58,17 +58,17 @@ def random_among(nodes: Iterable[NodeProto]) -> str:
     for node in nodes:
         if is_random(node):
             of_training = f" in training: {TRAINED}" if node.op_type not in ALWAYS_RANDOM else ""
-            return f" ({node.op_type} {label_of(node)!r} is random{of_training})"
+            return f" ({node.op_type} {node_label(node)!r} is random{of_training})"
     return ""
 
 
-def record(name: str) -> Op:
+def traits_of(name: str) -> OpTraits:
     """What is known of an operator, named with its domain but for ONNX's own."""
     return RECORDS.get(name, UNTOLD)
 
 
 @cache
-def likened(name: str) -> Op:
+def guess_traits(name: str) -> OpTraits:
     """What an operator may be taken for where a wrong guess costs little: which inputs are made up for it, say.
 
     One without a record is taken for one of the same name in another domain, else for what its name speaks of: an
@@ -81,12 +81,12 @@ def likened(name: str) -> Op:
     return _by_words(name, bare) if found is None else found
 
 
-def likened_node(node: NodeProto) -> Op:
+def guess_node_traits(node: NodeProto) -> OpTraits:
     """The same for a node of a file."""
-    return likened(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
+    return guess_traits(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
 
 
-def _by_words(name: str, bare: str) -> Op:
+def _by_words(name: str, bare: str) -> OpTraits:
     found = UNTOLD._replace(name=name)
     for words, like in _WORDS.items():
         if re.search(words, bare):

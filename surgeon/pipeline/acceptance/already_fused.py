@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import history
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.matching.pattern import ops_of
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.rule import Plan, Rule
-from surgeon.target_registry import ANY, DECOMPOSED, target_of
+from surgeon.rules.rule import Rule, RulePlan
+from surgeon.target_registry import ANY_KIND, DECOMPOSED, target_of
 from surgeon.targets.target import Target
-from surgeon.text import counted, first_of
+from surgeon.text import format_count, join_first
 
 
 def already(index: Index, rules: Sequence[Rule], target: str) -> str:
@@ -31,8 +31,10 @@ def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
 
 
 def _told(found: Counter[str]) -> str:
-    told = [f"{counted(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()]
-    return f"{first_of(told, 3)} already" if told else ""
+    told = [
+        f"{format_count(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()
+    ]
+    return f"{join_first(told, 3)} already" if told else ""
 
 
 def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
@@ -49,7 +51,7 @@ def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> s
     wanted = target_of(target)
     for other in wanted.also if isinstance(wanted, Target) else ():
         plan = rule.plan(other, index.main.opset)
-        if isinstance(plan, Plan) and any(ops_of(compiled.pattern) & set(ops) for compiled in plan.sources):
+        if isinstance(plan, RulePlan) and any(ops_of(compiled.pattern) & set(ops) for compiled in plan.sources):
             forms = [compiled for function in rule.recognised(plan.form) for compiled in rule.compiled(function)]
             written = {op for compiled in forms for op in ops_of(compiled.pattern)}
             if len(written) == 1:
@@ -59,7 +61,7 @@ def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> s
 
 def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
     plan = rule.plan(target, index.main.opset)
-    if not isinstance(plan, Plan) or rule.search is not None:
+    if not isinstance(plan, RulePlan) or rule.search is not None:
         return
     wanted = {op for compiled in plan.sources for op in ops_of(compiled.pattern)}
     if not any(history(*split_op(op)) for op in wanted):
@@ -73,9 +75,9 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
             yield from (node for node in nodes if match_at(index, compiled, node) is not None)
 
 
-def _forms(rule: Rule, target: str) -> Iterator[Compiled]:
+def _forms(rule: Rule, target: str) -> Iterator[CompiledPattern]:
     """The patterns of what a rule writes for what a target runs."""
-    kinds = set(target_of(target).runs) - {ANY, DECOMPOSED}
+    kinds = set(target_of(target).runs) - {ANY_KIND, DECOMPOSED}
     for form in rule.forms:
         if form.kind in kinds:
             for function in rule.recognised(form):

@@ -11,25 +11,25 @@ from onnx import NodeProto
 from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, split_op
-from surgeon.ops.schemas import learn_dtypes, only_ort_knows, schema, variables
+from surgeon.ops.schemas import infer_output_dtypes, only_ort_knows, schema, variables
 from surgeon.printed_commands import command
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.replacing.replacement import Fragment, Ref
-from surgeon.rules.replacing.splicer import import_version
-from surgeon.rules.rule import Plan, Rule
-from surgeon.runtime.provider_support import Kernels
+from surgeon.rules.replacing.replacement import Replacement, TensorRef
+from surgeon.rules.replacing.splicer import opset_to_import
+from surgeon.rules.rule import Rule, RulePlan
+from surgeon.runtime.provider_support import ProviderSupport
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.target_registry import Provider, provider, target_of
 from surgeon.targets.target import Target
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 if TYPE_CHECKING:
-    from surgeon.targets.op_limits import Limits
+    from surgeon.targets.op_limits import NodeLimits
 
 ANY_PROVIDER = "any"  # ask none
 
 
-class NoKernel(NamedTuple):
+class MissingKernel(NamedTuple):
     """A node that the provider cannot run.  told: the sentence; opset: from where on it could, None if it never can."""
 
     op: str
@@ -37,7 +37,7 @@ class NoKernel(NamedTuple):
     opset: int | None = None
 
 
-def provider_of(target: str, ep: str | None) -> str | None:
+def resolve_provider(target: str, ep: str | None) -> str | None:
     """The execution provider to ask: the one named, else the first that the target has, else none.
 
     Raises UsageError for a target or a provider that is not known.
@@ -50,12 +50,12 @@ def provider_of(target: str, ep: str | None) -> str | None:
     if provider(ep) is not None:  # no table is read where a target has it
         return ep
     try:
-        return Kernels.of(ep).name
+        return ProviderSupport.of(ep).name
     except UsageError as error:
         raise UsageError(f"{str(error).rstrip('.')}, or {ANY_PROVIDER}.") from None
 
 
-def lacking_kernel(
+def missing_kernel(
     provider: str,
     nodes: Sequence[NodeProto],
     dtypes: Mapping[str, int | None],
@@ -63,42 +63,42 @@ def lacking_kernel(
     *,
     is_there: bool = False,
     among: Collection[Provider] | None = None,
-) -> NoKernel | None:
+) -> MissingKernel | None:
     """The first of nodes, in order, that a provider cannot run.  dtypes: of tensors, by name; versions: by domain.
 
     is_there: whatever runs them will do, as the model has them already, or they are only to load.  among: what may be
     chosen in its place.
     """
-    kernels = Kernels.of(provider)
+    kernels = ProviderSupport.of(provider)
     known: dict[str, int | None] = dict(dtypes)
     for node in nodes:
-        opset = versions.get(node.domain) or import_version(node.domain, node.op_type)
+        opset = versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
         version = schema(node.domain, node.op_type, opset)
         if version is None:
-            learn_dtypes(node, opset, known)  # a target may know its own
+            infer_output_dtypes(node, opset, known)  # a target may know its own
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)
         told = "" if runs else kernels.missing(node.domain, node.op_type, opset, types, among)
         if told:
             raised = kernels.raised(node.domain, node.op_type, opset, types)
-            return NoKernel(node.op_type, told, raised)
-        learn_dtypes(node, opset, known)
+            return MissingKernel(node.op_type, told, raised)
+        infer_output_dtypes(node, opset, known)
     return None
 
 
-def had_kernels(provider: str, match: Match) -> bool:
+def supported_before(provider: str, match: Match) -> bool:
     """Whether the provider can run the nodes that a match found; where it cannot, a rewrite takes nothing away."""
     shapes = shapes_of(match.index)
 
     def runs(node: Node) -> bool:
         dtypes = {name: shapes.dtype(node.scope, name) for name in (*node.proto.input, *node.proto.output)}
-        return lacking_kernel(provider, [node.proto], dtypes, node.scope.versions, is_there=True) is None
+        return missing_kernel(provider, [node.proto], dtypes, node.scope.versions, is_there=True) is None
 
     return all(map(runs, with_bodies(match.nodes)))
 
 
-def runs_already(target: str, provider: str | None, limits: "Limits | None", match: Match) -> bool:
+def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | None", match: Match) -> bool:
     """Whether a target runs the nodes of a match as they stand; True where it is not known that it does not."""
     reads, versions = target_of(target).reads, match.scope.versions
     if limits is not None and any(True for node in match.nodes for _ in limits.of(node)):
@@ -106,7 +106,7 @@ def runs_already(target: str, provider: str | None, limits: "Limits | None", mat
     if reads is not None:
         protos = [node.proto for node in match.nodes]
         return all(reads(one) and not only_ort_knows(one.domain, one.op_type, versions.get("", 1)) for one in protos)
-    return provider is None or had_kernels(provider, match)
+    return provider is None or supported_before(provider, match)
 
 
 def ops_left(target: str, index: Index) -> Iterator[str]:
@@ -120,11 +120,11 @@ def ops_left(target: str, index: Index) -> Iterator[str]:
         ops, at = (list(dict.fromkeys(found)) for found in zip(*((node.op, node.label) for node in left), strict=True))
         check = command("check", "OUT", "--target", target if isinstance(wanted, Target) else "onnx")
         stay, them = "stay" if len(at) > 1 else "stays", "them" if len(ops) > 1 else "it"
-        where = f"{first_of(ops, 3)} {stay} at {first_of(at, 3)}"
+        where = f"{join_first(ops, 3)} {stay} at {join_first(at, 3)}"
         yield f"{where}, and {wanted.title} does not have {them}; what helps: {check}"
 
 
-def limits_for(target: str, provider: str | None, index: Index) -> "Limits | None":
+def limits_for(target: str, provider: str | None, index: Index) -> "NodeLimits | None":
     """The limits of a target and of one of its providers; None where they say none."""
     found = target_of(target)
     if not isinstance(found, Target) or not found.limits_on(provider):
@@ -132,14 +132,14 @@ def limits_for(target: str, provider: str | None, index: Index) -> "Limits | Non
     return found.limits_of(index, shapes_of(index), provider)
 
 
-def broken_limit(limits: "Limits", match: Match, fragment: Fragment) -> tuple[str, str] | None:
+def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) -> tuple[str, str] | None:
     """A limit that a node to be written breaks, and what helps; None where a node that is there breaks one, too.
 
     The shape of what a node reads from others of the replacement is not known yet, and never counts against it.
     """
     if not any(node.qualified in limits for node in fragment.nodes):
         return None
-    names = {str(Ref("capture", key)): match.tensor(key) for key in fragment.captures}
+    names = {str(TensorRef("capture", key)): match.tensor(key) for key in fragment.captures}
     makers: dict[str, Node] = {}
     for made, proto in zip(fragment.nodes, fragment.as_protos(), strict=True):
         inputs = tuple(names.get(name, name) for name in proto.input)
@@ -160,9 +160,9 @@ def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
                 yield from with_bodies(body.live_nodes())
 
 
-def later_opset(provider: str, rule: Rule, plan: Plan, match: Match) -> int | None:
+def first_supported_opset(provider: str, rule: Rule, plan: RulePlan, match: Match) -> int | None:
     """The opset with which a form of the rule comes that the provider has kernels for, None if there is none."""
-    kernels, dtype = Kernels.of(provider), shapes_of(match.index).dtype(match.scope, match.outputs[0])
+    kernels, dtype = ProviderSupport.of(provider), shapes_of(match.index).dtype(match.scope, match.outputs[0])
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:
         for compiled in (item for pattern in rule.recognised(form)[:1] for item in rule.compiled(pattern)[:1]):

@@ -7,42 +7,42 @@ alike, and held against the schemas.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from surgeon.errors import OpsetError, Refused, RewriteError, RuleError, SurgeonError
+from surgeon.errors import ConditionFailed, OpsetError, RewriteError, RuleError, SurgeonError
 from surgeon.ir.index import Index
 from surgeon.ops.schemas import knows_domain
 from surgeon.ops.schemas.attribute_values import dtype_name, dtype_word
 from surgeon.ops.schemas.node_check import check_node, misfit
 from surgeon.pipeline.acceptance.kernel_support import (
-    NoKernel,
-    broken_limit,
-    had_kernels,
-    later_opset,
+    MissingKernel,
+    first_supported_opset,
+    is_supported_now,
     limits_for,
-    provider_of,
-    runs_already,
+    resolve_provider,
+    supported_before,
+    violated_limit,
 )
-from surgeon.pipeline.acceptance.replacement_cache import Workshop
+from surgeon.pipeline.acceptance.replacement_cache import ReplacementCache
 from surgeon.printed_commands import command, upgrade_to
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.mismatches.mismatch import Finding, Kind
-from surgeon.rules.replacing.replacement import Fragment
-from surgeon.rules.replacing.splicer import Splicer, import_version
-from surgeon.rules.rule import Plan, Rule, broken
+from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
+from surgeon.rules.replacing.replacement import Replacement
+from surgeon.rules.replacing.splicer import Splicer, opset_to_import
+from surgeon.rules.rule import Rule, RulePlan, describe_rule_error
 from surgeon.runtime.provider_support import CPU
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import spelled
 from surgeon.target_registry import beside, provider, target_of
-from surgeon.text import like
+from surgeon.text import close_matches
 
 if TYPE_CHECKING:
-    from surgeon.targets.op_limits import Limits
+    from surgeon.targets.op_limits import NodeLimits
 
 
-KINDS: dict[str, Kind] = {"dtype": "dtype", "shape": "shape condition"}
+KINDS: dict[str, FailureKind] = {"dtype": "dtype", "shape": "shape condition"}
 
 
-class Declined(Exception):
+class MatchDeclined(Exception):
     """A match may not be rewritten.
 
     finding: why; advice: what to do, for a sentence that has no room elsewhere.  is_of_form: another form of the rule
@@ -50,14 +50,14 @@ class Declined(Exception):
     """
 
     def __init__(
-        self, finding: Finding, advice: str = "", *, is_of_form: bool = False, fragment: Fragment | None = None
+        self, finding: MatchFailure, advice: str = "", *, is_of_form: bool = False, fragment: Replacement | None = None
     ) -> None:
         super().__init__(finding.sentence + advice)
         self.finding, self.is_of_form, self.fragment = finding, is_of_form, fragment
 
 
 @dataclass(slots=True)
-class Acceptance:
+class MatchAcceptance:
     """Accepts matches of one model by building their replacements; edits nothing.
 
     provider: the execution provider that must have kernels for what is written, None for any.  loader: the one that
@@ -66,26 +66,28 @@ class Acceptance:
 
     index: Index
     target: str
-    workshop: Workshop
+    workshop: ReplacementCache
     splicer: Splicer
     provider: str | None = None
-    limits: "Limits | None" = None
+    limits: "NodeLimits | None" = None
     loader: str | None = None
 
     @classmethod
-    def over(cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None) -> "Acceptance":
+    def over(
+        cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None
+    ) -> "MatchAcceptance":
         """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
-        provider = provider_of(target, ep)
+        provider = resolve_provider(target, ep)
         limits = limits_for(target, provider, index)
         loader = CPU if provider is None and ep is None else None
-        workshop = Workshop(index, provider, target_of(target).providers or None, loader)
+        workshop = ReplacementCache(index, provider, target_of(target).providers or None, loader)
         return cls(index, target, workshop, splicer or Splicer(index), provider, limits, loader)
 
     def runs(self, rule: Rule) -> bool:
         """Whether a rule is for the execution provider of this run, or for any."""
         return rule.ep in (None, self.provider)
 
-    def replacement(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+    def replacement(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.
 
         What the target does not run is written only where its provider had no kernels for what is there.  Raises
@@ -99,40 +101,42 @@ class Acceptance:
             if match.template is not None and self._depends_on_facts(plan, fragment):
                 self.workshop.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
             return fragment
-        except Declined as declined:
+        except MatchDeclined as declined:
             fragments = [declined.fragment]
             for form in plan.others if declined.is_of_form else ():
                 try:
                     return self._written(rule, replace(plan, form=form), compiled, match)
-                except Declined as other:
+                except MatchDeclined as other:
                     fragments.append(other.fragment)
             best = next((fragment for fragment in fragments if fragment is not None), None)
             asked = self.provider or self.loader
             is_foreign = self.provider is None and not all(knows_domain(node.proto.domain) for node in match.nodes)
-            if best is None or asked is None or (had_kernels(asked, match) and not is_foreign):
+            if best is None or asked is None or (supported_before(asked, match) and not is_foreign):
                 raise
             return best  # nothing is lost: it could not run before either
 
-    def _depends_on_facts(self, plan: Plan, fragment: Fragment) -> bool:
+    def _depends_on_facts(self, plan: RulePlan, fragment: Replacement) -> bool:
         """Whether nothing but dtypes, and what a rule's functions ask, may keep a fragment from an equal site."""
         (output, *others), limits = fragment.outputs, self.limits
         is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
         is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
         return not (plan.lacking or is_held or is_limited)
 
-    def _written(self, rule: Rule, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+    def _written(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """What the form of a plan writes in place of a match.  Raises as `replacement`."""
         match.asked_last = None
-        step: Kind = "condition"
-        fragment: Fragment | None = None
+        step: FailureKind = "condition"
+        fragment: Replacement | None = None
         is_of_form = False
         try:
             if not self.runs(rule):
-                raise Declined(_finding("target", compiled, match, for_another(rule)))
+                raise MatchDeclined(_finding("target", compiled, match, provider_mismatch(rule)))
             _require_dtype(rule, compiled, match)
             _require_opset(compiled, match)
-            if plan.lacking and runs_already(self.target, self.provider, self.limits, match):
-                raise Declined(_finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is"))
+            if plan.lacking and is_supported_now(self.target, self.provider, self.limits, match):
+                raise MatchDeclined(
+                    _finding("target", compiled, match, f"{target_of(self.target).title} runs it as it is")
+                )
             match.require_claims()
             for condition in plan.conditions:
                 self.workshop.require(condition, compiled, match)
@@ -149,41 +153,47 @@ class Acceptance:
             change = f"raise the opset: {upgrade_to(needs)}" if needs else ""
             finding = _finding("opset", compiled, match, str(error).rstrip("."))
             finding = replace(finding, change=change, opset=needs or 0)
-            raise Declined(finding, is_of_form=is_of_form) from error
-        except Refused as refusal:
+            raise MatchDeclined(finding, is_of_form=is_of_form) from error
+        except ConditionFailed as refusal:
             if step == "schema" and fragment is not None and _is_about_dtypes(match, fragment):
                 step = "dtype"
-            raise Declined(_finding(step, compiled, match, str(refusal)), is_of_form=is_of_form) from refusal
+            raise MatchDeclined(_finding(step, compiled, match, str(refusal)), is_of_form=is_of_form) from refusal
         except RuleError as error:
             raise RuleError(f"Rule {rule.name} ({rule.where}): {error}") from error
-        except (Declined, SurgeonError):
+        except (MatchDeclined, SurgeonError):
             raise
         except Exception as error:
-            raise RewriteError(f"{broken(rule, error)} at node {match.root.label!r}; mend the rule.") from error
+            raise RewriteError(
+                f"{describe_rule_error(rule, error)} at node {match.root.label!r}; mend the rule."
+            ) from error
         if lacking is not None:
             raise self._no_kernel(rule, plan, match, lacking, fragment)
-        beyond = None if self.limits is None else broken_limit(self.limits, match, fragment)
+        beyond = None if self.limits is None else violated_limit(self.limits, match, fragment)
         if beyond is not None:
             raise self._beyond_limit(match, *beyond, fragment)
         return fragment
 
-    def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Fragment) -> Declined:
+    def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:
         """The target does not take a node of what would be written."""
         where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
         told = "; ".join(filter(None, (reason, help_)))
-        return Declined(Finding("kernel", wanted, "", "", told, where=where, at=at), is_of_form=True, fragment=fragment)
+        return MatchDeclined(
+            MatchFailure("kernel", wanted, "", "", told, where=where, at=at), is_of_form=True, fragment=fragment
+        )
 
-    def _no_kernel(self, rule: Rule, plan: Plan, match: Match, lacking: NoKernel, fragment: Fragment) -> Declined:
+    def _no_kernel(
+        self, rule: Rule, plan: RulePlan, match: Match, lacking: MissingKernel, fragment: Replacement
+    ) -> MatchDeclined:
         """The execution provider has no kernel for a node of what would be written."""
-        raised = lacking.opset or (later_opset(self.provider, rule, plan, match) if self.provider else None)
+        raised = lacking.opset or (first_supported_opset(self.provider, rule, plan, match) if self.provider else None)
         if raised is None or match.scope.function is not None:
             raised = 0
         change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
-        finding = Finding("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
-        return Declined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
+        finding = MatchFailure("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
+        return MatchDeclined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
-    def _too_old(self, match: Match, needs: int) -> Declined:
+    def _too_old(self, match: Match, needs: int) -> MatchDeclined:
         scope = match.scope
         wants = f"the form for target {self.target} needs opset {needs}"
         if scope.function is not None:
@@ -194,11 +204,11 @@ class Acceptance:
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label
-        finding = Finding("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
-        return Declined(finding, advice)
+        finding = MatchFailure("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
+        return MatchDeclined(finding, advice)
 
 
-def _require_opset(compiled: Compiled, match: Match) -> None:
+def _require_opset(compiled: CompiledPattern, match: Match) -> None:
     """Raise Declined for a node that does not belong to the declared opset: its meaning is unknown."""
     opset = match.scope.versions.get("", 1)
     for node in match.nodes:
@@ -206,27 +216,27 @@ def _require_opset(compiled: Compiled, match: Match) -> None:
         if found:
             why = f"{found.rstrip('.')} at opset {opset}, which the model declares"
             why += f"; what to do: {command('check', 'IN')}"
-            raise Declined(replace(_finding("opset", compiled, match, why), at=node.label))
+            raise MatchDeclined(replace(_finding("opset", compiled, match, why), at=node.label))
 
 
-def for_another(rule: Rule) -> str:
+def provider_mismatch(rule: Rule) -> str:
     """Why a rule for another execution provider writes nothing."""
     told, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
-    near = [] if provider(name) else like(name, [one.name for one in beside(name)], 1)
+    near = [] if provider(name) else close_matches(name, [one.name for one in beside(name)], 1)
     return f"{told} (did you mean {near[0]!r}?)" if near else told
 
 
-def _finding(kind: Kind, compiled: Compiled, match: Match, why: str) -> Finding:
+def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: str) -> MatchFailure:
     """A refusal in fields.  What a condition looked at last is what it is about."""
     asked, found, at = match.asked_last, "", match.root.label
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
         at = match.tensor(asked[1])
         found = _type_text(match, at)
-    return Finding(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
+    return MatchFailure(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
 
 
-def _require_dtype(rule: Rule, compiled: Compiled, match: Match) -> None:
+def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
     """Raise Declined where the first output of a match is of a dtype that its rule is not for."""
     if not rule.dtypes or not match.outputs:
         return
@@ -236,7 +246,9 @@ def _require_dtype(rule: Rule, compiled: Compiled, match: Match) -> None:
     if found not in rule.dtypes:
         wanted = " or ".join(rule.dtypes)
         told = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
-        raise Declined(Finding("dtype", wanted, found, f"in {name!r}", told, where=compiled.pattern.where, at=name))
+        raise MatchDeclined(
+            MatchFailure("dtype", wanted, found, f"in {name!r}", told, where=compiled.pattern.where, at=name)
+        )
 
 
 def _type_text(match: Match, name: str) -> str:
@@ -248,11 +260,11 @@ def _type_text(match: Match, name: str) -> str:
     return f"{text}[{', '.join(map(spelled, shape))}]"
 
 
-def _is_about_dtypes(match: Match, fragment: Fragment) -> bool:
+def _is_about_dtypes(match: Match, fragment: Replacement) -> bool:
     """Whether a replacement would suit its schemas if nothing were known of dtypes."""
     scope = match.scope
     for node in fragment.as_protos():
-        opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
+        opset = scope.versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
         if check_node(node, opset, lambda _: None, scope.function is not None):
             return False
     return True

@@ -7,21 +7,21 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from surgeon.errors import Refusal, SurgeonError
+from surgeon.errors import SurgeonError, Unavailable
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import history, knows_domain, operators
-from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined, for_another
-from surgeon.rules.matching.anchors import fitting
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined, provider_mismatch
+from surgeon.rules.matching.anchors import nodes_matching_glob
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import Match, match_at
 from surgeon.rules.matching.pattern import Pattern
-from surgeon.rules.mismatches.candidate_roots import by_rarity, looks, possible_roots, size
-from surgeon.rules.mismatches.mismatch import NOT_TAKEN, Finding, Mismatch
-from surgeon.rules.mismatches.partial_match import Deepest
-from surgeon.rules.mismatches.tolerant_matcher import deepest
-from surgeon.rules.rule import Plan, Rule
-from surgeon.text import like
+from surgeon.rules.mismatches.candidate_roots import by_rarity, candidate_roots, op_neighbourhood, pattern_size
+from surgeon.rules.mismatches.mismatch import KINDS_AT_UNMATCHED_NODE, MatchFailure, Mismatch
+from surgeon.rules.mismatches.partial_match import FurthestFailure
+from surgeon.rules.mismatches.tolerant_matcher import furthest_failure
+from surgeon.rules.rule import Rule, RulePlan
+from surgeon.text import close_matches
 
 Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
 TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
@@ -29,7 +29,7 @@ FAR = 2  # roots that look alike and were far from a match, after which a rewrit
 TOLD = 5  # different near misses of a rule
 
 
-def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
+def group_equal(misses: Iterable[Mismatch]) -> list[Mismatch]:
     """Misses that came furthest first, equal ones as one that names the others."""
     groups: dict[tuple[object, ...], list[Mismatch]] = {}
     for miss in misses:
@@ -39,14 +39,14 @@ def grouped(misses: Iterable[Mismatch]) -> list[Mismatch]:
     return sorted(told, key=nearness)
 
 
-def worth_telling(miss: Mismatch, root: Node) -> Mismatch:
+def mark_near(miss: Mismatch, root: Node) -> Mismatch:
     """The miss, noted as near where it is: half of the pattern fits, or more, and more of it than the op of the root.
 
     An op that nobody knows tells enough: it is a placeholder, and of the kind that the rule is for.
     """
     if miss.kind == "target":  # a rule for somebody else
         return miss
-    is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in NOT_TAKEN
+    is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in KINDS_AT_UNMATCHED_NODE
     return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
 
 
@@ -62,7 +62,7 @@ def nearness(miss: Mismatch) -> tuple[float, int]:
 
 def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
     """The few misses that came furthest, one of each reason."""
-    return grouped(misses)[:TOLD]
+    return group_equal(misses)[:TOLD]
 
 
 @dataclass(slots=True)
@@ -77,15 +77,15 @@ class Explainer:
     covered: set[Node] = field(default_factory=set)
 
     def misses_at(
-        self, compiled: Compiled, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
-    ) -> "list[Place]":
+        self, compiled: CompiledPattern, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
+    ) -> "list[NearMissSite]":
         """The deepest miss at each root that no other explains already."""
         places = (self.miss_at(compiled, scope, root, accept) for root in roots)
         return [place for place in places if place is not None]
 
     def miss_at(
-        self, compiled: Compiled, scope: Scope, root: Node, accept: Accept | None = None, has_fired: bool = False
-    ) -> "Place | None":
+        self, compiled: CompiledPattern, scope: Scope, root: Node, accept: Accept | None = None, has_fired: bool = False
+    ) -> "NearMissSite | None":
         """The deepest miss at one root; None where another explains it, or nothing stands against a match.
 
         has_fired: as for `near_misses`.
@@ -93,41 +93,41 @@ class Explainer:
         best = self._attempt(compiled, root, accept) if root not in self.covered else None
         if best is None:
             return None
-        miss = told(self.rule, compiled.pattern, scope, root, best)
+        miss = to_mismatch(self.rule, compiled.pattern, scope, root, best)
         miss = replace(miss, of_written=_is_of_written(scope, best))
         has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
-        miss = worth_telling(miss, root) if has_all else miss
+        miss = mark_near(miss, root) if has_all else miss
         is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
         if is_said and best.also is None:  # where two things are wrong, another pattern may find one
             self.covered.update(best.nodes)
-        return Place(miss, best, root)
+        return NearMissSite(miss, best, root)
 
-    def _attempt(self, compiled: Compiled, root: Node, accept: Accept | None) -> Deepest | None:
+    def _attempt(self, compiled: CompiledPattern, root: Node, accept: Accept | None) -> FurthestFailure | None:
         """The deepest miss of a pattern at a node; None where it fits and may be rewritten."""
 
-        def refuse(match: Match, is_at_fault: bool = False) -> Finding | None:
+        def refuse(match: Match, is_at_fault: bool = False) -> MatchFailure | None:
             """Why a match is declined; the rule need not bear one with a miss in it."""
             try:
                 if accept is not None:
                     accept(match)
-            except Declined as declined:
+            except MatchDeclined as declined:
                 return declined.finding
             except SurgeonError as error:
                 if not is_at_fault:
                     raise
-                return Finding("condition", "", "", "", str(error), where=compiled.pattern.where)
+                return MatchFailure("condition", "", "", "", str(error), where=compiled.pattern.where)
             return None
 
         if match_at(self.index, compiled, root, lambda match: refuse(match) is None) is not None:
             return None
-        return None if compiled.search is not None else deepest(self.index, compiled, root, refuse)
+        return None if compiled.search is not None else furthest_failure(self.index, compiled, root, refuse)
 
 
-class Place(NamedTuple):
+class NearMissSite(NamedTuple):
     """A node where a pattern might start, and what stands against it."""
 
     miss: Mismatch
-    best: Deepest
+    best: FurthestFailure
     root: Node
 
     def order(self) -> tuple[object, ...]:
@@ -136,23 +136,23 @@ class Place(NamedTuple):
         return *nearness(self.miss), best.also is not None, not best.is_certain, len(set(best.nodes)), self.root.slot
 
 
-def apart(found: Iterable[Place], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
+def without_overlaps(found: Iterable[NearMissSite], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
     """The misses of places, nearest first; of those that overlap, the nearest.  taken: nodes where the rule fires."""
     seen = set(taken)
-    for place in sorted(found, key=Place.order):
+    for place in sorted(found, key=NearMissSite.order):
         if 2 * len(seen.intersection(place.best.nodes)) <= len(place.best.nodes) and place.root not in seen:
             seen.update(place.best.nodes)
             yield place.miss
 
 
-def accepting(acceptance: Acceptance, rule: Rule, plan: Plan, compiled: Compiled) -> Accept:
+def accept_by(acceptance: MatchAcceptance, rule: Rule, plan: RulePlan, compiled: CompiledPattern) -> Accept:
     """Accept what the rule itself would."""
     return lambda match: acceptance.replacement(rule, plan, compiled, match)
 
 
-def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -> Mismatch:
+def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: FurthestFailure) -> Mismatch:
     """A miss as data.  A node at which something is wrong does not count as matched."""
-    finding, total = best.finding, size(pattern, best.made)
+    finding, total = best.finding, pattern_size(pattern, best.made)
     matched = total if best.is_whole else max(0, min(best.matched, total - 1, _fitting(best)))
     return Mismatch(
         rule=rule,
@@ -174,7 +174,7 @@ def told(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Deepest) -
     )
 
 
-def _is_of_written(scope: Scope, best: Deepest) -> bool:
+def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
     """Whether a rule wrote one of the nodes that match, or that at which something is wrong."""
     if any(node.record is not None for node in best.nodes):
         return True
@@ -185,10 +185,10 @@ def _is_of_written(scope: Scope, best: Deepest) -> bool:
     return any(node.record is not None for node in named)
 
 
-def _fitting(best: Deepest) -> int:
+def _fitting(best: FurthestFailure) -> int:
     """Nodes of the model that fit: where one is missing, they are fewer than those of the pattern."""
     wrong = [best.finding] if best.also is None else [best.also]
-    taken = sum(finding.kind not in NOT_TAKEN for finding in wrong)
+    taken = sum(finding.kind not in KINDS_AT_UNMATCHED_NODE for finding in wrong)
     if best.is_only or best.also is not None:
         taken = 1 + taken * (best.also is not None)  # what is excused is among the nodes, whatever it is
     return len(set(best.nodes)) - taken
@@ -201,32 +201,36 @@ def near_misses(
 
     has_fired: the rule did elsewhere, which may have used up what is rarest of that which it needs.
     """
-    explainer, acceptance = Explainer(index, rule.name), Acceptance.over(index, target, ep)
+    explainer, acceptance = Explainer(index, rule.name), MatchAcceptance.over(index, target, ep)
     if not acceptance.runs(rule):
-        return [Mismatch(rule.name, "", "", for_another(rule), rule.where, 0, kind="target", wanted=rule.ep or "")]
-    found: list[Place] = []
+        return [
+            Mismatch(rule.name, "", "", provider_mismatch(rule), rule.where, 0, kind="target", wanted=rule.ep or "")
+        ]
+    found: list[NearMissSite] = []
     far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and looks
-    for scope, plan in plans(index, rule, target):
+    for scope, plan in rule_plans(index, rule, target):
         for compiled in plan.sources:
-            accept = partial(_accept_or_decline, accepting(acceptance, rule, plan, compiled))
-            starts = possible_roots(compiled, scope, 1, may_lack=has_fired)
-            looked = ((root, (id(compiled), looks(root))) for root in starts)
+            accept = partial(_accept_or_decline, accept_by(acceptance, rule, plan, compiled))
+            starts = candidate_roots(compiled, scope, 1, may_lack=has_fired)
+            looked = ((root, (id(compiled), op_neighbourhood(root))) for root in starts)
             likely = ((root, look) for root, look in looked if far[look] < FAR)
             for root, look in islice(likely, max(0, (COUNTED if has_fired else TRIED) - len(found))):
                 place = explainer.miss_at(compiled, scope, root, accept, has_fired)
                 if place is not None:
                     far[look] += not (place.miss.near or place.best.is_whole)
                     found.append(place)
-    return list(apart(found)) or list(islice(lacking(index, rule, target), 1))
+    return list(without_overlaps(found)) or list(islice(missing_ops(index, rule, target), 1))
 
 
-def misses_of_pattern(index: Index, compiled: Compiled, scope: Scope) -> Iterator[Mismatch]:
+def misses_of_pattern(index: Index, compiled: CompiledPattern, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the deepest miss at each node where it could start."""
     missing = _absent(index, "", compiled, [scope])
-    if missing is not None and next(possible_roots(compiled, scope, 1), None) is None:
+    if missing is not None and next(candidate_roots(compiled, scope, 1), None) is None:
         yield missing
     else:
-        yield from apart(Explainer(index, "").misses_at(compiled, scope, possible_roots(compiled, scope, 1)))
+        yield from without_overlaps(
+            Explainer(index, "").misses_at(compiled, scope, candidate_roots(compiled, scope, 1))
+        )
 
 
 def _accept_or_decline(accept: Accept, match: Match) -> object:
@@ -234,25 +238,25 @@ def _accept_or_decline(accept: Accept, match: Match) -> object:
     try:
         return accept(match)
     except SurgeonError as error:
-        raise Declined(Finding("condition", "", "", "", str(error), where=match.pattern.where)) from error
+        raise MatchDeclined(MatchFailure("condition", "", "", "", str(error), where=match.pattern.where)) from error
 
 
-def plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, Plan]]:
+def rule_plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, RulePlan]]:
     """The scopes for which a rule has a plan."""
     for scope in index.scopes:
         plan = rule.plan(target, scope.opset) if not scope.is_gone else None
-        if isinstance(plan, Plan):
+        if isinstance(plan, RulePlan):
             yield scope, plan
 
 
-def lacking(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
+def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     """Why a rule cannot start anywhere, for each of its patterns."""
-    found = list(plans(index, rule, target))
+    found = list(rule_plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
-        reason = plan.reason if isinstance(plan, Refusal) else f"rule {rule.name} has no plan for target {target}"
+        reason = plan.reason if isinstance(plan, Unavailable) else f"rule {rule.name} has no plan for target {target}"
         yield Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)
-    scopes: dict[int, tuple[Compiled, list[Scope]]] = {}
+    scopes: dict[int, tuple[CompiledPattern, list[Scope]]] = {}
     for scope, plan in found:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
@@ -262,17 +266,19 @@ def lacking(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
             yield miss
 
 
-def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) -> Mismatch | None:
+def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Scope]) -> Mismatch | None:
     if compiled.search is not None:
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)
         return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
     if compiled.wild is not None:
         wanted = "::".join(filter(None, compiled.wild))
-        if any(fitting(scope, *compiled.wild) for scope in scopes):
+        if any(nodes_matching_glob(scope, *compiled.wild) for scope in scopes):
             return None
         reason, pattern = f"there is no {wanted} in the model", compiled.pattern
-        return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, size(pattern), "absent", wanted, "none")
+        return Mismatch(
+            rule, pattern.name, "", reason, pattern.where, 0, pattern_size(pattern), "absent", wanted, "none"
+        )
     groups = sorted(compiled.spelling.required, key=by_rarity)
     missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
     if missing:
@@ -284,14 +290,14 @@ def _absent(index: Index, rule: str, compiled: Compiled, scopes: list[Scope]) ->
     else:
         return None
     pattern = compiled.pattern
-    total = size(pattern)
+    total = pattern_size(pattern)
     return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, total, "absent", wanted, "none")
 
 
 def _misspelt(ops: Iterable[str]) -> str:
     """The operator that a pattern may mean by a name which no operator of a known domain has, as a clause."""
     for domain, name in map(split_op, ops):
-        near = like(name, operators(domain), 1) if knows_domain(domain) and not history(domain, name) else []
+        near = close_matches(name, operators(domain), 1) if knows_domain(domain) and not history(domain, name) else []
         if near:
             return f" (did you mean {near[0]!r}?)"
     return ""

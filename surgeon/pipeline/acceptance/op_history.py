@@ -7,8 +7,8 @@ from functools import cached_property
 
 from surgeon.ir.index import Index
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.replacing.splicer import Step
-from surgeon.text import first_of
+from surgeon.rules.replacing.splicer import RewriteStep
+from surgeon.text import join_first
 
 SHOWN = 2  # ops and rules named of those that were there
 
@@ -22,10 +22,10 @@ class _Op:
     rules: dict[str, int] = field(default_factory=dict)
 
 
-class Turned:
+class OpHistory:
     """What the steps of a log made of an index, read once somebody asks: most runs have nothing to say of it."""
 
-    def __init__(self, index: Index, log: Sequence[Step]) -> None:
+    def __init__(self, index: Index, log: Sequence[RewriteStep]) -> None:
         self._index, self._log = index, log
 
     @cached_property
@@ -61,4 +61,4 @@ class Turned:
 def _first(found: Sequence[Mapping[str, int]]) -> str:
     """The names that come first in the log."""
     at = sorted((number, name) for one in found for name, number in one.items())
-    return first_of(list(dict.fromkeys(name for _, name in at)), SHOWN)
+    return join_first(list(dict.fromkeys(name for _, name in at)), SHOWN)

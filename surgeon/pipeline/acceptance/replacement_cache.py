@@ -7,21 +7,21 @@ from typing import Any, TypeVar
 
 import onnx
 
-from surgeon.errors import Refused, RuleError
+from surgeon.errors import ConditionFailed, RuleError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
-from surgeon.ops.schemas import dtype_number, learn_dtypes, schema
+from surgeon.ops.schemas import dtype_number, infer_output_dtypes, schema
 from surgeon.ops.schemas.node_check import check_node
-from surgeon.pipeline.acceptance.kernel_support import NoKernel, lacking_kernel
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_state import Several
+from surgeon.pipeline.acceptance.kernel_support import MissingKernel, missing_kernel
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.replacing.replacement import Fragment, Ref, build, call_with_captures
-from surgeon.rules.replacing.splicer import import_version
-from surgeon.rules.rule import Plan
+from surgeon.rules.replacing.replacement import Replacement, TensorRef, build_replacement, run_condition
+from surgeon.rules.replacing.splicer import opset_to_import
+from surgeon.rules.rule import RulePlan
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.scope_inputs import Entrances
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.target_registry import Provider
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(slots=True)
-class _Sayings:
+class _Answers:
     """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
 
     What it said before it went further is not found any more: the facts are others.
@@ -40,7 +40,7 @@ class _Sayings:
     by_facts: dict[Any, Any] = field(default_factory=dict)
 
 
-class Workshop:
+class ReplacementCache:
     """The fragments of one run.
 
     What a rule's function says of one match, and the fragment that it builds, serve every match that gives it the same
@@ -60,27 +60,27 @@ class Workshop:
         loader: the provider that has to load what is made where none is to run it, be it by a coarse body.
         """
         self._index, self._provider, self._among, self._loader = index, provider, among, loader
-        self._said: dict[Any, _Sayings] = {}
-        self._alike: dict[object, _Sayings] = {}  # by the template of a match
-        self._run: dict[Any, NoKernel | None] = {}
-        self._checked: dict[Any, tuple[Fragment, NoKernel | None]] = {}  # keeps alive what it knows by id
+        self._said: dict[Any, _Answers] = {}
+        self._alike: dict[object, _Answers] = {}  # by the template of a match
+        self._run: dict[Any, MissingKernel | None] = {}
+        self._checked: dict[Any, tuple[Replacement, MissingKernel | None]] = {}  # keeps alive what it knows by id
 
     @cached_property
-    def _shapes(self) -> Shapes:
+    def _shapes(self) -> ShapeInference:
         return shapes_of(self._index)
 
     @cached_property
     def _entrances(self) -> Entrances:
         return Entrances(self._index, self._shapes)
 
-    def known(self, match: Match) -> Fragment | None:
+    def known(self, match: Match) -> Replacement | None:
         """What is written at sites that look exactly like this one and have the same facts; None before the first."""
         said = self._alike.get(match.template)
-        found: Fragment | None = None if said is None else said.by_facts.get(self._seen(match, said.asks))
+        found: Replacement | None = None if said is None else said.by_facts.get(self._seen(match, said.asks))
         return found
 
     def keep(
-        self, functions: Sequence[Callable[..., Any]], compiled: Compiled, match: Match, fragment: Fragment
+        self, functions: Sequence[Callable[..., Any]], compiled: CompiledPattern, match: Match, fragment: Replacement
     ) -> None:
         """Note what is written at sites of a template, unless functions of the rule asked for more than facts."""
         asks = NOTHING
@@ -90,7 +90,7 @@ class Workshop:
                 return
             asks = max(asks, said.asks)
         if not compiled.pattern.claims and compiled.pattern.record is None:
-            alike = self._alike.setdefault(match.template, _Sayings())
+            alike = self._alike.setdefault(match.template, _Answers())
             alike.asks = max(alike.asks, asks)
             alike.by_facts[self._seen(match, alike.asks)] = fragment
 
@@ -99,19 +99,21 @@ class Workshop:
         made = [self._shapes.dtype(match.scope, name) for name in match.outputs]
         return (*made, *self._facts(match, max(asks, DTYPES)))
 
-    def require(self, condition: Callable[..., Any], compiled: Compiled, match: Match) -> None:
+    def require(self, condition: Callable[..., Any], compiled: CompiledPattern, match: Match) -> None:
         """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
         why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
         if why is not None:
-            raise Refused(why)
+            raise ConditionFailed(why)
 
-    def build(self, plan: Plan, compiled: Compiled, match: Match) -> Fragment:
+    def build(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """The replacement of a match.  Raises what the rule's own code raises, Refused among it.
 
         In a local function it is the same for all calls; what the rule's code refuses in one of them is refused.
         """
         function = plan.form.function
-        return self._once(function, compiled, match, lambda: self._in_each_call(match, partial(build, function))[0])
+        return self._once(
+            function, compiled, match, lambda: self._in_each_call(match, partial(build_replacement, function))[0]
+        )
 
     def _refusal(self, condition: Callable[..., Any], match: Match) -> str | None:
         """Why a condition does not let a match pass, in a local function in one of its calls; None where it does."""
@@ -128,11 +130,11 @@ class Workshop:
             match.call = None
         return found
 
-    def _calls(self, match: Match) -> list[Shapes]:
+    def _calls(self, match: Match) -> list[ShapeInference]:
         """The shapes in each call of the local function in which a match lies; none outside of functions."""
         return [] if match.scope.function is None else self._entrances.into(match.scope)
 
-    def _once(self, function: Callable[..., Any], compiled: Compiled, match: Match, call: Callable[[], T]) -> T:
+    def _once(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]) -> T:
         """What a rule's function says of a match, asked for only where no match with the same answers was before."""
         kind = self._kind(function, compiled, match)
         said = self._said.get(kind)
@@ -148,12 +150,12 @@ class Workshop:
         finally:
             asked, match.asked_last = match.asked_last, match.asked_last or before
         if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
-            said = self._said.setdefault(kind, _Sayings())
+            said = self._said.setdefault(kind, _Answers())
             said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
             said.by_facts[self._facts(match, said.asks)] = found, asked
         return found
 
-    def _kind(self, function: Callable[..., Any], compiled: Compiled, match: Match) -> tuple[Any, ...]:
+    def _kind(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match) -> tuple[Any, ...]:
         """What tells one question to a function from another, but for the facts that it may ask for."""
         bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
         return function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound
@@ -162,12 +164,12 @@ class Workshop:
         """What there is to be asked of the captured tensors, so far as this goes."""
         if asks == NOTHING:
             return ()
-        held = [item if isinstance(item, Several) else (item,) for item in match.bound.values()]
+        held = [item if isinstance(item, VariadicBinding) else (item,) for item in match.bound.values()]
         names = [name for items in held for name in items if isinstance(name, str)]
         seen = [shapes.facts if asks == SHAPES else shapes.dtype for shapes in (self._shapes, *self._calls(match))]
         return tuple([ask(match.scope, name) for ask in seen for name in names])
 
-    def require_valid(self, match: Match, fragment: Fragment) -> NoKernel | None:
+    def require_valid(self, match: Match, fragment: Replacement) -> MissingKernel | None:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
 
         Returns the node that the execution provider cannot run, in a local function for one of its calls, if there is
@@ -176,7 +178,7 @@ class Workshop:
         ways = (self._shapes, *self._calls(match))
         return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)
 
-    def _lacking_of(self, match: Match, fragment: Fragment, shapes: Shapes) -> NoKernel | None:
+    def _lacking_of(self, match: Match, fragment: Replacement, shapes: ShapeInference) -> MissingKernel | None:
         """The same for what these shapes tell of the dtypes."""
         scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
@@ -184,27 +186,27 @@ class Workshop:
         key = (id(fragment), tuple(dtypes.values()), made, scope.opset)
         if key in self._checked:
             return self._checked[key][1]
-        known = {str(Ref("capture", key)): dtype for key, dtype in dtypes.items()}
+        known = {str(TensorRef("capture", key)): dtype for key, dtype in dtypes.items()}
         for place, constant in enumerate(fragment.constants):
             if constant.like is None and constant.values.dtype.kind != "S":
-                known[str(Ref("constant", place))] = dtype_number(constant.values.dtype)
+                known[str(TensorRef("constant", place))] = dtype_number(constant.values.dtype)
         for ref, dtype in zip(fragment.outputs, made, strict=True):
             known.setdefault(str(ref), dtype)
         nodes = list(fragment.as_protos())
         for node in nodes:
-            opset = scope.versions.get(node.domain) or import_version(node.domain, node.op_type)
+            opset = scope.versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
                 _refuse_at_any_opset(node, scope.function is not None)
-                raise Refused(f"what would be written breaks its schema: {complaints[0]}")
-            learn_dtypes(node, opset, known)
+                raise ConditionFailed(f"what would be written breaks its schema: {complaints[0]}")
+            infer_output_dtypes(node, opset, known)
         lacking = self._lacking(fragment, nodes, known, scope)
         self._checked[key] = fragment, lacking
         return lacking
 
     def _lacking(
-        self, fragment: Fragment, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
-    ) -> NoKernel | None:
+        self, fragment: Replacement, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
+    ) -> MissingKernel | None:
         """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
         provider = self._provider or self._loader
         if provider is None:
@@ -214,15 +216,15 @@ class Workshop:
         if key not in self._run:
             loads = self._provider is None
             among = () if loads else self._among
-            self._run[key] = lacking_kernel(provider, nodes, known, scope.versions, among=among, is_there=loads)
+            self._run[key] = missing_kernel(provider, nodes, known, scope.versions, among=among, is_there=loads)
         return self._run[key]
 
 
 def _refused(condition: Callable[..., Any], match: Match) -> str | None:
     """Why a condition does not let a match pass; None where it does."""
     try:
-        call_with_captures(condition, match)
-    except Refused as refusal:
+        run_condition(condition, match)
+    except ConditionFailed as refusal:
         return str(refusal)
     return None
 
@@ -231,12 +233,12 @@ def _written(held: Any) -> Any:
     """What a name is bound to, but for which tensors these are."""
     if isinstance(held, str):
         return ""
-    return len(held) if isinstance(held, Several) else repr(held)
+    return len(held) if isinstance(held, VariadicBinding) else repr(held)
 
 
 def _is_plain(held: Any) -> bool:
     """Whether what a name is bound to is said in full by how it is written: not a dict of tensors, say."""
-    if isinstance(held, tuple) and not isinstance(held, Several):
+    if isinstance(held, tuple) and not isinstance(held, VariadicBinding):
         return all(isinstance(item, PLAIN) for one in held for item in (one if isinstance(one, list) else (one,)))
     return True
 

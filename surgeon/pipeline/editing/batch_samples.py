@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.file.save import Written
-from surgeon.pipeline.editing.claim import Freed
+from surgeon.file.save import OutputModel
+from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.proof.check_options import CheckOptions
-from surgeon.runtime.inputs.input_generator import InputPlan
+from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.numerics.array_comparison import Comparison, OutputError, compare, dtype_name
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
@@ -66,16 +66,16 @@ class Samples:
 
     def __init__(
         self,
-        freed: Freed,
+        freed: DynamicDimsClaim,
         before: ModelProto,
-        original: Written,
+        original: OutputModel,
         options: CheckOptions,
-        away: Away,
+        away: IsolatedRuntime,
         tolerances: tuple[float | None, float | None],
         names: Mapping[str, str] | None = None,
     ) -> None:
         self.freed, self.away, self.tolerances, self.names = freed, away, tolerances, names or {}
-        self._plan, self._seed = InputPlan(before), options.seed
+        self._plan, self._seed = InputGenerator(before), options.seed
         known = {**options.dims, freed.name: freed.old}
         self._sizes = self._plan.size_sets({name: size for name, size in known.items() if name in self._plan.free})[0]
         self._original = original
@@ -95,7 +95,7 @@ class Samples:
                 self._answers.append(session.run(fed))
                 self._fed.append(fed)
 
-    def run(self, edited: Written, sizes: Sequence[int], *, every: bool = True) -> SampleRun:
+    def run(self, edited: OutputModel, sizes: Sequence[int], *, every: bool = True) -> SampleRun:
         """Run an edited model at several sizes.  every: stop at the first at which it does not run.
 
         What a model does never raises.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class DynamicDimsClaim:
     """A size that the original fixes and the edited model does not.
 
     Tensors go by the original's names.

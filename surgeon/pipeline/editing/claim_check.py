@@ -11,21 +11,21 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.save import Written
-from surgeon.ops.traversal import holds_half
+from surgeon.file.save import OutputModel
+from surgeon.ops.traversal import uses_float16
 from surgeon.pipeline.editing.draft import ModelClaim, ModelDraft
-from surgeon.pipeline.editing.dynamic_dims_check import beyond
-from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.dynamic_dims_check import check_beyond_fixed_size
+from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.exposed_outputs import exposing, made_in
-from surgeon.proof.model.model_check import Verdict, concluded, told_oracle, tolerances
-from surgeon.proof.model.original_runs import Trials
+from surgeon.proof.model.exposed_outputs import exposing, produced_tensors
+from surgeon.proof.model.model_check import ComparisonTally, build_check_result, describe_oracles, tolerances
+from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.model.trial import Trial
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.user_inputs import InputSet, read_inputs
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
@@ -36,7 +36,7 @@ STAGED = (
 MOST_MADE = 4  # sets of inputs that are made for the edited model, where the original's are made of those
 
 
-def check_edited(draft: ModelDraft, original: Written, edited: Written, options: CheckOptions) -> CheckResult:
+def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, options: CheckOptions) -> CheckResult:
     """Run both models and compare every output of the edited one with the tensor that it claims to be.
 
     The original runs on made inputs, or the user's; the edited model is fed with what it claims of them.  What a model
@@ -46,7 +46,7 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
     before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
     if claim.untold:
         return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
-    away = Away(options.required(), options.run_time)
+    away = IsolatedRuntime(options.required(), options.run_time)
     rtol, atol = tolerances(before, options)
     roles = _Roles.of(before, after, claim)
     with ExitStack() as stack:
@@ -59,30 +59,30 @@ def check_edited(draft: ModelDraft, original: Written, edited: Written, options:
         shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
         trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
-        is_same = claim.by_structure and not why_not_same(before, after, claim)
+        is_same = claim.by_structure and not structural_difference(before, after, claim)
         trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
-        verdict = Verdict(trials, rtol, atol)
+        verdict = ComparisonTally(trials, rtol, atol)
         if trials.why:
             outcome, reason = Outcome.UNPROVED, trials.why
         else:
             refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
             outcome, reason = refusal or verdict.outcome()
-            if not refusal and outcome is Outcome.FAILED and claim.answers and holds_half(before):
+            if not refusal and outcome is Outcome.FAILED and claim.answers and uses_float16(before):
                 staged = _in_stages(draft, edited, roles, trials, (rtol, atol), away)
                 if staged is not None:
                     verdict, (outcome, reason) = staged
-        found = concluded(outcome, reason, verdict, started, (rtol, atol))
+        found = build_check_result(outcome, reason, verdict, started, (rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
-            outcome, told, more = beyond(draft, original, edited, away, (rtol, atol), options)
+            outcome, told, more = check_beyond_fixed_size(draft, original, edited, away, (rtol, atol), options)
             worst = {error.name: error for error in found.outputs}
             worst.update({item.error.name: item.error for item in more if not item.error.ok})
             reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
-        return replace(found, oracle=told_oracle(trials.oracle, trials.answered_by)) if found.oracle else found
+        return replace(found, oracle=describe_oracles(trials.oracle, trials.answered_by)) if found.oracle else found
 
 
-def told_by_structure(found: CheckResult) -> CheckResult:
+def proved_by_structure(found: CheckResult) -> CheckResult:
     """A check that could not tell, of a model whose nodes are the original's own."""
     note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
     return replace(found, outcome=Outcome.PROVED, reason=note)
@@ -110,7 +110,7 @@ class _Roles:
         outputs = {value.name for value in before.graph.output}
         sources = {source: claim.answers[source].sources for source in answers.values() if source in claim.answers}
         wanted = {*(set(answers.values()) - sources.keys()), *(one for made in sources.values() for one in made)}
-        asked, made = {*feeds.values(), *wanted}, made_in(before)
+        asked, made = {*feeds.values(), *wanted}, produced_tensors(before)
         part = not outputs <= asked and wanted <= set(made)
         inner = [name for name in made if name in asked and (part or name not in outputs)]
         return cls(feeds, answers, inner, part, {*made, *outputs, *feeds.values()})
@@ -148,15 +148,15 @@ class _Roles:
             if made is not None:
                 found[name] = made.change(*(held[one] for one in made.sources))
                 continue
-            parts = [part for part in held if part == source or (part not in self.tensors and is_of(part, source))]
-            found.update({called(part, source, name): held[part] for part in parts})
+            parts = [part for part in held if part == source or (part not in self.tensors and is_part_of(part, source))]
+            found.update({renamed_part(part, source, name): held[part] for part in parts})
         return found
 
     def hanging(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
         """The outputs of the edited model that are made of what the original did not repeat."""
         found = {name: claim.answers.get(source) for name, source in self.answers.items()}
         sources = {name: (self.answers[name],) if made is None else made.sources for name, made in found.items()}
-        return [name for name, of in sources.items() if any(is_of(part, one) for part in unstable for one in of)]
+        return [name for name, of in sources.items() if any(is_part_of(part, one) for part in unstable for one in of)]
 
 
 def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays]]:
@@ -165,18 +165,18 @@ def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays
     yield from ((one.source, one.arrays) for one in given)
     if given:
         return
-    plan = InputPlan(after)
+    plan = InputGenerator(after)
     known = {name: size for name, size in options.dims.items() if name in plan.free}
     for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
         yield f"seed {options.seed + number}", plan.make(options.seed + number, sizes)
 
 
-def is_of(part: str, name: str) -> bool:
+def is_part_of(part: str, name: str) -> bool:
     """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
     return _split(part, name) is not None
 
 
-def called(part: str, name: str, new: str) -> str:
+def renamed_part(part: str, name: str, new: str) -> str:
     """What such a value is called where the tensor or sequence has another name."""
     before, after = _split(part, name) or ("", part.removeprefix(name))
     return f"{before}{new}{after}"
@@ -191,7 +191,7 @@ def _split(part: str, name: str) -> tuple[str, str] | None:
     return None
 
 
-class _ShownTrials(Trials):
+class _ShownTrials(OriginalRuns):
     """Trials of an original whose answers stand under the names of the edited model."""
 
     def __init__(self, *rest: Any, roles: _Roles, **named: Any) -> None:
@@ -224,13 +224,13 @@ class _MadeSet(InputSet):
 
 
 def _answer(
-    edited: Written,
+    edited: OutputModel,
     roles: _Roles,
     claim: ModelClaim,
     fed: Mapping[str, _MadeSet],
     trials: _ShownTrials,
-    verdict: Verdict,
-    away: Away,
+    verdict: ComparisonTally,
+    away: IsolatedRuntime,
 ) -> tuple[Outcome, str] | None:
     """Run the edited model on what it claims to be fed with; return an outcome only if it does not get through."""
     where = ""
@@ -256,12 +256,12 @@ def _answer(
 
 def _in_stages(
     draft: ModelDraft,
-    edited: Written,
+    edited: OutputModel,
     roles: _Roles,
     trials: _ShownTrials,
     tolerances: tuple[float | None, float | None],
-    away: Away,
-) -> tuple[Verdict, tuple[Outcome, str]] | None:
+    away: IsolatedRuntime,
+) -> tuple[ComparisonTally, tuple[Outcome, str]] | None:
     """The edited model as two: the original's own nodes, and what was put behind them, run on what the original gives.
 
     Between two nodes of float16 ONNX Runtime leaves roundings out, and a selection behind them jumps.  None where the
@@ -278,10 +278,10 @@ def _in_stages(
             extract(before, (), sources)
             extract(own, (), ends)
             extract(behind, ends, added)
-            if why_not_same(before.skeleton, own.skeleton, draft.claim):
+            if structural_difference(before.skeleton, own.skeleton, draft.claim):
                 return None
             part = behind.patch().to_proto()
-        verdict = Verdict(trials, *tolerances)
+        verdict = ComparisonTally(trials, *tolerances)
         with away.open(part) as session:
             for trial in trials.made:
                 held = trials.own(trial)

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 from onnx import TypeProto
 
-from surgeon.ir.original_model import Origin
-from surgeon.ops.traversal import graphs_below, holders
+from surgeon.ir.original_model import OriginalModel
+from surgeon.ops.traversal import graphs_and_functions, nested_graphs
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.shapes.algebra.size_expressions import parse, symbols
-from surgeon.shapes.constraints.input_dims import input_dims, wanted_inputs
-from surgeon.shapes.declared_types import Stated
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Facts, Shape
+from surgeon.shapes.algebra.size_expressions import parse_size, symbols
+from surgeon.shapes.constraints.input_dims import input_dims, required_inputs
+from surgeon.shapes.declared_types import DeclaredTypes
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import Shape, TensorType
 
 NAME = re.compile(r"[A-Za-z_][\w.]*(?:-[\w.]+)*")
 
 
 def dims_of(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
     """All dimensions that a model states: of inputs, outputs and value_info, in bodies and functions too."""
-    for holder in holders(model):
+    for holder in graphs_and_functions(model):
         values = list(holder.value_info)
         if isinstance(holder, onnx.GraphProto):
             values += [*holder.input, *holder.output]
@@ -39,14 +39,14 @@ def dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
         yield from dims_in(kind.map_type.value_type)
 
 
-def free_names(model: onnx.ModelProto) -> list[str]:
+def dynamic_dim_names(model: onnx.ModelProto) -> list[str]:
     """The free dimensions of a model's inputs, in order: their names, those in expressions, and `input[axis]`."""
     found: dict[str, None] = {}
-    for value in wanted_inputs(model.graph).values():
+    for value in required_inputs(model.graph).values():
         if value.type.WhichOneof("value") == "tensor_type":
             for size in input_dims(value):
                 if isinstance(size, str):
-                    found.update(dict.fromkeys(sorted(symbols(parse(size))) if "[" not in size else [size]))
+                    found.update(dict.fromkeys(sorted(symbols(parse_size(size))) if "[" not in size else [size]))
     return list(found)
 
 
@@ -57,7 +57,7 @@ def rename_dims(model: onnx.ModelProto, change: Callable[[str], str]) -> int:
         text = dim.dim_param
         if not text:
             continue
-        names = symbols(parse(text))
+        names = symbols(parse_size(text))
         new = change(text.strip()) if text.strip() in names else _renamed_in(text, change)
         if new != text:
             dim.dim_param = new
@@ -75,13 +75,13 @@ def _renamed_in(text: str, change: Callable[[str], str]) -> str:
     return NAME.sub(new, text)
 
 
-def misfit(model: onnx.ModelProto) -> str:
+def shape_inference_error(model: onnx.ModelProto) -> str:
     """What onnx says against the sizes that a model's inputs have, whatever it states of others; empty for nothing."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
-    for holder in holders(bare):
+    for holder in graphs_and_functions(bare):
         del holder.value_info[:]
-    main, *bodies = graphs_below(bare.graph)
+    main, *bodies = nested_graphs(bare.graph)
     for value in (*main.output, *(value for body in bodies for value in (*body.input, *body.output))):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
@@ -98,7 +98,7 @@ def _node_told(found: re.Match[str]) -> str:
     return f"{op} at {name!r}" if name else op
 
 
-def state(value: onnx.ValueInfoProto, facts: Facts) -> None:
+def declare_shape(value: onnx.ValueInfoProto, facts: TensorType) -> None:
     """Write what is known of a tensor's shape into what states it; sizes that nothing tells stay open."""
     stated = value.type.tensor_type
     if facts.dtype is not None and not stated.elem_type:
@@ -117,19 +117,19 @@ def state(value: onnx.ValueInfoProto, facts: Facts) -> None:
             dim.dim_param = str(size)
 
 
-def restate_outputs(draft: ModelDraft) -> Iterator[str]:
+def correct_output_shapes(draft: ModelDraft) -> Iterator[str]:
     """State shapes anew of outputs that are stated otherwise than their nodes make, and say of which.
 
     Ranks count, and sizes that are numbers; what nothing tells but the statement stays.
     """
-    origin = Origin(draft.index)
-    made = Shapes(origin, stated=Stated(origin, distrusted=True))
+    origin = OriginalModel(draft.index)
+    made = ShapeInference(origin, stated=DeclaredTypes(origin, distrusted=True))
     for value in draft.graph.output:
         dims = value.type.tensor_type.shape.dim
         facts = made.facts(draft.index.main, value.name)
         if dims and facts.shape is not None and _contradicts(dims, facts.shape):
             before = _text(dims)
-            state(value, facts)
+            declare_shape(value, facts)
             yield f"the output {value.name!r} is stated as {_text(value.type.tensor_type.shape.dim)}, not as {before}"
 
 
@@ -145,7 +145,7 @@ def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:
     return f"[{', '.join(sizes)}]"
 
 
-def restate(draft: ModelDraft) -> int:
+def infer_declared_shapes(draft: ModelDraft) -> int:
     """State the shapes of all that nodes of the main graph make, as they follow from the inputs; returns how many."""
     graph = draft.graph
     before = {value.name: value for value in graph.value_info}
@@ -153,7 +153,7 @@ def restate(draft: ModelDraft) -> int:
     del graph.value_info[:]
     draft.changed()
     ends = {value.name for value in (*graph.input, *graph.output)}
-    shapes: Shapes = draft.shapes
+    shapes: ShapeInference = draft.shapes
     for name in (name for node in graph.node for name in node.output if name and name not in ends):
         facts = shapes.facts(draft.index.main, name)
         earlier = before.get(name)
@@ -163,7 +163,7 @@ def restate(draft: ModelDraft) -> int:
             made = onnx.ValueInfoProto(name=name)
             if earlier is not None:
                 made.CopyFrom(earlier)
-            state(made, facts)
+            declare_shape(made, facts)
             graph.value_info.append(made)
     stored = {value.name for value in graph.value_info}
     made_here = {name for node in graph.node for name in node.output}

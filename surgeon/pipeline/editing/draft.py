@@ -8,25 +8,25 @@ import onnx
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from surgeon.errors import UsageError
-from surgeon.file.editable_model import Editable
+from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traversal import graphs_below, unused
-from surgeon.pipeline.editing.claim import Freed
+from surgeon.ops.traversal import nested_graphs, unique_name
+from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.pipeline.editing.trial_runs import TrialRuns
 from surgeon.printed_commands import command
 from surgeon.shapes.algebra.size_expressions import Size, symbols
-from surgeon.shapes.constraints.input_dims import wanted_inputs
+from surgeon.shapes.constraints.input_dims import required_inputs
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.non_tensor_types import is_no_tensor, type_of_no_tensor
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Facts
-from surgeon.text import nearest
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import TensorType
+from surgeon.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class MadeOf:
+class Derived:
     """How a value is made of others.
 
     Attributes:
@@ -56,10 +56,10 @@ class ModelClaim:
 
     tensors: dict[str, str] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
-    made: dict[str, MadeOf] = field(default_factory=dict)
-    answers: dict[str, MadeOf] = field(default_factory=dict)
+    made: dict[str, Derived] = field(default_factory=dict)
+    answers: dict[str, Derived] = field(default_factory=dict)
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    freed: list[Freed] = field(default_factory=list)
+    freed: list[DynamicDimsClaim] = field(default_factory=list)
     by_structure: bool = True
     untold: str = ""
 
@@ -71,24 +71,24 @@ class ModelClaim:
         """State that a value which the edited model was fed with is now made of others, by the claim's names."""
         earlier = {name: how for name, how in self.made.items() if source in how.sources}
         if not earlier:
-            self.made[source] = MadeOf(sources, change)
+            self.made[source] = Derived(sources, change)
         for name, how in earlier.items():
             place = how.sources.index(source)
-            self.made[name] = MadeOf(
+            self.made[name] = Derived(
                 (*how.sources[:place], *sources, *how.sources[place + 1 :]),
                 _composed(how.change, place, len(sources), change),
             )
 
     def answer(self, name: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
         """State that a new output is made of tensors of the original, or of earlier outputs, by the claim's names."""
-        made = MadeOf(sources, change)
+        made = Derived(sources, change)
         for source in sources:
             earlier = self.answers.get(source)
             if earlier is not None:
                 place = made.sources.index(source)
                 rest = made.sources[place + 1 :]
                 change = _composed(made.change, place, len(earlier.sources), earlier.change)
-                made = MadeOf((*made.sources[:place], *earlier.sources, *rest), change)
+                made = Derived((*made.sources[:place], *earlier.sources, *rest), change)
         self.answers[name] = made
 
 
@@ -103,7 +103,7 @@ def _composed(
     return both
 
 
-class ModelDraft(Editable):
+class ModelDraft(EditableModel):
     """A model under edit.
 
     Change `skeleton`, then call `changed`.  What the analyses tell is of the state before, until then.
@@ -134,7 +134,7 @@ class ModelDraft(Editable):
         return self._index
 
     @property
-    def shapes(self) -> Shapes:
+    def shapes(self) -> ShapeInference:
         """Shapes and dtypes of all tensors, for any size of the free dimensions."""
         return shapes_of(self.index)
 
@@ -145,7 +145,7 @@ class ModelDraft(Editable):
     @property
     def inputs(self) -> list[ValueInfoProto]:
         """The inputs of the main graph that have to be given: those without an initializer."""
-        return list(wanted_inputs(self.graph).values())
+        return list(required_inputs(self.graph).values())
 
     def input(self, name: str) -> ValueInfoProto:
         """The input of this name.  Raises UsageError where there is none, with the nearest names."""
@@ -174,10 +174,10 @@ class ModelDraft(Editable):
         if name not in known:
             if any(value.name == name for value in self.graph.output):
                 raise UsageError(f"Nothing makes {name!r}, an output of the model; mend it or export it again.")
-            _, *bodies = graphs_below(self.graph)
+            _, *bodies = nested_graphs(self.graph)
             if name and any(name in names_in(body) for body in bodies):
                 raise UsageError(f"{name!r} is a tensor inside of a body; name one of the main graph.")
-            raise UsageError(unknown("tensor", name, known))
+            raise UsageError(no_such_message("tensor", name, known))
 
     def require_free(self, name: str) -> None:
         """Raise UsageError where a tensor of this name is there, in any scope."""
@@ -188,7 +188,7 @@ class ModelDraft(Editable):
 
     def taken(self) -> set[str]:
         """The names of all tensors in the main graph and in the bodies that it holds."""
-        return {name for graph in graphs_below(self.graph) for name in names_in(graph)}
+        return {name for graph in nested_graphs(self.graph) for name in names_in(graph)}
 
     def store(self, *tensors: TensorProto) -> None:
         """Put stored tensors into the main graph; below IR version 4 each is an input too (ONNX IR spec, "Graphs")."""
@@ -199,9 +199,9 @@ class ModelDraft(Editable):
 
     def fresh(self, name: str) -> str:
         """A name that no tensor bears: this one, or this one with a number behind it."""
-        return unused(name, self.taken())
+        return unique_name(name, self.taken())
 
-    def told_of(self, name: str) -> Facts:
+    def told_of(self, name: str) -> TensorType:
         """Dtype and shape of a tensor of the main graph by the nodes before it, whatever is stated of it itself."""
         stated = next((value for value in self.graph.value_info if value.name == name), None)
         if stated is None:
@@ -241,7 +241,7 @@ class ModelDraft(Editable):
                     "it; name tensors before it, or those that are taken out of it."
                 )
         if found.dtype is None or found.shape is None:
-            raise untold(name, found)
+            raise unknown_type_error(name, found)
         return onnx.helper.make_tensor_value_info(name, found.dtype, [_dimension(size) for size in found.shape])
 
 
@@ -260,12 +260,12 @@ def names_in(graph: GraphProto) -> Iterator[str]:
         yield from node.input
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def no_such_message(kind: str, name: str, known: Iterable[str]) -> str:
     """A sentence on a name that there is not, with the nearest that there are."""
-    return f"The model has no {kind} {name!r}; {nearest(name, known)}"
+    return f"The model has no {kind} {name!r}; {did_you_mean(name, known)}"
 
 
-def untold(name: str, known: Facts) -> UsageError:
+def unknown_type_error(name: str, known: TensorType) -> UsageError:
     """A refusal for a tensor whose dtype or rank is not known."""
     what, dtype = ("dtype", "DTYPE") if known.dtype is None else ("rank", dtype_name(known.dtype))
     sizes = "SIZE,..." if known.shape is None else ",".join(str(_dimension(size) or "?") for size in known.shape)
@@ -278,5 +278,5 @@ def untold(name: str, known: Facts) -> UsageError:
 def _named(values: Iterable[ValueInfoProto], name: str, kind: str) -> ValueInfoProto:
     found = {value.name: value for value in values}
     if name not in found:
-        raise UsageError(unknown(kind, name, found))
+        raise UsageError(no_such_message(kind, name, found))
     return found[name]

@@ -12,36 +12,36 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import GraphError, SurgeonError, UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, exported, is_in_memory, label
+from surgeon.file.model_like import ModelLike, exported, is_in_memory, model_name, resolve_model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
-from surgeon.file.temporary_model import written_beside
-from surgeon.pipeline.editing.claim_check import check_edited, told_by_structure
+from surgeon.file.save import ExternalDataMode, OutputModel, save
+from surgeon.file.temporary_model import temporary_model
+from surgeon.pipeline.editing.claim_check import check_claim, proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
-from surgeon.pipeline.editing.structural_proof import why_not_same
+from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.trial_runs import TrialRuns
-from surgeon.pipeline.reports.edit_report import Done, EditReport
-from surgeon.proof.check_options import CheckOptions, options_of, output_of, require_check, require_output
+from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
+from surgeon.proof.check_options import CheckOptions, require_check, require_output, resolve_options, resolve_output
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.final_check import invalidity, require_passed
+from surgeon.proof.model.final_check import require_equal, structural_fault
 from surgeon.proof.model.load_check import require_loaded
 from surgeon.result_base import ModelAndReport
 from surgeon.runtime.inputs.user_inputs import read_inputs
 
-Checking: TypeAlias = Literal["auto", "model", "none"]
-CHECKINGS = ("auto", "model", "none")
+CheckMode: TypeAlias = Literal["auto", "model", "none"]
+CHECK_MODES = ("auto", "model", "none")
 
 
 def edit(
-    source: Source,
+    source: ModelLike,
     edits: Edit | Sequence[Edit],
     *,
     output: str | os.PathLike[str] | None = None,
-    check: Checking = "auto",
+    check: CheckMode = "auto",
     require_proof: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
 ) -> tuple[Any, EditReport]:
@@ -75,15 +75,15 @@ def edit(
         'proved'
     """
     wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
-    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, options_of(options))
+    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, resolve_options(options))
     if isinstance(source, gs.Graph):
         proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
         return ModelAndReport((source if dry_run else gs.import_onnx(made), report))
-    run = _Run(output_of(output), check, require_proof, options_of(options))
+    run = _Run(resolve_output(output), check, require_proof, resolve_options(options))
     run.data, run.force, run.dry_run = external_data, force, dry_run
-    original = as_written(source)
-    run.report = EditReport(label(source), str(output or ""))
+    original = resolve_model(source)
+    run.report = EditReport(model_name(source), str(output or ""))
     started = time.perf_counter()
     try:
         made = run.go(original, wanted)
@@ -112,27 +112,27 @@ def _refuse_misuse(
             item.require_kinds()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
-    require_check(check, CHECKINGS, require_proof)
+    require_check(check, CHECK_MODES, require_proof)
     in_memory = is_in_memory(source)
     require_output(in_memory, output, dry_run)
 
 
 @contextmanager
-def edited(
-    source: Written,
+def edited_temporarily(
+    source: OutputModel,
     edits: Sequence[Edit],
     output: str | os.PathLike[str] | None,
     *,
-    check: Checking,
+    check: CheckMode,
     require_proof: bool,
     options: CheckOptions,
-) -> Iterator[tuple[Written, EditReport]]:
+) -> Iterator[tuple[OutputModel, EditReport]]:
     """The edited model for the time of something else, in memory or as a file that is gone when the context is left.
 
     output: where what comes of it is to go.  Raises as `edit`.
     """
-    run = _Run(output_of(output), check, require_proof, options)
-    run.report = EditReport(label(source), str(output or ""))
+    run = _Run(resolve_output(output), check, require_proof, options)
+    run.report = EditReport(model_name(source), str(output or ""))
     started = time.perf_counter()
     with ExitStack() as stack:
         made = run.between(source, edits, stack)
@@ -144,17 +144,17 @@ class _Run:
     """One run of edits over a model."""
 
     report: EditReport
-    data: DataMode
+    data: ExternalDataMode
     force: bool
     dry_run: bool
 
-    def __init__(self, output: Path | None, check: Checking, require_proof: bool, options: CheckOptions) -> None:
+    def __init__(self, output: Path | None, check: CheckMode, require_proof: bool, options: CheckOptions) -> None:
         self.output, self.check, self.require_proof, self.options = output, check, require_proof, options
 
-    def go(self, original: Written, edits: Sequence[Edit]) -> Any:
+    def go(self, original: OutputModel, edits: Sequence[Edit]) -> Any:
         """Apply the edits, stage by stage, and write what comes of the last; each is held against the one before."""
         with ExitStack() as stack:
-            source: Written = original
+            source: OutputModel = original
             stages = list(_stages(edits))
             for number, stage in enumerate(stages):
                 model = stack.enter_context(Model.open(source))
@@ -167,19 +167,19 @@ class _Run:
                     return self._finish(draft, patch, source, original)
         raise AssertionError("there is a last stage")
 
-    def between(self, source: Written, edits: Sequence[Edit], stack: ExitStack) -> Written:
+    def between(self, source: OutputModel, edits: Sequence[Edit], stack: ExitStack) -> OutputModel:
         """Apply the edits as `go` does, and leave the last stage as those before it."""
         for stage in _stages(edits):
             draft = self._apply(stack.enter_context(Model.open(source)), stage, source)
             source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
         return source
 
-    def _apply(self, model: Model, edits: Sequence[Edit], source: Written) -> ModelDraft:
+    def _apply(self, model: Model, edits: Sequence[Edit], source: OutputModel) -> ModelDraft:
         draft = ModelDraft(model)
         draft.runs = None if self.check == "none" else TrialRuns(source, self.output, self.options)
         for item in edits:
             with _refusing(item):
-                self.report.edits.append(Done(item, tuple(item.apply(draft))))
+                self.report.edits.append(AppliedEdit(item, tuple(item.apply(draft))))
             draft.changed()
         draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
         self.options.require_dims_of(model.skeleton.graph, draft.graph)
@@ -188,18 +188,18 @@ class _Run:
         self.report.nodes = len(first.graph.node), len(draft.graph.node)
         return draft
 
-    def _between(self, draft: ModelDraft, patch: Patch, source: Written, stack: ExitStack) -> Written:
+    def _between(self, draft: ModelDraft, patch: Patch, source: OutputModel, stack: ExitStack) -> OutputModel:
         """What stands between two stages, as a file beside the source where that is one."""
-        made: Written
+        made: OutputModel
         if draft.path is None:
             made = patch.to_proto()
         else:
-            made = stack.enter_context(written_beside(draft.source, patch, self.output))
+            made = stack.enter_context(temporary_model(draft.source, patch, self.output))
         self._look(draft, source, made)
         self.options = _as_fed(draft, self.options)
         return made
 
-    def _finish(self, draft: ModelDraft, patch: Patch, source: Written, original: Written) -> Any:
+    def _finish(self, draft: ModelDraft, patch: Patch, source: OutputModel, original: OutputModel) -> Any:
         """Write the last stage."""
         if self.dry_run:
             draft.source.check_data()  # as saving would
@@ -225,18 +225,20 @@ class _Run:
 
     def _is_same(self, draft: ModelDraft) -> bool:
         """Whether a stage needs no run, as its nodes are those of the model before it; notes what is not."""
-        other = why_not_same(draft.source.skeleton, draft.skeleton, draft.claim)
+        other = structural_difference(draft.source.skeleton, draft.skeleton, draft.claim)
         same = not other and draft.claim.by_structure
         self.report.by_structure = self.report.by_structure and same
         self.report.other = self.report.other or other
         return same
 
-    def _look(self, draft: ModelDraft, source: Written, made: Written, original: Written | None = None) -> None:
+    def _look(
+        self, draft: ModelDraft, source: OutputModel, made: OutputModel, original: OutputModel | None = None
+    ) -> None:
         """Hold what a stage made against what it was made of; raises where it is not what it claims to be.
 
         original: what was given, for the last stage.
         """
-        complaint = invalidity(draft.source, made)
+        complaint = structural_fault(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
         if original is not None:
@@ -245,13 +247,13 @@ class _Run:
         if self.check == "none" or (self.check == "auto" and same):
             return
         draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
-        found = check_edited(draft, source, made, self.options)
+        found = check_claim(draft, source, made, self.options)
         if found.outcome is Outcome.UNPROVED and same:
-            found = told_by_structure(found)
+            found = proved_by_structure(found)
         before = self.report.check
         if before is None or before.outcome is Outcome.PROVED:
             self.report.check = found if before is None else _with_differences(before, found)
-        require_passed("edited", found, self.require_proof, self.report)
+        require_equal("edited", found, self.require_proof, self.report)
 
 
 @contextmanager

@@ -2,26 +2,26 @@
 
 from collections.abc import Sequence
 
-from surgeon.file.save import Written
+from surgeon.file.save import OutputModel
 from surgeon.pipeline.editing.batch_samples import SampleRun, Samples, batch_sizes
-from surgeon.pipeline.editing.claim import Freed
+from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
 from surgeon.runtime.inputs.input_generator import InputsUnknown
 from surgeon.runtime.numerics.array_comparison import Comparison
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 NAMED = 3
 
 
-def beyond(
+def check_beyond_fixed_size(
     draft: ModelDraft,
-    original: Written,
-    edited: Written,
-    away: Away,
+    original: OutputModel,
+    edited: OutputModel,
+    away: IsolatedRuntime,
     tolerances: tuple[float | None, float | None],
     options: CheckOptions,
 ) -> tuple[Outcome, str, list[Comparison]]:
@@ -46,7 +46,7 @@ def beyond(
     return outcome, "; ".join(reasons), compared
 
 
-def _judged(freed: Freed, samples: Samples, edited: Written) -> tuple[Outcome, str, list[Comparison]]:
+def _judged(freed: DynamicDimsClaim, samples: Samples, edited: OutputModel) -> tuple[Outcome, str, list[Comparison]]:
     """The outcome for one dynamic dim, a sentence without a full stop, and the comparisons."""
     if freed.answers:
         return _outcome(freed, samples.run(edited, batch_sizes(freed.old)))
@@ -58,7 +58,7 @@ def long_sizes(old: int) -> Sequence[int]:
     return tuple(dict.fromkeys((2 * old, old + 1, 3 * old)))[:2]
 
 
-def _outcome(freed: Freed, run: SampleRun) -> tuple[Outcome, str, list[Comparison]]:
+def _outcome(freed: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, list[Comparison]]:
     claimed = [one for name in freed.answers for one in run.compared.get(name, ())]
     wrong = next((found for found in claimed if not found.error.ok), None)
     at = f"at {freed.name}={_listed(run.ran)}"
@@ -74,7 +74,7 @@ def _outcome(freed: Freed, run: SampleRun) -> tuple[Outcome, str, list[Compariso
         return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
     proved = f"{at} it answers as the original does to each part by itself"
     if mixed:
-        told = f"{proved}, but {first_of(mixed, NAMED)} sees more than one at once, and {nothing}"
+        told = f"{proved}, but {join_first(mixed, NAMED)} sees more than one at once, and {nothing}"
         return Outcome.UNPROVED, told, claimed
     return Outcome.PROVED, proved, [one for found in run.compared.values() for one in found]
 

@@ -91,7 +91,7 @@ class Edit(ABC):
             UsageError: the text is not of the form of `metavar`.
         """
         count = len(cls._fields())
-        given = pair(text, cls.metavar) if count == 2 else (text,) * count
+        given = parse_pair(text, cls.metavar) if count == 2 else (text,) * count
         return cls(*given)
 
     @property
@@ -139,16 +139,16 @@ class KeyedEdit(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the name, and settings behind it."""
-        name, settings = keyed(text, cls.metavar, cls.settings)
+        name, settings = parse_keyed(text, cls.metavar, cls.settings)
         return cls(name, **settings)  # type: ignore[call-arg]  # as above
 
     @property
     def spelling(self) -> str:
         """The name, and settings behind it."""
-        return spelled(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
+        return format_keyed(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
 
 
-def dtype_asked(name: str) -> int:
+def parse_dtype(name: str) -> int:
     """The number of a dtype that an edit was given by name.  Raises UsageError where there is none such."""
     try:
         number = dtype_number(name)
@@ -159,7 +159,7 @@ def dtype_asked(name: str) -> int:
     return number
 
 
-def pair(text: str, form: str) -> tuple[str, str]:
+def parse_pair(text: str, form: str) -> tuple[str, str]:
     """The two sides of the last `=` of a text.  form: what it should be, for the refusal.  Raises UsageError."""
     left, sign, right = text.rpartition("=")
     if not sign or not left.strip() or not right.strip():
@@ -167,7 +167,7 @@ def pair(text: str, form: str) -> tuple[str, str]:
     return left.strip(), right.strip()
 
 
-def keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
+def parse_keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
     """A name, and what stands behind it as `,key=value`: "images,layout=NHWC,bgr".
 
     known: what reads the value of each key; a key alone has the value "true".  Raises UsageError for a text that is not
@@ -188,8 +188,8 @@ def keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tu
     return head, found
 
 
-def spelled(head: str, settings: Mapping[str, Any]) -> str:
-    """What `keyed` reads: settings that are None, False or empty are left out."""
+def format_keyed(head: str, settings: Mapping[str, Any]) -> str:
+    """What `parse_keyed` reads: settings that are None, False or empty are left out."""
     parts = [head]
     for key, value in settings.items():
         if value is True:
@@ -201,19 +201,19 @@ def spelled(head: str, settings: Mapping[str, Any]) -> str:
     return ",".join(parts)
 
 
-def flag_of(text: str) -> bool:
+def parse_flag(text: str) -> bool:
     """A setting that is on or off.  Raises ValueError."""
     if text not in ("true", "false"):
         raise ValueError(text)
     return text == "true"
 
 
-def numbers(text: str) -> tuple[float, ...]:
+def parse_numbers(text: str) -> tuple[float, ...]:
     """Numbers with slashes between them.  Raises ValueError."""
     return tuple(float(part) for part in text.split("/"))
 
 
-def names(text: str, form: str) -> tuple[str, ...]:
+def parse_names(text: str, form: str) -> tuple[str, ...]:
     """The names in a text, with commas between them.  Raises UsageError where there is none, or one twice."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:

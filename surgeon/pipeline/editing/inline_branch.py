@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from onnx import GraphProto, NodeProto, helper
 
 from surgeon.ir.scope import Node
-from surgeon.ops.traversal import graphs_below, unused
+from surgeon.ops.traversal import nested_graphs, unique_name
 from surgeon.pipeline.editing.draft import ModelDraft, names_in
-from surgeon.pipeline.editing.prune import remove
-from surgeon.pipeline.editing.tensor_renaming import rename_in
+from surgeon.pipeline.editing.prune import delete_slots
+from surgeon.pipeline.editing.tensor_renaming import rename_in_graph
 
 
 def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
@@ -34,7 +34,7 @@ def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
         idle = maker is not None and maker.op == "Constant" and maker.scope.readers(node.inputs[0]) == [node]
         _take(draft, node.scope.proto, node.origin, truth)
         if idle and maker is not None and node.inputs[0] not in maker.scope.held:
-            remove(maker.scope.protos, [maker.origin])  # it stands before the If
+            delete_slots(maker.scope.protos, [maker.origin])  # it stands before the If
         draft.changed()
         count += 1
     return count
@@ -59,15 +59,15 @@ def _take(draft: ModelDraft, home: GraphProto, place: int, truth: bool) -> None:
         for inner, outer in zip(ends, owner.output, strict=False)
         if outer and inner not in handed
     ]
-    taken = draft.taken() | {name for graph in graphs_below(branch) for name in names_in(graph)}
+    taken = draft.taken() | {name for graph in nested_graphs(branch) for name in names_in(graph)}
     names = dict(handed)
     outside = draft.taken().union(owner.output)
     for name in [*sorted(made.difference(handed)), *stored]:
         if name in outside:
-            names[name] = unused(name, taken)
+            names[name] = unique_name(name, taken)
             taken.add(names[name])
     branch.node.extend(copies)
-    rename_in(branch, names)
+    rename_in_graph(branch, names)
     for node in reversed(branch.node):
         home.node.insert(place, node)
     if home is draft.graph:

@@ -10,10 +10,10 @@ from surgeon.errors import UsageError
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import dtype_name, type_string
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import imports_of, unused
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import imports_of, unique_name
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.tensor_renaming import rename_nodes
+from surgeon.pipeline.editing.tensor_renaming import rename_in_node
 from surgeon.printed_commands import upgrade_to
 
 Build = Callable[..., Any]
@@ -68,10 +68,10 @@ def add_nodes(
     taken = draft.taken() | set(makes)
     for name in inner:
         if name and name not in names:
-            names[name] = unused(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
+            names[name] = unique_name(f"{makes[0]}_{name.rpartition('/')[2]}", taken)
             taken.add(names[name])
     for node in made.graph.node:
-        rename_nodes(node, names)
+        rename_in_node(node, names)
         node.name = node.output[0]
     for tensor in made.graph.initializer:
         tensor.name = names[tensor.name]
@@ -80,7 +80,7 @@ def add_nodes(
     for number, node in enumerate(made.graph.node):
         draft.graph.node.insert(place + number, node)
     known = imports_of(draft.skeleton.opset_import)
-    for domain in sorted({plain_domain(node.domain) for node in made.graph.node} - known.keys()):
+    for domain in sorted({normalize_domain(node.domain) for node in made.graph.node} - known.keys()):
         draft.skeleton.opset_import.add(domain=domain, version=1)
     draft.claim.by_structure = False
     draft.changed()

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
-from surgeon.ops.traversal import GRAPHS, graphs_of, imports_of, key_of
+from surgeon.ops.traversal import GRAPHS, function_key, imports_of, subgraphs
 from surgeon.pipeline.editing.draft import ModelClaim
-from surgeon.pipeline.editing.tensor_renaming import rename_nodes, strip_docs
+from surgeon.pipeline.editing.tensor_renaming import rename_in_node, strip_docs
 
 
-def why_not_same(original: ModelProto, edited: ModelProto, claim: ModelClaim) -> str:
+def structural_difference(original: ModelProto, edited: ModelProto, claim: ModelClaim) -> str:
     """What keeps the edited model from being part of the original, as a clause; empty where nothing does.
 
     Both are skeletons of one file, the payloads of large tensors cut out.
@@ -46,9 +46,9 @@ def why_not_same(original: ModelProto, edited: ModelProto, claim: ModelClaim) ->
         return f"the input {lost!r} is no tensor of the original"
     if imports_of(original.opset_import) != imports_of(edited.opset_import):
         return "opsets are others"
-    functions = {key_of(function): _plain_function(function) for function in original.functions}
+    functions = {function_key(function): _plain_function(function) for function in original.functions}
     for function in edited.functions:
-        if functions.get(key_of(function)) != _plain_function(function):
+        if functions.get(function_key(function)) != _plain_function(function):
             return f"the function {function.name!r} is another"
     return ""
 
@@ -66,7 +66,7 @@ def _plain(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
     copy = NodeProto()
     copy.CopyFrom(node)
     _forget(copy)
-    rename_nodes(copy, names)
+    rename_in_node(copy, names)
     return copy
 
 
@@ -76,7 +76,7 @@ def _forget(node: NodeProto) -> None:
         node.ClearField(name)
     for attribute in node.attribute:
         attribute.ClearField("doc_string")
-    for graph in graphs_of(node):
+    for graph in subgraphs(node):
         strip_docs(graph)
         for name in ("value_info", "metadata_props", "name"):
             graph.ClearField(name)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from onnx import GraphProto, NodeProto
 
 from surgeon.errors import UsageError
-from surgeon.ops.traversal import free_names
+from surgeon.ops.traversal import names_read
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS, keep, prune, stored_in
-from surgeon.proof.model.exposed_outputs import needed
-from surgeon.text import first_of
+from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS, filter_repeated, initializer_names, prune
+from surgeon.proof.model.exposed_outputs import required_nodes
+from surgeon.text import join_first
 
 SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a list to copy
 
 
 @dataclass(frozen=True, slots=True)
-class CutRegion:
+class Subgraph:
     """What two cuts enclose.
 
     froms: the tensors that it is given.  tos: those that it makes.  nodes: the places of its nodes.  used: all names
@@ -29,9 +29,9 @@ class CutRegion:
     used: frozenset[str]
 
 
-def region_of(
+def subgraph_between(
     draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False, kept: bool = False
-) -> CutRegion:
+) -> Subgraph:
     """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
 
     weights: stored tensors may be named to cut before.  kept: stored tensors that are outputs may be among those to cut
@@ -42,7 +42,7 @@ def region_of(
     for name in (*froms, *tos):
         draft.require_tensor(name)
     given = [value.name for value in draft.inputs]
-    stored = stored_in(graph)
+    stored = initializer_names(graph)
     if not weights:
         held = next((name for name in froms if name in stored and name not in given), None)
         if held is not None:
@@ -55,7 +55,7 @@ def region_of(
     both = next((name for name in ends if name in froms or name in given), None)
     if both is not None:
         raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
-    nodes, used = needed(graph, ends, froms)
+    nodes, used = required_nodes(graph, ends, froms)
     has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # which a caller may set otherwise
     asked = [value.name for value in graph.input] if has_defaults else given
     lacking = [name for name in asked if name in used and name not in froms]
@@ -64,32 +64,32 @@ def region_of(
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
         raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
-    return CutRegion(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
+    return Subgraph(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
 
 
 def extract(
     draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], known: ModelDraft | None = None
 ) -> Iterable[str]:
-    """Keep the region between two cuts alone; returns what was done, in sentences.  Raises UsageError as `region_of`.
+    """Keep the region between two cuts only; return what was done.  Raises UsageError as `subgraph_between`.
 
     The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
     known: another draft of the same model as it is, which may know its tensors already.
     """
-    region, graph = region_of(draft, froms, tos, kept=True), draft.graph
+    region, graph = subgraph_between(draft, froms, tos, kept=True), draft.graph
     ends = ([value.name for value in values] for values in (graph.input, graph.output))
     if [*ends] == [[*region.froms], [*region.tos]] and len(region.nodes) == len(graph.node):
         return ()
     inputs, outputs = ([(known or draft).facts(name) for name in cut] for cut in (region.froms, region.tos))
     for place in region.nodes:
-        step_aside(draft, graph.node[place], region.froms)
-    stored = stored_in(graph)
+        rename_outputs_of(draft, graph.node[place], region.froms)
+    stored = initializer_names(graph)
     kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
     count = len(graph.node)
-    keep(graph.node, lambda place, _: place in region.nodes)
+    filter_repeated(graph.node, lambda place, _: place in region.nodes)
     # What is an input already stays where it stands among them, where nobody said in which order.
     stands = set() if froms else {*region.froms}
     now = {value.name: value for value in inputs}
-    keep(graph.input, lambda _, value: value.name in kept or value.name in stands)
+    filter_repeated(graph.input, lambda _, value: value.name in kept or value.name in stands)
     for value in graph.input:
         if value.name in stands:
             value.CopyFrom(now[value.name])
@@ -97,7 +97,7 @@ def extract(
     del graph.output[:]
     graph.output.MergeFrom(outputs)
     named = {*region.froms, *region.tos}
-    keep(graph.value_info, lambda _, value: value.name not in named)
+    filter_repeated(graph.value_info, lambda _, value: value.name not in named)
     is_trained = bool(draft.skeleton.training_info)
     del draft.skeleton.training_info[:]
     prune(draft)
@@ -106,16 +106,16 @@ def extract(
     return (said, "how the model is trained is left out") if is_trained else (said,)
 
 
-def behind(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
+def nodes_reachable_from(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
     """The places of the nodes that these tensors reach, in the graph's order."""
     reached = set(names)
     for place, node in enumerate(graph.node):
-        if not reached.isdisjoint(free_names(node)):
+        if not reached.isdisjoint(names_read(node)):
             reached.update(filter(None, node.output))
             yield place
 
 
-def step_aside(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> None:
+def rename_outputs_of(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> None:
     """Have a node make tensors of these names under others, where something else is to bear the names."""
     for place, name in enumerate(node.output):
         if name in names:
@@ -134,7 +134,7 @@ def _missing(
     found: dict[str, None] = {}
     for place in sorted(nodes):
         node = graph.node[place]
-        reads, made = free_names(node), set(filter(None, node.output))
+        reads, made = names_read(node), set(filter(None, node.output))
         if not reached.isdisjoint(reads):
             found.update(dict.fromkeys(name for name in reads if name in beside - reached))
             reached |= made
@@ -154,7 +154,7 @@ def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str
     cut = [*froms, *own, *inner]
     return (
         f"{_told(ends)} cannot be computed from {_told(froms)} alone: {' and '.join(told)} {verb} needed too; begin "
-        f"with {','.join(cut) if len(cut) <= MOST_NAMED else first_of(cut, MOST_NAMED)}."
+        f"with {','.join(cut) if len(cut) <= MOST_NAMED else join_first(cut, MOST_NAMED)}."
     )
 
 
@@ -163,7 +163,7 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
     names = [value.name for value in graph.output]
     if not froms:
         return names
-    made = {name for place in behind(graph, froms) for name in graph.node[place].output}
+    made = {name for place in nodes_reachable_from(graph, froms) for name in graph.node[place].output}
     found = [name for name in names if name in made]
     if not found:
         raise UsageError(f"No output of the model is computed from {_told(froms)}; name the tensors to end at.")
@@ -171,5 +171,5 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
 
 
 def _told(names: Sequence[str]) -> str:
-    return first_of([repr(name) for name in names], SHOWN)
+    return join_first([repr(name) for name in names], SHOWN)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from surgeon.ops.traversal import graphs_of
+from surgeon.ops.traversal import subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
 
 
@@ -13,14 +13,14 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
 
     Names that the original has stay known to the draft's claim.  The caller sees to it that no two tensors share one.
     """
-    rename_in(draft.graph, names)
+    rename_in_graph(draft.graph, names)
     rename_training(draft.skeleton, names)
     known = draft.claim.tensors
     draft.claim.tensors = known | {new: known.get(old, old) for old, new in names.items()}
     draft.changed()
 
 
-def move_inside(draft: ModelDraft, value: ValueInfoProto, inner: str) -> tuple[str, str]:
+def split_boundary_tensor(draft: ModelDraft, value: ValueInfoProto, inner: str) -> tuple[str, str]:
     """Give the tensor of an input or output a name of its own, so that new nodes can stand between the two.
 
     value: of the graph's inputs or outputs; it keeps its name.  Returns what the tensor is called in the claim, and
@@ -36,7 +36,7 @@ def move_inside(draft: ModelDraft, value: ValueInfoProto, inner: str) -> tuple[s
     return source, own
 
 
-def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:
+def rename_in_node(node: NodeProto, names: Mapping[str, str]) -> None:
     """The same in a node and its bodies alone."""
     for held in (node.input, node.output):
         for place, name in enumerate(held):
@@ -45,11 +45,11 @@ def rename_nodes(node: NodeProto, names: Mapping[str, str]) -> None:
     for device in node.device_configurations:
         for spec in device.sharding_spec:
             spec.tensor_name = names.get(spec.tensor_name, spec.tensor_name)
-    for graph in graphs_of(node):
-        rename_in(graph, names)
+    for graph in subgraphs(node):
+        rename_in_graph(graph, names)
 
 
-def rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
+def rename_in_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
     """The same in a graph and its bodies alone."""
     for values in (graph.input, graph.output, graph.value_info, graph.initializer):
         for value in values:
@@ -63,14 +63,14 @@ def rename_in(graph: GraphProto, names: Mapping[str, str]) -> None:
         for entry in note.quant_parameter_tensor_names:
             entry.value = names.get(entry.value, entry.value)
     for node in graph.node:
-        rename_nodes(node, names)
+        rename_in_node(node, names)
 
 
 def rename_training(model: ModelProto, names: Mapping[str, str]) -> None:
     """The same in what is said of how a model is trained."""
     for info in model.training_info:
         for graph in (info.initialization, info.algorithm):
-            rename_in(graph, names)
+            rename_in_graph(graph, names)
         for binding in (*info.initialization_binding, *info.update_binding):
             binding.key, binding.value = (names.get(name, name) for name in (binding.key, binding.value))
 
@@ -87,4 +87,4 @@ def strip_docs(holder: GraphProto | FunctionProto) -> int:
         found += [attribute for attribute in node.attribute if attribute.doc_string]
     for item in found:
         item.ClearField("doc_string")
-    return len(found) + sum(strip_docs(graph) for node in holder.node for graph in graphs_of(node))
+    return len(found) + sum(strip_docs(graph) for node in holder.node for graph in subgraphs(node))

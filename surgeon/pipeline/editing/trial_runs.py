@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from surgeon.file.editable_model import Editable
-from surgeon.file.save import Written
-from surgeon.file.temporary_model import written_beside
+from surgeon.file.editable_model import EditableModel
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
 from surgeon.proof.check_options import CheckOptions
 
 
@@ -21,15 +21,15 @@ class TrialRuns:
         options: seeds, sizes, tolerances and limits of the runs.
     """
 
-    original: Written
+    original: OutputModel
     output: Path | None
     options: CheckOptions
 
     @contextmanager
-    def written(self, draft: Editable) -> Iterator[Written]:
+    def written(self, draft: EditableModel) -> Iterator[OutputModel]:
         """A draft as a model that runs; a file of it is removed when the context ends."""
         if draft.path is None:
             yield draft.patch().to_proto()
             return
-        with written_beside(draft.source, draft.patch(self.output, whole=True), self.output) as path:
+        with temporary_model(draft.source, draft.patch(self.output, whole=True), self.output) as path:
             yield path

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Protocol
 from onnx import ModelProto
 
 from surgeon.proof.check_result import CheckResult
-from surgeon.result_base import Displayed, as_json
+from surgeon.result_base import ResultBase, to_json_dict
 
 
-class Wanted(Protocol):
+class EditLike(Protocol):
     """What was asked for: an edit, or another value that a change of a whole model is told by."""
 
     flag: ClassVar[str]
@@ -21,7 +21,7 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedEdit:
     """What one edit did.
 
     Attributes:
@@ -29,7 +29,7 @@ class Done:
         said: what was changed, a sentence each; none where the model was so already.
     """
 
-    edit: Wanted
+    edit: EditLike
     said: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -38,7 +38,7 @@ class Done:
 
 
 @dataclass(slots=True)
-class EditReport(Displayed):
+class EditReport(ResultBase):
     """What edits of a whole model did.
 
     Attributes:
@@ -65,7 +65,7 @@ class EditReport(Displayed):
 
     source: str
     output: str
-    edits: list[Done] = field(default_factory=list)
+    edits: list[AppliedEdit] = field(default_factory=list)
     by_structure: bool = True
     other: str = ""
     check: CheckResult | None = None
@@ -97,7 +97,9 @@ class EditReport(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON can hold it."""
-        return as_json(self, "source output outcome edits by_structure other check nodes bytes written seconds refused")
+        return to_json_dict(
+            self, "source output outcome edits by_structure other check nodes bytes written seconds refused"
+        )
 
     def __repr__(self) -> str:
         said = "; ".join(sentence for done in self.edits for sentence in done.said) or "nothing to do"

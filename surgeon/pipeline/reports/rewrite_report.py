@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onnx import AttributeProto, NodeProto
 
-from surgeon.connected_components import grouped
+from surgeon.connected_components import connected_components
 from surgeon.ir.scope import Node
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.result_base import Displayed
+from surgeon.result_base import ResultBase
 from surgeon.rules.matching.match_state import plain
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.replacing.splicer import Step
+from surgeon.rules.replacing.splicer import RewriteStep
 
 if TYPE_CHECKING:
     from surgeon.pipeline.reports.edit_report import EditReport
-    from surgeon.pipeline.reports.upgrade_report import Upgrade
+    from surgeon.pipeline.reports.upgrade_report import UpgradeReport
     from surgeon.proof.site_proof import SiteProof
     from surgeon.runtime.numerics.array_comparison import OutputError
     from surgeon.runtime.numerics.tensor_judge import TensorError
@@ -43,7 +43,7 @@ class NodeInfo(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Site(Displayed):
+class Site(ResultBase):
     """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
     Attributes:
@@ -61,7 +61,7 @@ class Site(Displayed):
         ('gelu', 'node_gelu', 'proved', ['com.microsoft::Gelu'])
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[RewriteStep]
     proof: "SiteProof | None" = None
     check: CheckResult | None = None
     undone: str = ""
@@ -107,7 +107,7 @@ class Site(Displayed):
             at_fault = [step.rule for step in self.steps if worst.name in step.outputs]
             if at_fault:
                 return at_fault[-1]
-        stands_for: dict[Step, int] = {}
+        stands_for: dict[RewriteStep, int] = {}
         wrote = {node: step for step in self.steps for node in step.added}
         for step in self.steps:
             gone = (*step.removed, *step.orphans)
@@ -208,7 +208,7 @@ class Site(Displayed):
 
 
 @dataclass(slots=True)
-class Report(Displayed):
+class Report(ResultBase):
     """What one rewrite did.
 
     Attributes:
@@ -258,7 +258,7 @@ class Report(Displayed):
     seconds: dict[str, float] = field(default_factory=dict)
     ep: str | None = None
     constants: tuple[int, int] = (0, 0)
-    upgrade: "Upgrade | None" = None
+    upgrade: "UpgradeReport | None" = None
     not_upgraded: str = ""
     tails: tuple[str, ...] = ()
     edited: "EditReport | None" = None
@@ -374,9 +374,9 @@ class Report(Displayed):
         return f"<Report {found}{gone}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
 
 
-def regions(steps: Sequence[Step]) -> list[list[Step]]:
+def group_dependent_steps(steps: Sequence[RewriteStep]) -> list[list[RewriteStep]]:
     """Steps grouped where one builds on what another made, in order; the unit of report, proof and rollback."""
-    return grouped(steps, ((earlier, step) for step in steps for earlier in step.before))
+    return connected_components(steps, ((earlier, step) for step in steps for earlier in step.before))
 
 
 def _info(node: Node) -> NodeInfo:

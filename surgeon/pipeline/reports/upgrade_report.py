@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.proof.check_result import CheckResult
-from surgeon.result_base import as_json
+from surgeon.result_base import to_json_dict
 
 
 @dataclass(slots=True)
-class Upgrade:
+class UpgradeReport:
     """What an upgrade did.
 
     opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
@@ -38,4 +38,4 @@ class Upgrade:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the upgrade as JSON can hold it."""
-        return as_json(self, "opset ir_version outcome newer edited functions check seconds refused declared")
+        return to_json_dict(self, "opset ir_version outcome newer edited functions check seconds refused declared")

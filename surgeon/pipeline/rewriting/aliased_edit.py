@@ -4,21 +4,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
-from surgeon.edits.detection.postprocessing_edits import detector_tail, has_tail
+from surgeon.edits.detection.postprocessing_edits import detector_tail, has_postprocessing
 from surgeon.errors import CheckFailed, UsageError
-from surgeon.file.model_like import label
-from surgeon.file.save import Written
-from surgeon.pipeline.editing.driver import edited
+from surgeon.file.model_like import model_name
+from surgeon.file.save import OutputModel
+from surgeon.pipeline.editing.driver import edited_temporarily
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.printed_commands import command
 from surgeon.proof.check_options import CheckOptions
-from surgeon.rules.edit_aliases import TAILS
+from surgeon.rules.edit_aliases import EDIT_ALIASES
 
 
-def with_tail(
+def apply_aliased_edit(
     name: str,
-    source: Written,
+    source: OutputModel,
     output: Path | None,
     stack: ExitStack,
     *,
@@ -26,27 +26,27 @@ def with_tail(
     check: Literal["auto", "none"],
     require_proof: bool,
     options: CheckOptions,
-) -> tuple[Written, EditReport | None]:
+) -> tuple[OutputModel, EditReport | None]:
     """The model with a tail, and what was done, None where it has one; a file of it is gone when the stack is left.
 
     output: where the rewritten model is to go.  Raises UsageError where the tail is for another target, or the model is
     no detector whose head can be told; else as `surgeon.edit`.
     """
-    tail = TAILS[name]
+    tail = EDIT_ALIASES[name]
     if tail.target and tail.target != target:
         raise UsageError(f"{name} is a plugin of TensorRT's, and the target is {target}: give --target {tail.target}.")
-    if has_tail(source, tail.kind):
+    if has_postprocessing(source, tail.kind):
         return source, None
     try:
         edits = detector_tail(source, tail.kind)
-        run = edited(source, edits, output, check=check, require_proof=require_proof, options=options)
+        run = edited_temporarily(source, edits, output, check=check, require_proof=require_proof, options=options)
         return stack.enter_context(run)
     except UsageError as error:  # the head is looked at once more as the edit is done
         told = str(error).rstrip(".")
         how = command("append", "IN", "OUT", tail.kind)
         raise UsageError(f"{told}; these are options of: {how}") from None
     except CheckFailed as error:
-        report = Report(label(source), str(output or ""), target, {}, tails=(name,))
+        report = Report(model_name(source), str(output or ""), target, {}, tails=(name,))
         report.edited = error.report if isinstance(error.report, EditReport) else None
         error.report = report
         raise

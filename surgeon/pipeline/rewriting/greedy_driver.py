@@ -7,22 +7,22 @@ from typing import Any, TypeAlias
 
 from onnx import FunctionProto
 
-from surgeon.errors import Refused, RewriteError
+from surgeon.errors import ConditionFailed, RewriteError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.acceptance.already_fused import present
-from surgeon.pipeline.acceptance.match_acceptance import Acceptance, Declined
-from surgeon.pipeline.acceptance.near_misses import near_misses, nearest, worth_telling
-from surgeon.pipeline.acceptance.op_history import Turned
+from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
+from surgeon.pipeline.acceptance.near_misses import mark_near, near_misses, nearest
+from surgeon.pipeline.acceptance.op_history import OpHistory
 from surgeon.pipeline.rewriting.step_replay import Replay
-from surgeon.rules.functions.inline_rules import drop_uncalled
-from surgeon.rules.matching.compiler import Compiled
+from surgeon.rules.functions.inline_rules import remove_unused_functions
+from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.matcher import Match, find
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.replacing.replacement import Fragment
-from surgeon.rules.replacing.splicer import Splicer, Step
-from surgeon.rules.rule import Plan, Rule
-from surgeon.text import nearest as nearest_name
+from surgeon.rules.replacing.replacement import Replacement
+from surgeon.rules.replacing.splicer import RewriteStep, Splicer
+from surgeon.rules.rule import Rule, RulePlan
+from surgeon.text import did_you_mean as nearest_name
 
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
@@ -56,13 +56,13 @@ class NodeFilter:
             return
         names = [node.label for node in match.nodes] or list(match.outputs)
         if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
-            raise Refused("it is left out by --only")
+            raise ConditionFailed("it is left out by --only")
         if any(fnmatchcase(name, item) for name in names for item in self.skip):
-            raise Refused("it is left out by --skip")
+            raise ConditionFailed("it is left out by --skip")
 
 
 @dataclass(slots=True)
-class Driver:
+class GreedyDriver:
     """One run over one index.
 
     first: those of the rules that run before the others, and write out calls of local functions.  ep: the execution
@@ -78,7 +78,7 @@ class Driver:
     ep: str | None = None
     first: Sequence[Rule] = ()
     splicer: Splicer = field(init=False)
-    acceptance: Acceptance = field(init=False)
+    acceptance: MatchAcceptance = field(init=False)
     _seen: dict[Any, list[State]] = field(default_factory=dict)  # what rules replaced, by place
     _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
     _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # how long the log was when a rule found nothing
@@ -89,10 +89,10 @@ class Driver:
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
         self.replay.wrote = self.splicer.wrote
-        self.acceptance = Acceptance.over(self.index, self.target, self.ep, self.splicer)
+        self.acceptance = MatchAcceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
-    def log(self) -> list[Step]:
+    def log(self) -> list[RewriteStep]:
         """The steps taken."""
         return self.splicer.steps
 
@@ -102,9 +102,9 @@ class Driver:
         scopes = self.index.scopes
         if self.first:  # a function that nobody calls any more is spared what is done to functions
             self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is None])
-            drop_uncalled(self.index)
+            remove_unused_functions(self.index)
             self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is not None])
-            drop_uncalled(self.index)
+            remove_unused_functions(self.index)
         rules = [rule for rule in self.rules if rule not in self.first and not rule.last]
         self._run_to_the_end(rules, scopes)
         last = [rule for rule in self.rules if rule not in self.first and rule.last]
@@ -138,16 +138,16 @@ class Driver:
         """Where a rule would fire in a scope, without firing."""
         yield from (match for match, _ in self.writings(rule, scope))
 
-    def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
+    def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Replacement]]:
         """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
-        if isinstance(plan, Plan):
+        if isinstance(plan, RulePlan):
             for compiled in plan.sources:
                 yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
         plan = rule.plan(self.target, scope.opset)
-        if not isinstance(plan, Plan) or not self.acceptance.runs(rule):
+        if not isinstance(plan, RulePlan) or not self.acceptance.runs(rule):
             return
         for compiled in plan.sources:
             for match, fragment in self._matches(rule, plan, compiled, scope):
@@ -163,8 +163,10 @@ class Driver:
                 if self.progress is not None:
                     self.progress(rule.name, len(self.log))
 
-    def _matches(self, rule: Rule, plan: Plan, compiled: Compiled, scope: Scope) -> Iterator[tuple[Match, Fragment]]:
-        built: list[Fragment] = []
+    def _matches(
+        self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, scope: Scope
+    ) -> Iterator[tuple[Match, Replacement]]:
+        built: list[Replacement] = []
         refused = self._refused.setdefault((id(rule), id(scope)), {})
 
         def accept(match: Match) -> bool:
@@ -173,11 +175,11 @@ class Driver:
                 self.replay.require(rule.name, match)
                 self._require_new(rule, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
-            except (Refused, Declined) as why:
+            except (ConditionFailed, MatchDeclined) as why:
                 root = match.root
                 label = root.label
                 if label not in refused:  # the first refusal at a place is of the way that fits it best
-                    refused[label] = refusal(rule, match, root, why)
+                    refused[label] = declined_mismatch(rule, match, root, why)
                 return False
             built[:] = [fragment]
             return True
@@ -258,7 +260,7 @@ class Driver:
         """
         misses = [miss for miss in self.refusals if not miss.of_written or miss.opset]
         fired = {step.rule for step in self.log}
-        turned = Turned(self.index, self.log)
+        turned = OpHistory(self.index, self.log)
         for rule in self.rules:
             found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
             found = [miss for miss in found if not miss.of_written]
@@ -271,13 +273,13 @@ class Driver:
         return misses
 
 
-class Undone(Refused):
+class Undone(ConditionFailed):
     """A match that another rule would bring back; its nodes are of the run, and it is reported all the same."""
 
 
-def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mismatch:
+def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed | MatchDeclined) -> Mismatch:
     """A match that was found and must stay as it is."""
-    finding = why.finding if isinstance(why, Declined) else None
+    finding = why.finding if isinstance(why, MatchDeclined) else None
     miss = Mismatch(
         rule.name,
         match.pattern.name,
@@ -290,4 +292,4 @@ def refusal(rule: Rule, match: Match, root: Node, why: Refused | Declined) -> Mi
         opset=finding.opset if finding is not None else 0,
         of_written=not match.is_original and not isinstance(why, Undone),
     )
-    return worth_telling(miss, root)
+    return mark_near(miss, root)

@@ -15,37 +15,42 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, exported
+from surgeon.file.model_like import ModelLike, exported, resolve_model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import ExternalDataMode, OutputModel, save
 from surgeon.pipeline.acceptance.already_fused import already
 from surgeon.pipeline.acceptance.kernel_support import ops_left
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.pipeline.rewriting.greedy_driver import Driver, NodeFilter, Progress
-from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings, Upgrading, require_target
-from surgeon.pipeline.rewriting.rule_run import Clock, RuleRun, indexed
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, NodeFilter, Progress
+from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings, UpgradeChoice, require_target
+from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun, open_index
 from surgeon.pipeline.rewriting.unknown_names import require_named
-from surgeon.pipeline.rewriting.verification import Checks, Inspect, check_expected, complaint_of
-from surgeon.proof.check_options import Check, CheckOptions, options_of, output_of
+from surgeon.pipeline.rewriting.verification import (
+    InspectModel,
+    Verification,
+    require_expected_counts,
+    rollback_message,
+)
+from surgeon.proof.check_options import Check, CheckOptions, resolve_options, resolve_output
 from surgeon.result_base import ModelAndReport
-from surgeon.rules.catalogue import flat, resolve, resolve_with_tails
+from surgeon.rules.catalogue import resolve, resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.functions.inline_rules import inline_rules
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.rule import Rule
-from surgeon.shapes.contradictions import UNVERIFIED, misstated
+from surgeon.shapes.contradictions import UNVERIFIED, check_declared_shapes
 from surgeon.target_registry import target_of
 from surgeon.targets.target import Target
 
 if TYPE_CHECKING:
-    from surgeon.pipeline.reports.upgrade_report import Upgrade
+    from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 
 Rules: TypeAlias = str | Rule | LocalFunction | Iterable[str | Rule | LocalFunction]
 Selection: TypeAlias = dict[str, tuple[Rule, ...]]
 
 
 def rewrite(
-    source: Source,
+    source: ModelLike,
     rules: Rules = (),
     *,
     inline: str | Sequence[str] = (),
@@ -59,10 +64,10 @@ def rewrite(
     keep_going: bool = False,
     approximate: bool = False,
     dry_run: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     expect: Mapping[str, int] | None = None,
-    upgrade: Upgrading = "none",
+    upgrade: UpgradeChoice = "none",
     options: CheckOptions | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Report]:
@@ -115,7 +120,7 @@ def rewrite(
     """
     names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
     settings = RewriteSettings(
-        output_of(output),
+        resolve_output(output),
         target,
         ep,
         check,
@@ -127,7 +132,7 @@ def rewrite(
         external_data,
         force,
         expect or {},
-        options_of(options),
+        resolve_options(options),
         progress,
         (inline,) if isinstance(inline, str) else tuple(inline),
         upgrade,
@@ -135,33 +140,33 @@ def rewrite(
     return rewrite_with(source, rules, settings)
 
 
-def rewrite_with(source: Source, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
+def rewrite_with(source: ModelLike, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
     """The same with all arguments in one value."""
     settings.refuse_misuse(source)
-    with paused_collector():
+    with gc_paused():
         return ModelAndReport((_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings))
 
 
 def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
     """Rewrite a file or a ModelProto."""
-    clock = Clock()
+    clock = PhaseTimer()
     is_file = not isinstance(source, onnx.ModelProto)
-    original: Written = Path(os.fspath(source)) if is_file else source
+    original: OutputModel = Path(os.fspath(source)) if is_file else source
     with ExitStack() as stack:
         with clock.phase("read"):
             selection: dict[str, tuple[Rule, ...]] = {}
             tails: list[str] = []
             if rules or not settings.inline:
-                selection, tails = resolve_with_tails(rules, approximate=settings.approximate)
+                selection, tails = resolve_with_edits(rules, approximate=settings.approximate)
             before = stack.enter_context(Model.open(original))
         settings.options.require_dims_of(before.skeleton.graph)
         edited = None
         if tails:
-            from surgeon.pipeline.rewriting.aliased_edit import with_tail  # not at the top: few rewrites edit
+            from surgeon.pipeline.rewriting.aliased_edit import apply_aliased_edit  # not at the top: few rewrites edit
 
             with clock.phase("edit"):
                 told = settings.told_edit()
-                original, edited = with_tail(tails[0], original, settings.output, stack, **told)
+                original, edited = apply_aliased_edit(tails[0], original, settings.output, stack, **told)
         model = before if edited is None else stack.enter_context(Model.open(original))
         over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
         run = over.run
@@ -172,17 +177,17 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
-        report.dims, report.misstated = dict(settings.options.dims), misstated(run.index).told
+        report.dims, report.misstated = dict(settings.options.dims), check_declared_shapes(run.index).told
         report.next_steps = _next_steps(run)
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
-        require_named(report, flat(selection), over.run.index, for_many=settings.for_many)
-        check_expected(report, settings.expect, partial(_there, run, over.first | selection))
+        require_named(report, unique_rules(selection), over.run.index, for_many=settings.for_many)
+        require_expected_counts(report, settings.expect, partial(_there, run, over.first | selection))
         if settings.dry_run:
             before.check_data()  # as saving would
             return source, report
 
-        def write(patch: Patch, inspect: Inspect) -> Any:
+        def write(patch: Patch, inspect: InspectModel) -> Any:
             with clock.phase("write"):
                 if settings.output is None:
                     made = patch.to_proto()
@@ -194,7 +199,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
                 report.written = True
                 return to
 
-        checks = Checks(
+        checks = Verification(
             run=run,
             report=report,
             source=Path(os.fspath(source)) if is_file else source,
@@ -210,7 +215,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         checks.prove()
         result = checks.finish()
     if report.rolled_back and not settings.keep_going:
-        raise CheckFailed(complaint_of(report), report, result)
+        raise CheckFailed(rollback_message(report), report, result)
     return result, report
 
 
@@ -236,33 +241,38 @@ class _Rewritten:
     """
 
     model: Model
-    original: Written
+    original: OutputModel
     run: RuleRun
     first: Selection
     nodes: int
     constants: int
     unused: dict[str, str]
-    upgrade: "Upgrade | None" = None
+    upgrade: "UpgradeReport | None" = None
 
     @classmethod
     def over(
-        cls, model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock
+        cls, model: Model, original: OutputModel, selection: Selection, settings: RewriteSettings, clock: PhaseTimer
     ) -> "_Rewritten":
         """Run the rules."""
         with clock.phase("read"):
             # to verify what is stated takes a third of the time on many nodes
-            index = indexed(model, UNVERIFIED if settings.check == "none" else None)
+            index = open_index(model, UNVERIFIED if settings.check == "none" else None)
             first = inline_rules(index, settings.inline) if settings.inline else []
         with clock.phase("match"):
             before = index.count_nodes(), index.count_constants(), settings.choice.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
             how = settings.target, settings.choice, settings.watched(), index
-            run = RuleRun(model, flat(by_name | selection), *how, ep=settings.ep, first=first)
+            run = RuleRun(model, unique_rules(by_name | selection), *how, ep=settings.ep, first=first)
         return cls(model, original, run, by_name, *before)
 
 
 def _attempt(
-    model: Model, original: Written, selection: Selection, settings: RewriteSettings, clock: Clock, stack: ExitStack
+    model: Model,
+    original: OutputModel,
+    selection: Selection,
+    settings: RewriteSettings,
+    clock: PhaseTimer,
+    stack: ExitStack,
 ) -> tuple[_Rewritten, str]:
     """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
     if settings.upgrade == "none":
@@ -272,7 +282,9 @@ def _attempt(
     else:
         plain = _Rewritten.over(model, original, selection, settings, clock)
         opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
-    from surgeon.pipeline.upgrading.temporary_upgrade import raised  # not at the top: few rewrites upgrade
+    from surgeon.pipeline.upgrading.temporary_upgrade import (
+        temporarily_upgraded,  # not at the top: few rewrites upgrade
+    )
 
     check: Literal["model", "none"] = "none" if settings.check == "none" or settings.dry_run else "model"
     why, told = "no rule would fire more often with a newer opset", ""
@@ -280,7 +292,7 @@ def _attempt(
         try:
             with clock.phase("upgrade"):
                 made = stack.enter_context(
-                    raised(
+                    temporarily_upgraded(
                         original,
                         opset,
                         settings.output,
@@ -306,7 +318,7 @@ def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:
     return any(other[rule] > one[rule] for rule in rules)
 
 
-def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
+def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None = None) -> Iterable[Match]:
     """Yield the sites where rules would fire, one by one, without rewriting; a node belongs to one match.
 
     Args:
@@ -327,12 +339,12 @@ def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = 
         ['node_gelu', 'node_gelu_1']
     """
     require_target(target, ep)
-    proto = as_written(source)
+    proto = resolve_model(source)
     taken: set[Any] = set()
     with Model.open(proto) as model:
-        index = indexed(model)
-        for rule in flat(resolve(rules)):
-            driver = Driver(index, [rule], target, ep=ep)
+        index = open_index(model)
+        for rule in unique_rules(resolve(rules)):
+            driver = GreedyDriver(index, [rule], target, ep=ep)
             for scope in index.scopes:
                 for match in driver.matches(rule, scope):
                     if not taken.intersection(match.nodes):
@@ -341,7 +353,7 @@ def find(source: Source, rules: Rules, *, target: str = "ort", ep: str | None = 
 
 
 @contextmanager
-def paused_collector() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Keep the cyclic garbage collector out: an index is many small objects and no garbage, so its passes only cost."""
     was_on = gc.isenabled()
     gc.disable()

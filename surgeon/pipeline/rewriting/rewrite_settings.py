@@ -7,12 +7,19 @@ from typing import Any, Literal, TypeAlias
 
 from surgeon.errors import UsageError
 from surgeon.file.model_like import is_in_memory
-from surgeon.file.save import DataMode
-from surgeon.pipeline.acceptance.kernel_support import provider_of
+from surgeon.file.save import ExternalDataMode
+from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, Progress
-from surgeon.proof.check_options import CHECKS, Check, CheckOptions, require_check, require_counts, require_output
+from surgeon.proof.check_options import (
+    CHECKS,
+    Check,
+    CheckOptions,
+    require_check,
+    require_expected_counts,
+    require_output,
+)
 
-Upgrading: TypeAlias = int | Literal["none", "auto"]
+UpgradeChoice: TypeAlias = int | Literal["none", "auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +38,13 @@ class RewriteSettings:
     keep_going: bool = False
     approximate: bool = False
     dry_run: bool = False
-    external_data: DataMode = "auto"
+    external_data: ExternalDataMode = "auto"
     force: bool = False
     expect: Mapping[str, int] = field(default_factory=dict)
     options: CheckOptions = field(default_factory=CheckOptions)
     progress: Progress | None = None
     inline: Sequence[str] = ()
-    upgrade: Upgrading = "none"
+    upgrade: UpgradeChoice = "none"
     for_many: bool = False
 
     def refuse_misuse(self, source: Any) -> None:
@@ -79,11 +86,11 @@ class RewriteSettings:
         return tell
 
 
-def require_choice(upgrade: Upgrading, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
+def require_choice(upgrade: UpgradeChoice, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
     """Raise UsageError for what does not say where and how often rules are to fire."""
     if isinstance(upgrade, bool) or not (upgrade in ("none", "auto") or isinstance(upgrade, int)):
         raise UsageError(f"upgrade={upgrade!r} is no opset; give a number, 'auto' or 'none'.")
-    require_counts(expect)
+    require_expected_counts(expect)
     for names in (only, skip):
         if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
             raise UsageError("only and skip are shell patterns of node names, as only='/encoder/*'.")
@@ -91,4 +98,4 @@ def require_choice(upgrade: Upgrading, expect: Mapping[str, int], only: Sequence
 
 def require_target(target: str, ep: str | None = None) -> None:
     """Raise UsageError for a target, or an execution provider, that there is not."""
-    provider_of(target, ep)
+    resolve_provider(target, ep)

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.pipeline.reports.rewrite_report import Site, regions
-from surgeon.pipeline.rewriting.greedy_driver import Driver, NodeFilter, Progress
+from surgeon.pipeline.reports.rewrite_report import Site, group_dependent_steps
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, NodeFilter, Progress
 from surgeon.pipeline.rewriting.step_replay import Replay
 from surgeon.rules.rule import Rule
-from surgeon.shapes.contradictions import Misstated, misstated
+from surgeon.shapes.contradictions import DeclaredShapeCheck, check_declared_shapes
 
 
-class Clock:
+class PhaseTimer:
     """Seconds by phase; a phase inside another does not count for the outer one."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Clock:
             self._inner[-1] += spent
 
 
-def indexed(model: Model, known: Misstated | None = None) -> Index:
+def open_index(model: Model, known: DeclaredShapeCheck | None = None) -> Index:
     """The index of a model, shapes that it states wrong left out, as far as is `known` where that was looked for.
 
     Raises GraphError or ModelFileError for one that cannot be rewritten.
@@ -45,7 +45,7 @@ def indexed(model: Model, known: Misstated | None = None) -> Index:
     except (AttributeError, TypeError, ValueError):
         model.check_names()  # protobuf hands out a name that is not UTF-8 as bytes
         raise
-    misstated(index, known)
+    check_declared_shapes(index, known)
     return index
 
 
@@ -66,14 +66,14 @@ class RuleRun:
     replay: Replay = field(default_factory=Replay)
     ep: str | None = None
     first: Sequence[Rule] = ()
-    driver: Driver = field(init=False)
+    driver: GreedyDriver = field(init=False)
     sites: list[Site] = field(init=False)
 
     def __post_init__(self) -> None:
         settings = self.target, self.choice, self.progress, self.replay, self.ep, self.first
-        self.driver = Driver(self.index, self.rules, *settings)
+        self.driver = GreedyDriver(self.index, self.rules, *settings)
         self.driver.run()
-        self.sites = [Site(steps) for steps in regions(self.driver.log)]
+        self.sites = [Site(steps) for steps in group_dependent_steps(self.driver.log)]
 
     def again(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
         """The same run over the source with these sites of it alone, and those that could not be reached so.
@@ -86,7 +86,7 @@ class RuleRun:
         lost: list[Site] = []
         while True:
             replay = Replay(key for keys in wanted for key in keys)
-            index = indexed(self.model, misstated(self.index))
+            index = open_index(self.model, check_declared_shapes(self.index))
             settings = self.target, self.choice, None, index, replay, self.ep, self.first
             run = RuleRun(self.model, self.rules, *settings)
             reached = {frozenset(replay.keys(site.steps)): site for site in run.sites}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from onnx import FunctionProto, helper
 
-from surgeon.errors import ModelFileError, Refused, RewriteError, RuleError, SurgeonError
-from surgeon.file.save import Written
-from surgeon.file.tensors.content_equality import Contents
+from surgeon.errors import ConditionFailed, ModelFileError, RewriteError, RuleError, SurgeonError
+from surgeon.file.save import OutputModel
+from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.divisors import divides
-from surgeon.ir.original_model import Place
+from surgeon.ir.original_model import TensorAddress
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.pipeline.reports.rewrite_report import Site
 from surgeon.pipeline.rewriting.rule_run import RuleRun
@@ -22,31 +22,31 @@ from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.proof_case import ProofOptions
 from surgeon.proof.region.region import Region
-from surgeon.proof.site.site_prover import SiteCheck
+from surgeon.proof.site.site_prover import SiteProver
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.matching.pattern import Output, captured, walk
-from surgeon.rules.pattern_containment import first_forms
-from surgeon.rules.replacing.recreated_nodes import makers
-from surgeon.rules.replacing.replacement import Ref, build
-from surgeon.rules.replacing.splicer import Step, import_version
-from surgeon.rules.rule import Rule, broken
+from surgeon.rules.matching.pattern import NodeOutput, bound_names, walk_values
+from surgeon.rules.pattern_containment import emitted_values
+from surgeon.rules.replacing.recreated_nodes import producing_nodes
+from surgeon.rules.replacing.replacement import TensorRef, build_replacement
+from surgeon.rules.replacing.splicer import RewriteStep, opset_to_import
+from surgeon.rules.rule import Rule, describe_rule_error
 from surgeon.runtime.function_inlining import PRIVATE_DOMAIN
-from surgeon.runtime.implementations.implementation import shipped
+from surgeon.runtime.implementations.implementation import export_registry
 from surgeon.shapes.constraints.input_dims import require_dims
 
-Tell = Callable[[Scope, Sequence[str]], Hashable | None]
+DataKey = Callable[[Scope, Sequence[str]], Hashable | None]
 """What tells data that a site reads, None where a proof may rest on more of them: `SiteCheck.plain`."""
 
 
-def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
+def reference_functions(steps: Sequence[RewriteStep], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
     """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
 
     The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
     """
     by_name = {rule.name: rule for rule in rules}
     wrote = {node: step for step in steps for node in step.added}
-    taken: dict[Node, Step] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
+    taken: dict[Node, RewriteStep] = {step.removed[0]: step for step in steps if len(step.removed) == 1}
 
     def body_of(node: Node) -> FunctionProto | None:
         step = wrote.get(node) or taken.get(node)
@@ -59,7 +59,7 @@ def reference_functions(steps: Sequence[Step], rules: Iterable[Rule]) -> Callabl
     return body_of
 
 
-def _captures_written(node: Node, step: Step) -> list[Ref | None] | None:
+def _captures_written(node: Node, step: RewriteStep) -> list[TensorRef | None] | None:
     """The captures that a new node reads, by input; None unless it is all that its step wrote."""
     nodes = step.fragment.nodes
     if len(nodes) != 1 or nodes[0].qualified != node.op:
@@ -67,9 +67,9 @@ def _captures_written(node: Node, step: Step) -> list[Ref | None] | None:
     return [ref if ref.kind == "capture" else None for ref in nodes[0].inputs]
 
 
-def _captures_read(node: Node, step: Step) -> list[Ref | None]:
+def _captures_read(node: Node, step: RewriteStep) -> list[TensorRef | None]:
     """The captures that a node taken out read, by input."""
-    keys = {held: Ref("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
+    keys = {held: TensorRef("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
     return [keys.get(name) for name in node.inputs]
 
 
@@ -82,24 +82,26 @@ def _lacks_captures(rule: Rule, match: Match) -> bool:
     for pattern in (compiled.pattern for compiled in traced):
         fields = pattern.record.fields() if pattern.record is not None else ()
         absent = {field.name for field in fields if field.default is None} - match.bound.keys()
-        others = (value.operation.others for value in walk(pattern.outputs) if isinstance(value, Output))
-        read = {*captured(first_forms(pattern)), *(item.name for item in others if item is not None)}
+        others = (value.operation.others for value in walk_values(pattern.outputs) if isinstance(value, NodeOutput))
+        read = {*bound_names(emitted_values(pattern)), *(item.name for item in others if item is not None)}
         return not absent.isdisjoint(read)
     return False
 
 
-def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> FunctionProto | None:
+def _body(node: Node, captures: list[TensorRef | None], step: RewriteStep, rule: Rule) -> FunctionProto | None:
     if _lacks_captures(rule, step.match):
         return None
     try:
-        reference = build(rule.reference, step.match)
-    except (Refused, RuleError):
+        reference = build_replacement(rule.reference, step.match)
+    except (ConditionFailed, RuleError):
         return None  # the pattern that matched binds other captures than the reference needs
     except SurgeonError:
         raise
     except Exception as error:
         made = step.match.outputs[0]
-        raise RewriteError(f"{broken(rule, error)} at the node that makes {made!r}; mend its reference.") from error
+        raise RewriteError(
+            f"{describe_rule_error(rule, error)} at the node that makes {made!r}; mend its reference."
+        ) from error
     if any(item.qualified == node.op for item in reference.nodes):
         return None  # the reference is the op itself
     inputs = [f"in{place}" for place in range(len(captures))]
@@ -110,11 +112,11 @@ def _body(node: Node, captures: list[Ref | None], step: Step, rule: Rule) -> Fun
     nodes, outputs = reference.as_body(given)
     versions = step.scope.versions
     domains = {item.domain for item in nodes} | {""}
-    imports = [helper.make_opsetid(name, versions.get(name) or import_version(name, "")) for name in sorted(domains)]
+    imports = [helper.make_opsetid(name, versions.get(name) or opset_to_import(name, "")) for name in sorted(domains)]
     return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
 
 
-def kin_of(site: Site, tell: Tell) -> Hashable:
+def proof_class_key(site: Site, tell: DataKey) -> Hashable:
     """What sites have in common whose regions are equal; the site itself where only its region says so.
 
     That is so where one step wrote it, from the same fragment, for matches of one template.
@@ -135,7 +137,7 @@ def _is_plain(match: Match) -> bool:
     return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
 
 
-def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
+def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> None:
     """Prove every site of a run that is not yet, on its own, and put the proofs into the sites.
 
     A site whose proof would have to be made again once others that fail are rolled back is left without.
@@ -145,7 +147,7 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
         seed=options.seed,
         dims=options.dims,
         custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
-        implementations=shipped(options.custom_ops),
+        implementations=export_registry(options.custom_ops),
         rtol=options.rtol,
         atol=options.atol,
         proof_time=options.proof_time,
@@ -153,7 +155,7 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
     )
     if isinstance(original, Path):
         original = original.absolute()
-    check = SiteCheck(run.index, original, settings, reference_functions(run.driver.log, run.rules))
+    check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
     rules = {rule.name: rule for rule in run.rules}
     inner = run.driver.splicer.inner
@@ -163,7 +165,7 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
         if site.proof is None and site.shared:
             shared.append(site)
         elif site.proof is None:
-            kin.setdefault(kin_of(site, check.plain), []).append(site)
+            kin.setdefault(proof_class_key(site, check.plain), []).append(site)
     regions: dict[Site, Region] = {}
 
     def prove(sites: Iterable[Site]) -> None:
@@ -183,7 +185,7 @@ def prove_sites(run: RuleRun, original: Written, options: CheckOptions) -> None:
     _prove_shared(run, shared)
 
 
-def _doubt(check: SiteCheck, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:
+def _doubt(check: SiteProver, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:
     """Take no proof for one that rests on tensors being equal which the site that says so does not prove.
 
     Where that site fails it is rolled back, and the proof is to be made again without it.  regions: of the sites that
@@ -216,7 +218,7 @@ def _is_proved(site: Site) -> bool:
     return site.proof is not None and site.proof.outcome is Outcome.PROVED
 
 
-def _equal(site: Site) -> Iterator[Place]:
+def _equal(site: Site) -> Iterator[TensorAddress]:
     """Tensors whose readers were given others, which other sites took from this one to be equal."""
     for step in site.steps:
         for old, new in (step.renamed or {}).items():
@@ -226,7 +228,7 @@ def _equal(site: Site) -> Iterator[Place]:
 
 def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
     """Prove sites where readers of initializers were given others to read: all bytes of both, compared in the file."""
-    contents = Contents(run.model)
+    contents = TensorContents(run.model)
     try:
         for site in sites:
             site.proof = _shared_proof(contents, site.steps[0].scope, site.shared)
@@ -234,7 +236,7 @@ def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
         contents.close()
 
 
-def _shared_proof(contents: Contents, scope: Scope, shared: Mapping[str, str]) -> SiteProof:
+def _shared_proof(contents: TensorContents, scope: Scope, shared: Mapping[str, str]) -> SiteProof:
     for old, new in shared.items():
         one, other = scope.stored(old), scope.stored(new)
         try:
@@ -269,7 +271,7 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
         if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
             outputs.append((name, now))
     read = {now for _, now in outputs}.union(*(node.inputs for node in added))
-    copied = makers(scope, read, inner, added)
+    copied = producing_nodes(scope, read, inner, added)
     read.update(*(node.inputs for node in copied))
     slack = sum(rule.approximate for rule in rules)
     apart = frozenset(kind for rule in rules for kind in rule.differs)

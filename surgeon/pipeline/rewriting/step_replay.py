@@ -6,12 +6,12 @@ That is how a rewrite is rolled back: an index cannot be un-edited, but the run 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from surgeon.errors import Refused
+from surgeon.errors import ConditionFailed
 from surgeon.ir.scope import Node
 from surgeon.pipeline.reports.rewrite_report import Site
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
-from surgeon.rules.replacing.splicer import Step
+from surgeon.rules.replacing.splicer import RewriteStep
 
 NOT_AGAIN = "what another rule wrote here was rolled back"
 OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
@@ -27,27 +27,27 @@ class Replay:
     def __init__(self, allowed: Iterable[int] | None = None) -> None:
         self.refused: dict[tuple[str, str], frozenset[str]] = {}
         self._allowed = None if allowed is None else frozenset(allowed)
-        self._keys: dict[Step, int] = {}
-        self.wrote: Mapping[Node, Step] = {}
+        self._keys: dict[RewriteStep, int] = {}
+        self.wrote: Mapping[Node, RewriteStep] = {}
 
     def require(self, rule: str, match: Match) -> None:
         """Raise Refused for a match that is not part of the replay."""
         if self._allowed is not None and self._key(rule, match) not in self._allowed:
             self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
-            raise Refused(NOT_AGAIN)
+            raise ConditionFailed(NOT_AGAIN)
 
-    def took(self, step: Step) -> None:
+    def took(self, step: RewriteStep) -> None:
         """Note a step, so that those that build on it can be told."""
         if self._allowed is not None:
             self.key(step)
 
-    def key(self, step: Step) -> int:
+    def key(self, step: RewriteStep) -> int:
         """What a step is, whatever its new nodes are called: the same in every run over the same model."""
         if step not in self._keys:
             self._keys[step] = self._key(step.rule, step.match)
         return self._keys[step]
 
-    def keys(self, steps: Sequence[Step]) -> list[int]:
+    def keys(self, steps: Sequence[RewriteStep]) -> list[int]:
         """The keys of a log, in order."""
         return [self.key(step) for step in steps]
 
@@ -61,7 +61,7 @@ class Replay:
         return (node.origin, -1) if step is None else (self.key(step), list(step.added).index(node))
 
 
-def misses_beside(
+def remaining_near_misses(
     gone: Sequence[Site], misses: Sequence[Mismatch], refused: Mapping[tuple[str, str], frozenset[str]]
 ) -> Iterator[Mismatch]:
     """The misses of a run without these sites that are not about them.

@@ -6,7 +6,7 @@ from surgeon.errors import UsageError
 from surgeon.ir.index import Index
 from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.rules.rule import Rule
-from surgeon.text import nearest
+from surgeon.text import did_you_mean
 
 
 def require_named(report: Report, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
@@ -27,7 +27,7 @@ def _no_plugin(rule: Rule, report: Report, index: Index) -> str:
     """Why a placeholder becomes no plugin, in a sentence."""
     ops = dict.fromkeys(op for scope in index.scopes for op, nodes in scope.by_op.items() if nodes)
     if rule.placeholder not in ops:
-        return f"The model has no node {rule.placeholder}; {nearest(rule.placeholder, ops)}"
+        return f"The model has no node {rule.placeholder}; {did_you_mean(rule.placeholder, ops)}"
     miss = next(miss for miss in report.misses if miss.rule == rule.name)
     return f"No node {rule.placeholder} becomes a plugin: {miss.reason.rstrip('.')}."
 

@@ -9,25 +9,25 @@ import onnx
 
 from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageError
 from surgeon.file.patch import Patch
-from surgeon.file.save import Written, save
-from surgeon.ir.function_table import strays_of
-from surgeon.ir.index_patch import patch_of
-from surgeon.ops.traversal import key_of
+from surgeon.file.save import OutputModel, save
+from surgeon.ir.function_table import accidental_calls
+from surgeon.ir.index_patch import index_patch
+from surgeon.ops.traversal import function_key
 from surgeon.pipeline.reports.rewrite_report import FAILED_PROOF, NOT_PROVED, Report, Site
 from surgeon.pipeline.rewriting.greedy_driver import Progress
-from surgeon.pipeline.rewriting.rule_run import Clock, RuleRun
-from surgeon.pipeline.rewriting.step_replay import misses_beside
+from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun
+from surgeon.pipeline.rewriting.step_replay import remaining_near_misses
 from surgeon.proof.check_options import Check, CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.final_check import invalidity, model_check
+from surgeon.proof.model.final_check import model_check, structural_fault
 from surgeon.proof.model.load_check import excused_by, loading, require_loaded
-from surgeon.text import and_more, nearest
+from surgeon.text import and_more, did_you_mean
 
 if TYPE_CHECKING:
     from surgeon.proof.model.model_check import ModelCheck
 
-Inspect = Callable[[Written], None]
-Write = Callable[[Patch, Inspect], Any]
+InspectModel = Callable[[OutputModel], None]
+WriteModel = Callable[[Patch, InspectModel], Any]
 
 
 class _AtFault(Exception):
@@ -35,7 +35,7 @@ class _AtFault(Exception):
 
 
 @dataclass(slots=True)
-class Checks:
+class Verification:
     """The checks of one run and what follows from them.
 
     source: what was given.  original: the source, or what an upgrade or an edit made of it, as ONNX Runtime gets it.
@@ -44,15 +44,15 @@ class Checks:
 
     run: RuleRun
     report: Report
-    source: Written
-    original: Written
+    source: OutputModel
+    original: OutputModel
     check: Check
     options: CheckOptions
     require_proof: bool
     expect: Mapping[str, int]
-    clock: Clock
+    clock: PhaseTimer
     progress: Progress | None
-    write: Write
+    write: WriteModel
     _models: "ModelCheck | None" = field(default=None, init=False)
     _found: "_Look | None" = field(default=None, init=False)
 
@@ -80,10 +80,10 @@ class Checks:
     def finish(self) -> Any:
         """Write what stands; a whole model that is wrong is searched for the sites at fault first."""
         while True:
-            check_expected(self.report, self.expect)
+            require_expected_counts(self.report, self.expect)
             try:
                 with self.clock.phase("write"):
-                    patch = patch_of(self.run.index)
+                    patch = index_patch(self.run.index)
                 return self.write(patch, self._inspect)
             except _AtFault:
                 with self.clock.phase("bisect"):
@@ -93,7 +93,7 @@ class Checks:
             if not culprits:
                 self._give_up()
 
-    def _inspect(self, written: Written) -> None:
+    def _inspect(self, written: OutputModel) -> None:
         """Hold what was written against the original; raises _AtFault where it is wrong."""
         self.report.refused = ""
         if not self.run.sites:
@@ -111,14 +111,14 @@ class Checks:
             if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
                 self._give_up()
 
-    def _look(self, written: Written, *, layers: bool = False) -> "_Look":
+    def _look(self, written: OutputModel, *, layers: bool = False) -> "_Look":
         """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
 
         layers: compare inner tensors too, where that is asked for.
         """
         if self.check == "none":
             return self._loaded(written)
-        complaint = invalidity(self.run.model, written)
+        complaint = structural_fault(self.run.model, written)
         if complaint is not None:
             return _Look(True, f"it is invalid, {complaint}")
         if self.check == "sites":
@@ -130,7 +130,7 @@ class Checks:
             return replace(self._loaded(written), result=result)
         return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
 
-    def _loaded(self, written: Written) -> "_Look":
+    def _loaded(self, written: OutputModel) -> "_Look":
         """Whether ONNX Runtime loads a model; where it does not load the original either, that is noted."""
         excused = excused_by(self.report.target, self.report.ep)
         found = loading([self.source], written, self.options, excused)
@@ -164,12 +164,12 @@ class Checks:
 
     def _culprits(self) -> list[Site]:
         """The sites without which the whole model is right, found by halving; none where they are not to blame."""
-        from surgeon.proof.model.bisect import guilty
+        from surgeon.proof.model.bisect import find_culprits
 
         self._say("bisect")
         exact = self._exact_sites()
         are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all of them together are known to fail
-        culprits = guilty(exact if are_to_blame else self.run.sites, self._fails)
+        culprits = find_culprits(exact if are_to_blame else self.run.sites, self._fails)
         for site in culprits:
             site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault(len(culprits))}"
         return culprits
@@ -185,11 +185,11 @@ class Checks:
         """Whether what a run makes of the source is wrong."""
         if not trial.sites:
             return self._look(self.original).is_wrong
-        patch = patch_of(trial.index)
+        patch = index_patch(trial.index)
         if isinstance(self.original, onnx.ModelProto):
             return self._look(patch.to_proto()).is_wrong
 
-        def look(written: Written) -> None:
+        def look(written: OutputModel) -> None:
             raise _Seen(self._look(written).is_wrong)
 
         try:
@@ -216,17 +216,17 @@ class Checks:
         self.report.sites, self.report.check = self.run.sites, None
         self.report.nodes_after = self.run.index.count_nodes()
         self.report.misses = list(
-            misses_beside(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
+            remaining_near_misses(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
         )
         self._spare_strays()
 
     def _spare_strays(self) -> None:
         """Roll back calls of a local function that would make calls of other nodes too, which nobody asked for."""
         index = self.run.index
-        strays = strays_of(index.scopes, index.local)
+        strays = accidental_calls(index.scopes, index.local)
         gone: list[Site] = []
         for site in self.run.sites if strays else ():
-            keys = [key_of(function) for step in site.steps for function in step.fragment.functions]
+            keys = [function_key(function) for step in site.steps for function in step.fragment.functions]
             stray = next((strays[key] for key in keys if key in strays), None)
             if stray is not None:
                 site.undone = f"the local function would be the body of {stray.label!r} too, which stays as it is"
@@ -281,7 +281,9 @@ class _Seen(Exception):
         self.is_wrong = is_wrong
 
 
-def check_expected(report: Report, expect: Mapping[str, int], there: Callable[[str], str] = lambda _: "") -> None:
+def require_expected_counts(
+    report: Report, expect: Mapping[str, int], there: Callable[[str], str] = lambda _: ""
+) -> None:
     """Raise ExpectationUnmet where a rule fired another number of times, UsageError for a rule that was not run.
 
     there: what the model has already of what is written under a name, as a clause.
@@ -290,7 +292,9 @@ def check_expected(report: Report, expect: Mapping[str, int], there: Callable[[s
     for name, wanted in expect.items():
         if not report.knows(name):
             names = [*report.selection, *(rule for rules in report.selection.values() for rule in rules)]
-            raise UsageError(f"A number of sites is expected of {name!r}, which is not run; {nearest(name, names)}")
+            raise UsageError(
+                f"A number of sites is expected of {name!r}, which is not run; {did_you_mean(name, names)}"
+            )
         found, gone = report.count(name), report.count(name, rolled_back=True)
         if found != wanted:
             more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
@@ -302,7 +306,7 @@ def check_expected(report: Report, expect: Mapping[str, int], there: Callable[[s
         raise ExpectationUnmet(f"{'; '.join(wrong)}; nothing was written.", report)
 
 
-def complaint_of(report: Report) -> str:
+def rollback_message(report: Report) -> str:
     """One sentence on what was rolled back; empty where nothing was."""
     sites = report.rolled_back
     if not sites:

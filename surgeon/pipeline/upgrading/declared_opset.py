@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import onnx
 
-from surgeon.errors import GraphError, Refusal
+from surgeon.errors import GraphError, Unavailable
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.schemas.node_check import check_node
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.opsets.migration import judge
-from surgeon.text import first_of
+from surgeon.shapes.opsets.migration import migrate_node
+from surgeon.text import join_first
 
 NAMED = 3  # nodes named in a sentence
 
@@ -49,8 +49,8 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
         raise GraphError(f"{told[0].upper()}{told[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
     for node in nodes:
         if node not in strange:
-            step = judge(node, old, found, shapes_of(index))
-            if isinstance(step, Refusal) or not step.empty:
+            step = migrate_node(node, old, found, shapes_of(index))
+            if isinstance(step, Unavailable) or not step.empty:
                 raise GraphError(
                     f"{told[0].upper()}{told[1:]}; opset {found} fits all nodes, but {node.op} at {node.label!r} means "
                     f"something else there than at {old}, so nothing tells which of them the exporter meant."
@@ -72,7 +72,7 @@ def _fits(node: Node, opset: int) -> bool:
 
 
 def _named(nodes: Sequence[Node]) -> str:
-    return first_of(list(_labels(nodes)), NAMED, len(nodes))
+    return join_first(list(_labels(nodes)), NAMED, len(nodes))
 
 
 def _labels(nodes: Sequence[Node]) -> Iterator[str]:

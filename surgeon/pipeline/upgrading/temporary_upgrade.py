@@ -9,32 +9,32 @@ from pathlib import Path
 import onnx
 
 from surgeon.file.model import Model
-from surgeon.file.save import Written
-from surgeon.file.temporary_model import written_beside
-from surgeon.pipeline.reports.upgrade_report import Upgrade
-from surgeon.pipeline.upgrading.upgrade import UpgradeCheck, plan, require_opset, require_same
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
+from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+from surgeon.pipeline.upgrading.upgrade import UpgradeCheck, check_upgrade, plan_upgrade, require_opset
 from surgeon.proof.check_options import CheckOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class UpgradedModel:
     """An upgraded model.  original: as ONNX Runtime gets it."""
 
     model: Model
-    original: Written
-    done: Upgrade
+    original: OutputModel
+    done: UpgradeReport
 
 
 @contextmanager
-def raised(
-    source: Written,
+def temporarily_upgraded(
+    source: OutputModel,
     opset: int,
     output: Path | None,
     *,
     check: UpgradeCheck,
     options: CheckOptions,
     require_proof: bool = False,
-) -> Iterator[Raised]:
+) -> Iterator[UpgradedModel]:
     """The model of a file, or one in memory, at an opset; a file of it is gone when the context is left.
 
     output: where the rewritten model is to go.  Raises as `surgeon.upgrade`.
@@ -44,10 +44,10 @@ def raised(
     with ExitStack() as stack:
         before = stack.enter_context(Model.open(source))
         in_memory = isinstance(source, onnx.ModelProto)
-        done, patch = plan(before, opset, "The model" if in_memory else str(source), str(output or ""))
-        made = patch.to_proto() if in_memory else stack.enter_context(written_beside(before, patch, output))
+        done, patch = plan_upgrade(before, opset, "The model" if in_memory else str(source), str(output or ""))
+        made = patch.to_proto() if in_memory else stack.enter_context(temporary_model(before, patch, output))
         if not patch.empty:
-            require_same(done, before, source, made, check, options, require_proof)
+            check_upgrade(done, before, source, made, check, options, require_proof)
         after = stack.enter_context(Model.open(made))
         done.seconds = time.perf_counter() - start
-        yield Raised(after, made, done)
+        yield UpgradedModel(after, made, done)

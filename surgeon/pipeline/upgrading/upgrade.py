@@ -14,25 +14,25 @@ from typing import Literal, TypeAlias
 import onnx
 from onnx import helper, numpy_helper
 
-from surgeon.errors import GraphError, Refusal, UsageError
-from surgeon.file.editable_model import Editable
+from surgeon.errors import GraphError, Unavailable, UsageError
+from surgeon.file.editable_model import EditableModel
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import DataMode, Written, save
+from surgeon.file.save import ExternalDataMode, OutputModel, save
 from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.ops.schemas import schema
-from surgeon.ops.traversal import all_nodes, label_of, unused
-from surgeon.pipeline.reports.upgrade_report import Upgrade
+from surgeon.ops.traversal import all_nodes, node_label, unique_name
+from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 from surgeon.pipeline.upgrading.declared_opset import declaration, declare, local_functions
-from surgeon.proof.check_options import CheckOptions, options_of
-from surgeon.proof.model.final_check import invalidity, model_check, require_passed
+from surgeon.proof.check_options import CheckOptions, resolve_options
+from surgeon.proof.model.final_check import model_check, require_equal, structural_fault
 from surgeon.proof.model.load_check import require_loaded
-from surgeon.runtime.provider_support import CPU, Kernels
+from surgeon.runtime.provider_support import CPU, ProviderSupport
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.opsets.migration import ir_version_for, judge, newest_opset
+from surgeon.shapes.opsets.migration import ir_version_for, migrate_node, newest_opset
 from surgeon.shapes.opsets.node_change import Array, Change
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 UpgradeCheck: TypeAlias = Literal["model", "none"]
 
@@ -47,10 +47,10 @@ def upgrade(
     *,
     check: UpgradeCheck = "model",
     require_proof: bool = False,
-    external_data: DataMode = "auto",
+    external_data: ExternalDataMode = "auto",
     force: bool = False,
     options: CheckOptions | None = None,
-) -> Upgrade:
+) -> UpgradeReport:
     """Write the model with ai.onnx at `opset`, every node meaning what it meant.
 
     Args:
@@ -77,14 +77,14 @@ def upgrade(
         (18, 21)
     """
     start = time.perf_counter()
-    options_of(options).require()
+    resolve_options(options).require()
     require_opset(opset)
     with Model.open(source) as model:
-        options_of(options).require_dims_of(model.skeleton.graph)
-        done, patch = plan(model, opset, str(source), str(output))
+        resolve_options(options).require_dims_of(model.skeleton.graph)
+        done, patch = plan_upgrade(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:
-            require_same(done, model, Path(source), path, check, options_of(options), require_proof)
+            check_upgrade(done, model, Path(source), path, check, resolve_options(options), require_proof)
 
         try:
             save(
@@ -108,15 +108,15 @@ def require_opset(opset: int) -> None:
         raise UsageError(f"There is no opset {opset}; the installed onnx knows those up to {newest_opset()}.")
 
 
-def plan(model: Model, opset: int, source: str, output: str) -> tuple[Upgrade, Patch]:
+def plan_upgrade(model: Model, opset: int, source: str, output: str) -> tuple[UpgradeReport, Patch]:
     """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
-    draft = Editable(model)
-    done = raise_skeleton(draft, opset, source)
+    draft = EditableModel(model)
+    done = upgrade_skeleton(draft, opset, source)
     done.output = output
     return done, draft.patch() if done.opset[0] < opset else Patch(model)
 
 
-def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
+def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeReport:
     """Raise the opset of a model that may be changed freely.  Raises as `upgrade`.
 
     source: what to call the model in a refusal.
@@ -129,7 +129,7 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
     if opset < old:
         raise UsageError(f"{source} has opset {old}; an upgrade to {opset} would lower it, which is not supported.")
     ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
-    done = Upgrade(source, "", (old, opset), (index.ir_version, ir_version))
+    done = UpgradeReport(source, "", (old, opset), (index.ir_version, ir_version))
     if opset > old:
         meant, done.declared = declaration(index, opset)
         if meant:
@@ -137,9 +137,9 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
             draft.skeleton.ir_version = ir_version
             index = Index(draft)
     if opset > (index.main.opset or 0):
-        judged = _Judgement(index, opset, done)
+        judged = _UpgradePlan(index, opset, done)
         if judged.is_blocked:
-            earlier = (number for number in range(opset - 1, old, -1) if not _Judgement(index, number).is_blocked)
+            earlier = (number for number in range(opset - 1, old, -1) if not _UpgradePlan(index, number).is_blocked)
             raise GraphError(judged.refusal(next(earlier, None)))
         judged.write(draft.skeleton)
         if ir_version != index.ir_version:
@@ -147,12 +147,12 @@ def raise_skeleton(draft: Editable, opset: int, source: str) -> Upgrade:
     return done
 
 
-class _Judgement:
+class _UpgradePlan:
     """The judgement on every node, and the edits that follow."""
 
-    def __init__(self, index: Index, opset: int, done: Upgrade | None = None) -> None:
+    def __init__(self, index: Index, opset: int, done: UpgradeReport | None = None) -> None:
         self.index, self.opset = index, opset
-        self.done = done or Upgrade("", "", (opset, opset), (0, 0))
+        self.done = done or UpgradeReport("", "", (opset, opset), (0, 0))
         self.changes: list[tuple[Node, Change]] = []
         self.blocked: dict[tuple[str, str], list[str]] = {}
         self.lacking: dict[tuple[str, str], list[str]] = {}
@@ -176,8 +176,8 @@ class _Judgement:
         self._judge_training(local)
 
     def _judge_node(self, node: Node, old: int) -> None:
-        found = judge(node, old, self.opset, shapes_of(self.index))
-        if isinstance(found, Refusal):
+        found = migrate_node(node, old, self.opset, shapes_of(self.index))
+        if isinstance(found, Unavailable):
             self.blocked.setdefault((node.op, found.reason), []).append(node.label)
             return
         lacking = self._lacking(found, old)
@@ -196,7 +196,7 @@ class _Judgement:
         It runs a node without a kernel by the body that ONNX has for the op, and that depends on the opset of the model
         also where the op stays as it is.
         """
-        kernels = Kernels.of(CPU)
+        kernels = ProviderSupport.of(CPU)
         if not kernels.runs("", change.node.op, old, change.dtypes(old, before=True)):
             return ""
         after = change.dtypes(self.opset)
@@ -216,10 +216,10 @@ class _Judgement:
         nodes = [node for scope in scopes for node in _own(scope, local)]
         differ = [node for node in nodes if _moves(node.op, old, self.opset)]
         for node in differ:
-            found = judge(node, old, self.opset, shapes_of(self.index))
+            found = migrate_node(node, old, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Refusal(f"{found.sentence}, which cannot be done inside of a function,")
-            if isinstance(found, Refusal):
+                found = Unavailable(f"{found.sentence}, which cannot be done inside of a function,")
+            if isinstance(found, Unavailable):
                 self.blocked.setdefault((node.op, found.reason), []).append(f"{node.label} in {function.label}")
         if differ:
             self.raised.append(function)
@@ -235,22 +235,22 @@ class _Judgement:
                 continue
             names = tuple(proto.input), tuple(proto.output)
             node = Node(proto.op_type, *names, scope, 0, proto.SerializeToString())
-            found = judge(node, scope.opset or 0, self.opset, shapes_of(self.index))
+            found = migrate_node(node, scope.opset or 0, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
-                found = Refusal(f"{found.sentence}, which cannot be done there,")
-            if isinstance(found, Refusal):
-                label = f"{label_of(proto)} in the training info"
+                found = Unavailable(f"{found.sentence}, which cannot be done there,")
+            if isinstance(found, Unavailable):
+                label = f"{node_label(proto)} in the training info"
                 self.blocked.setdefault((node.op, found.reason), []).append(label)
 
     def refusal(self, earlier: int | None) -> str:
         """What stands against the opset, in one sentence.  earlier: the newest opset that nothing blocks."""
         told = []
         if self.blocked:
-            parts = [f"{op} at {first_of(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
+            parts = [f"{op} at {join_first(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
             count = sum(map(len, self.blocked.values()))
             nodes = "one node does" if count == 1 else f"{count} nodes do"
             told.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
-        told += [f"{why}: {op} at {first_of(at, NAMED)}" for (op, why), at in self.lacking.items()]
+        told += [f"{why}: {op} at {join_first(at, NAMED)}" for (op, why), at in self.lacking.items()]
         there = f"use --opset {earlier}, the newest that keeps all" if earlier else "no newer opset keeps all"
         return f"{'; '.join(told)}; {there}."
 
@@ -307,7 +307,7 @@ class _Names:
 
     def fresh(self, name: str) -> str:
         """A name like this one that no tensor has."""
-        found = unused(name, self._taken)
+        found = unique_name(name, self._taken)
         self._taken.add(found)
         return found
 
@@ -328,11 +328,11 @@ def _moves(op: str, old: int, new: int) -> bool:
     return before is None or after is None or before.since_version != after.since_version
 
 
-def require_same(
-    done: Upgrade,
+def check_upgrade(
+    done: UpgradeReport,
     model: Model,
-    source: Written,
-    written: Written,
+    source: OutputModel,
+    written: OutputModel,
     check: UpgradeCheck,
     options: CheckOptions,
     require_proof: bool,
@@ -345,8 +345,8 @@ def require_same(
     done.refused = require_loaded("upgraded", [source], written, options, done)
     if check == "none":
         return
-    complaint = invalidity(model, written)
+    complaint = structural_fault(model, written)
     if complaint is not None:
         raise GraphError(f"The upgraded model would be invalid ({complaint}); nothing was written.")
     done.check = model_check(model, source, options).check(written)
-    require_passed("upgraded", done.check, require_proof, done)
+    require_equal("upgraded", done.check, require_proof, done)

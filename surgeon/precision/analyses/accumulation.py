@@ -11,21 +11,21 @@ import ml_dtypes
 
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.precision.planning.node_dtypes import HALVES
 from surgeon.shapes.algebra.size_expressions import symbols
 
 _MOST = 16  # nodes between a state and what is handed on
 
 
-class Totals:
+class Accumulation:
     """The nodes that add up so, each with the reason.
 
     dims: free dimensions whose size the user tells, which are no larger elsewhere.
     """
 
-    def __init__(self, wiring: Wiring, dims: Collection[str]) -> None:
+    def __init__(self, wiring: DtypeGraph, dims: Collection[str]) -> None:
         self._wiring, self._dims = wiring, frozenset(dims)
         self._most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)  # terms that are alike
         self._ends = f"and {wiring.change.names[1]} adds up {self._most:,} at most"
@@ -33,14 +33,14 @@ class Totals:
         if wiring.change.new not in HALVES:
             return
         for node in wiring.nodes():
-            if is_running(node):
+            if is_running_sum(node):
                 self._running(node)
         for body in wiring.scopes:
             if body.owner is not None:
                 self._states(body, body.owner)
 
     def _running(self, node: Node) -> None:
-        axes = record(node.op).axes
+        axes = traits_of(node.op).axes
         assert axes is not None
         axis = self._wiring.index.constants.scalar(node.scope, node.inputs[axes.slot])
         many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
@@ -63,7 +63,7 @@ class Totals:
         """Keep what a body adds to its states, where there may be any number of turns."""
         proto: Any = body.proto
         given, made = ([value.name for value in values] for values in (proto.input, proto.output))
-        if record(owner.op).trips:
+        if traits_of(owner.op).trips:
             is_told = self._wiring.index.constants.is_constant(owner.scope, owner.inputs[0])
             many = "" if is_told else "any number of turns"
             given, made = given[2:], made[1:]
@@ -89,18 +89,18 @@ class Totals:
         while waiting:
             name, path = waiting.pop()
             if name == state:
-                if any(record(node.op).family == "sum" for node in path):
+                if any(traits_of(node.op).family == "sum" for node in path):
                     yield from path
                 continue
             node = body.producers.get(name)
             if node is None or len(path) > _MOST:
                 continue
-            facts = record(node.op)
+            facts = traits_of(node.op)
             places = range(len(node.inputs)) if facts.family == "sum" else facts.carried
             waiting += [(text, (*path, node)) for at, text in enumerate(node.inputs) if text and at in places]
 
 
-def is_running(node: Node) -> bool:
+def is_running_sum(node: Node) -> bool:
     """Whether a node makes a running sum."""
-    facts = record(node.op)
+    facts = traits_of(node.op)
     return facts.adds_up and facts.same and facts.axes is not None

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import POWERS, ROOTS, TOTALS
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph
 
 _MOST = 48  # nodes that one search visits: what lies further back belongs to another formula
 
@@ -17,7 +17,7 @@ _MOST = 48  # nodes that one search visits: what lies further back belongs to an
 class Norms:
     """The nodes from the squares of such norms to their roots.  found: in the order of the model."""
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: DtypeGraph) -> None:
         self._wiring = wiring
         self.found: dict[Node, None] = {}
         self._calls: dict[Scope, list[Node]] = {}
@@ -26,7 +26,7 @@ class Norms:
             if called is not None:
                 self._calls.setdefault(called, []).append(node)
         for node in wiring.nodes():
-            facts = record(node.op)
+            facts = traits_of(node.op)
             if facts.reduces and facts.squares and node.op not in TOTALS:
                 self._keep(node)  # its root is inside
             if node.op in ROOTS:
@@ -60,7 +60,7 @@ class Norms:
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
         path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
-        if len(squares) > 1 or any(record(node.op).adds_up or record(node.op).product for node in path):
+        if len(squares) > 1 or any(traits_of(node.op).adds_up or traits_of(node.op).product for node in path):
             for node in (*path, *([] if last is None else [last])):
                 self._keep(node)
 
@@ -82,7 +82,7 @@ class Norms:
 
     def _led_on(self, node: Node) -> Iterator[str]:
         """The inputs that what a node makes grows with."""
-        facts, scope = record(node.op), node.scope
+        facts, scope = traits_of(node.op), node.scope
         if facts.factors is not None:
             others = [node.inputs[place] for place in facts.factors]
             yield from (name for name, other in zip(others, others[::-1], strict=True) if self._is_fixed(scope, other))
@@ -95,7 +95,7 @@ class Norms:
 
     def _is_square(self, node: Node) -> bool:
         """Whether a node multiplies numbers by themselves."""
-        facts, scope = record(node.op), node.scope
+        facts, scope = traits_of(node.op), node.scope
         if node.op in POWERS and facts.squares:
             power = self._wiring.index.constants.scalar(scope, node.inputs[1])
             return power is None or power[0] > 1
@@ -119,8 +119,8 @@ class Norms:
     def _source(self, scope: Scope, name: str) -> str:
         """What a tensor holds but for its shape, its signs and a factor."""
         node = scope.producers.get(name)
-        while node is not None and not record(node.op).reduces:
-            facts = record(node.op)
+        while node is not None and not traits_of(node.op).reduces:
+            facts = traits_of(node.op)
             given = [text for text in node.inputs if text and not self._is_fixed(scope, text)]
             is_factor = facts.family == "product" and len(given) == 1
             is_moved = facts.moves == (0,) and len(node.outputs) == 1

@@ -12,15 +12,15 @@ from onnx import TensorProto
 
 from surgeon.file.model import Address
 from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.ops.schemas.node_check import learn_dtypes
+from surgeon.ops.schemas.node_check import infer_output_dtypes
 from surgeon.ops.traits.dtype_traits import CASTING
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.precision.planning.min_cut import SINK, SOURCE
-from surgeon.precision.planning.node_dtypes import HALVES, Ports, Retyping, has_telling_schema, ports_of
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.precision.planning.node_dtypes import HALVES, DtypeChange, NodeDtypes, is_determined_by_schema, node_dtypes
+from surgeon.shapes.shape_inference import ShapeInference
 
-Key = tuple[Scope, str]
+TensorKey = tuple[Scope, str]
 Told = dict[tuple[Address, str], int | None]
 """Dtypes of the tensors of copies in which nothing is written yet, which are the same in each."""
 STORED = -1
@@ -28,7 +28,7 @@ _MOVES = 8  # nodes between a stored tensor and the Cast of what they take of it
 """In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
 
 
-class Use(NamedTuple):
+class TensorUse(NamedTuple):
     """One reader of a tensor.
 
     item: which has to have its dtype.  node: that reads it, None where it is an output of `scope`.  place: among the
@@ -42,17 +42,17 @@ class Use(NamedTuple):
 
 
 @dataclass(slots=True)
-class Typed:
+class TypedTensor:
     """A tensor.  maker: the item whose dtype it has, or STORED.  node: that makes it, if one does."""
 
     home: Scope
     name: str
     maker: int
     node: Node | None = None
-    uses: list[Use] = field(default_factory=list)
+    uses: list[TensorUse] = field(default_factory=list)
 
 
-class Wiring:
+class DtypeGraph:
     """All tensors of the old dtype.
 
     wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
@@ -61,21 +61,21 @@ class Wiring:
     """
 
     def __init__(
-        self, draft: ModelDraft, change: Retyping, io: Literal["keep", "convert"], told: Told | None = None
+        self, draft: ModelDraft, change: DtypeChange, io: Literal["keep", "convert"], told: Told | None = None
     ) -> None:
         self.draft, self.change, self.index = draft, change, draft.index
         self._told_before: Told = {} if told is None else told
-        self.wires: dict[Key, Typed] = {}
-        self.ports: dict[Node, Ports] = {}
+        self.wires: dict[TensorKey, TypedTensor] = {}
+        self.ports: dict[Node, NodeDtypes] = {}
         self.items: dict[Node, int] = {}
         self.count = 2
         self.wanted: set[int] = set()
         self.pinned: dict[int, str] = {}
-        self.sources: dict[Key, str] = {}
+        self.sources: dict[TensorKey, str] = {}
         self._io = SOURCE if io == "keep" else SINK
-        self._dtypes: dict[Key, int | None] = {}
-        self._ports: dict[Hashable, Ports] = {}  # by what tells those of most nodes
-        self._inner: dict[Scope | None, Shapes] = {None: draft.shapes}
+        self._dtypes: dict[TensorKey, int | None] = {}
+        self._ports: dict[Hashable, NodeDtypes] = {}  # by what tells those of most nodes
+        self._inner: dict[Scope | None, ShapeInference] = {None: draft.shapes}
         self._items_of_functions: dict[Scope, int] = {}
         self._look_into(None)
         self.scopes = [scope for scope in self.index.scopes if scope.function in self._inner]
@@ -104,10 +104,10 @@ class Wiring:
     def _told(self, maker: Node, name: str) -> int | None:
         """What follows for a tensor from the node that makes it: a target's own operator, or one behind it."""
         known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
-        learn_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
+        infer_output_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
         return known.get(name)
 
-    def wire(self, scope: Scope, name: str) -> Typed | None:
+    def wire(self, scope: Scope, name: str) -> TypedTensor | None:
         """The tensor that a name means in a scope, None where it is of another dtype."""
         home = scope.home(name) if name else None
         return None if home is None else self.wires.get((home, name))
@@ -144,7 +144,7 @@ class Wiring:
             around = self._items_of_functions[scope]
         stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
         proto: Any = scope.proto
-        counted = [proto.input[0].name] if owner is not None and record(owner.op).trips and proto.input else []
+        counted = [proto.input[0].name] if owner is not None and traits_of(owner.op).trips and proto.input else []
         for name in scope.inputs:
             if name not in stored:  # the first one of a Loop's body is the number of the turn
                 self._make(scope, name, SOURCE if name in counted else around)
@@ -172,7 +172,7 @@ class Wiring:
         for place in ports.fixed:
             self._make(scope, node.outputs[place], SOURCE, node)
 
-    def _is_widened(self, scope: Scope, node: Node, ports: Ports) -> bool:
+    def _is_widened(self, scope: Scope, node: Node, ports: NodeDtypes) -> bool:
         """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
         if node.op != CASTING or not ports.makes or self.dtype(scope, node.inputs[0]) != self.change.new:
             return False
@@ -190,7 +190,7 @@ class Wiring:
         for _ in range(_MOVES):
             if home is None or node is None or self.index.constants.is_constant(home, name):
                 break
-            facts = record(node.op)
+            facts = traits_of(node.op)
             if facts.moves != (0,) or facts.has_bodies or len(node.outputs) != 1:
                 break
             name = node.inputs[0]
@@ -198,30 +198,30 @@ class Wiring:
             node = None if home is None else home.producers.get(name)
         return home is not None and self.index.constants.is_constant(home, name)
 
-    def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> Ports:
+    def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> NodeDtypes:
         """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
 
         def dtype(name: str) -> int | None:
             return self.dtype(scope, name) if name else 0  # what is left out is not what nothing tells
 
-        if is_call or not has_telling_schema(node):
-            return ports_of(node, dtype, self.change, is_call=is_call)
+        if is_call or not is_determined_by_schema(node):
+            return node_dtypes(node, dtype, self.change, is_call=is_call)
         key = node.op, id(scope.versions), (*map(dtype, node.inputs),), (*map(dtype, node.outputs),)
         found = self._ports.get(key)
         if found is None:
-            found = self._ports[key] = ports_of(node, dtype, self.change)
+            found = self._ports[key] = node_dtypes(node, dtype, self.change)
         return found
 
     def _make(self, scope: Scope, name: str, maker: int, node: Node | None = None) -> None:
         if self.dtype(scope, name) == self.change.old:
-            self.wires[scope, name] = Typed(scope, name, maker, node)
+            self.wires[scope, name] = TypedTensor(scope, name, maker, node)
 
     def _add_uses(self, scope: Scope) -> None:
         for node in scope.nodes:
             ports, item = self.ports[node], self.items[node]
             for places, user in ((ports.takes, item), (ports.stays, SOURCE)):
                 for place in places:
-                    self._use(scope, node.inputs[place], Use(user, scope, node, place))
+                    self._use(scope, node.inputs[place], TensorUse(user, scope, node, place))
         end = self._io
         if scope.parent is not None:
             end = self.items.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
@@ -230,9 +230,9 @@ class Wiring:
         proto: Any = scope.proto
         for place, output in enumerate(proto.output):
             name = output if isinstance(output, str) else output.name
-            self._use(scope, name, Use(end, scope, None, place))
+            self._use(scope, name, TensorUse(end, scope, None, place))
 
-    def _use(self, scope: Scope, name: str, use: Use) -> None:
+    def _use(self, scope: Scope, name: str, use: TensorUse) -> None:
         wire = self.wire(scope, name)
         if wire is not None:
             wire.uses.append(use)
@@ -245,7 +245,7 @@ class Wiring:
         """
         if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
             return
-        lifted: set[Key] = set()
+        lifted: set[TensorKey] = set()
         for node in self.nodes():
             scope, ports = node.scope, self.ports[node]
             homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]

@@ -9,23 +9,23 @@ from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
-from surgeon.file.tensors.casting import recast
+from surgeon.file.tensors.casting import cast_array
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.dtype_traits import BOUNDING, LOGARITHMS, POWERS
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Key, Wiring
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
 
 _MOST = 16  # nodes between such a number and what it guards
 
 
-class Guards:
+class EpsilonGuards:
     """What such numbers guard, from the node that reads one to the one that divides.
 
     small: the least number that each stored tensor holds of those that lose their digits.  found: the nodes, each with
     the reason.
     """
 
-    def __init__(self, wiring: Wiring, small: Mapping[Key, float]) -> None:
+    def __init__(self, wiring: DtypeGraph, small: Mapping[TensorKey, float]) -> None:
         self._wiring = wiring
         self.found: dict[Node, str] = {}
         for (scope, name), least in small.items():
@@ -38,7 +38,7 @@ class Guards:
 
     def _guards(self, node: Node, place: int) -> bool:
         """Whether what a node makes is no smaller than the number that it reads at a place."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         is_sum = facts.family == "sum" and min(facts.signs) > 0
         return is_sum or place in BOUNDING.get(node.op, ()) or place in facts.carried
 
@@ -54,7 +54,7 @@ class Guards:
                         continue
                     seen.add(reader)
                     behind = [*path[1:], reader]
-                    facts, places = record(reader.op), [at for at, text in enumerate(reader.inputs) if text == name]
+                    facts, places = traits_of(reader.op), [at for at, text in enumerate(reader.inputs) if text == name]
                     made, fails = self._raised(reader, places, least), self._fails(reader, places, least)
                     is_carried = facts.family == "product" or any(at in facts.carried for at in places)
                     if is_lost and (fails or made is not None):
@@ -66,12 +66,12 @@ class Guards:
 
     def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
         """Whether a node makes no number of what is lost: of zero as a divisor, of zeros by what is infinite."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         is_scaled = facts.family == "product" and least > 1
         return is_scaled or node.op in LOGARITHMS or any(place in facts.divisors for place in places)
 
     def _is_lost(self, number: float) -> bool:
-        made = float(recast(np.array(number), self._wiring.change.new))
+        made = float(cast_array(np.array(number), self._wiring.change.new))
         return made == 0 or not np.isfinite(made)
 
     def _raised(self, node: Node, places: Collection[int], least: float) -> float | None:
@@ -81,7 +81,7 @@ class Guards:
             told = constants.scalar(node.scope, node.inputs[1]) if power is None else None
             power = power if told is None else told[0]
             return None if power is None else raised(least, power)
-        if any(place in record(node.op).divisors for place in places):
+        if any(place in traits_of(node.op).divisors for place in places):
             told = constants.scalar(node.scope, node.inputs[0])
             return None if told is None else abs(told[0]) * raised(least, -1)
         return None

@@ -14,13 +14,13 @@ from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import CHOOSING, STEPPING
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.accumulation import is_running
-from surgeon.precision.analyses.dtype_graph import STORED, Key, Wiring
-from surgeon.shapes.tensor_types import BOOL, WHOLE
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.accumulation import is_running_sum
+from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
+from surgeon.shapes.tensor_types import BOOL, INTEGERS_AND_BOOL
 
 _ROUNDS = 4  # of looking at all nodes, as what a body hands on is known a round later
-_SMALL = frozenset((BOOL, *(number for number in WHOLE if dtype_of(number).itemsize == 1)))
+_SMALL = frozenset((BOOL, *(number for number in INTEGERS_AND_BOOL if dtype_of(number).itemsize == 1)))
 
 
 class CountKind(IntEnum):
@@ -31,7 +31,7 @@ class CountKind(IntEnum):
     MADE = 3
 
 
-class Counting:
+class ExactIntegers:
     """The nodes of a model on paths from counts to what decides by them: a Cast back, a comparison, a rounding, a size.
 
     What a table holds at an index is no count, nor is what is made of one and of data.
@@ -40,11 +40,11 @@ class Counting:
     numbers.
     """
 
-    def __init__(self, wiring: Wiring) -> None:
+    def __init__(self, wiring: DtypeGraph) -> None:
         self._wiring = wiring
         self.most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)
-        self._kinds: dict[Key, CountKind] = {}
-        self._makers: dict[Key, tuple[Node, list[Key]]] = {}
+        self._kinds: dict[TensorKey, CountKind] = {}
+        self._makers: dict[TensorKey, tuple[Node, list[TensorKey]]] = {}
         self.found: dict[Node, Node] = {}
         for _ in range(_ROUNDS):
             known = dict(self._kinds)
@@ -59,19 +59,19 @@ class Counting:
                 ends = [place for place, key in self._read(node) if self._decides(node, place, key)]
                 if ends:
                     self._follow(node)
-                    counts = record(node.op).counts  # sizes are read in the old dtype anyhow
+                    counts = traits_of(node.op).counts  # sizes are read in the old dtype anyhow
                     if any(place not in counts for place in ends):
                         self.found[node] = node
 
-    def _read(self, node: Node) -> list[tuple[int, Key]]:
+    def _read(self, node: Node) -> list[tuple[int, TensorKey]]:
         """The inputs of a node that are of the old dtype, by their places."""
         wires = ((place, self._wiring.wire(node.scope, name)) for place, name in enumerate(node.inputs))
         return [(place, (wire.home, wire.name)) for place, wire in wires if wire is not None]
 
-    def _is_fixed(self, key: Key) -> bool:
+    def _is_fixed(self, key: TensorKey) -> bool:
         return self._wiring.wires[key].maker == STORED or self._wiring.index.constants.is_constant(*key)
 
-    def _note(self, key: Key, kind: CountKind | None, node: Node, sources: Sequence[Key]) -> None:
+    def _note(self, key: TensorKey, kind: CountKind | None, node: Node, sources: Sequence[TensorKey]) -> None:
         if kind is not None and key in self._wiring.wires:
             self._kinds[key] = max(kind, self._kinds.get(key, kind))
             self._makers[key] = node, list(sources)
@@ -86,7 +86,7 @@ class Counting:
                 self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
         if not any((node.scope, name) in self._wiring.wires for name in node.outputs):
             return
-        facts, scope = record(node.op), node.scope
+        facts, scope = traits_of(node.op), node.scope
         if facts.has_bodies:
             self._leave(node)
             return
@@ -98,25 +98,25 @@ class Counting:
         for name in node.outputs:
             self._note((scope, name), kind, node, [key for _, key in read if key in self._kinds])
 
-    def _begins(self, node: Node, read: Sequence[tuple[int, Key]]) -> CountKind | None:
+    def _begins(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
         """What a node makes that begins to count."""
-        facts, scope = record(node.op), node.scope
+        facts, scope = traits_of(node.op), node.scope
         if facts.retypes and not read and node.inputs:
             return self._whole(scope, node.inputs[0])
         if facts.spreads and facts.zeros and not facts.moves and any(not self._is_fixed(key) for _, key in read):
             return CountKind.WHOLE  # a range
-        return CountKind.MADE if is_running(node) and read and not self._is_fixed(read[0][1]) else None
+        return CountKind.MADE if is_running_sum(node) and read and not self._is_fixed(read[0][1]) else None
 
     def _whole(self, scope: Scope, name: str) -> CountKind | None:
         """What a Cast makes of integers; None of those that are fixed, and of sums of products."""
         home = scope.home(name)
         dtype = None if home is None else self._wiring.dtype(home, name)
-        if home is None or dtype not in WHOLE or self._wiring.index.constants.is_constant(scope, name):
+        if home is None or dtype not in INTEGERS_AND_BOOL or self._wiring.index.constants.is_constant(scope, name):
             return None
         if dtype in _SMALL:
             return CountKind.BITS
         maker = home.producers.get(name)
-        if maker is not None and record(maker.op).product:
+        if maker is not None and traits_of(maker.op).product:
             return None
         if home.function is None:
             values = self._wiring.draft.shapes.value(home, name)
@@ -124,9 +124,9 @@ class Counting:
                 return None
         return CountKind.WHOLE
 
-    def _goes_on(self, node: Node, read: Sequence[tuple[int, Key]]) -> CountKind | None:
+    def _goes_on(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
         """What a node makes of counts and constants alone: elementwise, by moving them, or by adding them up."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         data = [key for place, key in read if not facts.carried or place in facts.carried or facts.broadcasts]
         kinds = [self._kinds[key] for key in data if key in self._kinds]
         if not kinds or any(key not in self._kinds and not self._is_fixed(key) for key in data):
@@ -144,7 +144,7 @@ class Counting:
     def _enter(self, body: Scope) -> None:
         """Note what the body of a Loop is given: counts, or what it adds the same to in each turn."""
         owner = body.owner
-        if owner is None or not record(owner.op).trips or body.function is not None:
+        if owner is None or not traits_of(owner.op).trips or body.function is not None:
             return
         for place, (given, made) in enumerate(zip(*self._carried(body), strict=False)):
             key = body, given
@@ -159,14 +159,14 @@ class Counting:
 
     def _is_counter(self, body: Scope, given: str, made: str) -> bool:
         node = self._behind_moves(body, made)
-        if node is None or record(node.op).family != "sum":
+        if node is None or traits_of(node.op).family != "sum":
             return False
         others = [name for name in node.inputs if name != given]
         return len(others) < len(node.inputs) and all(body.home(name) is not body for name in others if name)
 
     def _behind_moves(self, scope: Scope, name: str) -> Node | None:
         node = scope.producers.get(name)
-        while node is not None and record(node.op).transparent == "always":
+        while node is not None and traits_of(node.op).transparent == "always":
             node = scope.producers.get(node.inputs[0])
         return node
 
@@ -174,7 +174,7 @@ class Counting:
         """Note what a node hands on of what its bodies make."""
         for body in node.scope.bodies:
             if body.owner is node:
-                self._hand_on(node, _names(body.proto.output)[1 if record(node.op).trips else 0 :], body)
+                self._hand_on(node, _names(body.proto.output)[1 if traits_of(node.op).trips else 0 :], body)
 
     def _hand_on(self, node: Node, made: Sequence[str], inside: Scope) -> None:
         for inner, outer in zip(made, node.outputs, strict=False):
@@ -183,14 +183,14 @@ class Counting:
 
     # Back from what decides
 
-    def _decides(self, node: Node, place: int, key: Key) -> bool:
+    def _decides(self, node: Node, place: int, key: TensorKey) -> bool:
         """Whether a node decides by a count that it reads at this place."""
-        kind, facts = self._kinds.get(key, CountKind.BITS), record(node.op)
+        kind, facts = self._kinds.get(key, CountKind.BITS), traits_of(node.op)
         if kind is CountKind.BITS:
             return False
         if facts.retypes:
             made = self._wiring.dtype(node.scope, node.outputs[0])
-            return made in WHOLE and made != BOOL  # a truth is lost of nothing but zero
+            return made in INTEGERS_AND_BOOL and made != BOOL  # a truth is lost of nothing but zero
         if facts.compares:
             return kind is CountKind.MADE or not self._is_small(node.scope, node.inputs[1 - place])
         return node.op in STEPPING or node.op in CHOOSING or place in facts.counts
@@ -210,7 +210,7 @@ class Counting:
     def _follow(self, end: Node) -> None:
         """Find what leads to a node that decides."""
         waiting = [key for _, key in self._read(end) if key in self._kinds]
-        seen = set[Key]()
+        seen = set[TensorKey]()
         while waiting:
             key = waiting.pop()
             if key in seen or key not in self._makers:

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from surgeon.analysis.def_use import UseDefs
-from surgeon.analysis.input_roles import named_role, read_role
+from surgeon.analysis.def_use import DefUseGraph
+from surgeon.analysis.input_roles import infer_role, named_role
 from surgeon.errors import ModelFileError
-from surgeon.file.tensors.casting import limits
+from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import EXPONENTIALS
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Key, Wiring
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
 from surgeon.precision.analyses.mask_sentinels import SMALL
-from surgeon.precision.kept_nodes.selectors import Place, place_of
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 _SIZE = 2.0**16
 """Sizes, and what tells them, are at most so large; elements are no more than int32 counts."""
@@ -35,22 +35,22 @@ _TELLING = frozenset(("count", "length", "target", "trip", "zero"))
 _ROUNDS = 3  # of looking at all nodes, as what a body hands on is known a round later
 
 
-class Wholes:
+class IntegerRange:
     """The nodes that read or make integers which may be beyond the new dtype, each with the kind of reason and that.
 
     converts: whether the inputs of the model are of the new dtype too.
     """
 
-    def __init__(self, wiring: Wiring, *, converts: bool) -> None:
+    def __init__(self, wiring: DtypeGraph, *, converts: bool) -> None:
         self._wiring = wiring
         skeleton: ModelProto = wiring.draft.skeleton
-        self._most, self._named = limits(wiring.change.new)[1], wiring.change.names[1]
-        self._bounds: dict[Key, float] = {}
-        self._calls: dict[Key, float] = {}
-        self._fixed: dict[Key, float | None] = {}
-        self._sizes = set[Key]()  # what tells how many elements there are
-        self._roles = UseDefs(skeleton)
-        self.found: dict[Place, tuple[str, str]] = {}
+        self._most, self._named = finite_limits(wiring.change.new)[1], wiring.change.names[1]
+        self._bounds: dict[TensorKey, float] = {}
+        self._calls: dict[TensorKey, float] = {}
+        self._fixed: dict[TensorKey, float | None] = {}
+        self._sizes = set[TensorKey]()  # what tells how many elements there are
+        self._roles = DefUseGraph(skeleton)
+        self.found: dict[NodeAddress, tuple[str, str]] = {}
         for value in skeleton.graph.input:
             self._bounds[wiring.index.main, value.name] = self._of_input(value.name, converts=converts)
         for _ in range(_ROUNDS):
@@ -65,17 +65,17 @@ class Wholes:
         ports = self._wiring.ports[node]
         if ports.pinned or not (ports.takes or ports.makes):
             return
-        picks = {lookup.indices for lookup in record(node.op).lookups}
+        picks = {lookup.indices for lookup in traits_of(node.op).lookups}
         names = [node.inputs[place] for place in ports.takes if place not in picks]  # an index is as large as its table
         for name in (*names, *(node.outputs[place] for place in ports.makes)):
             bound = self._bound(node.scope, name)
             if bound > self._most and self._of_constant(node.scope, name) is None:
                 told = f"{name!r} is bound by nothing" if bound == _FAR else f"{name!r} may reach {bound:,.3g}"
-                self.found[place_of(node)] = "range", f"{told}, and {self._named} ends at {self._most:,.0f}"
+                self.found[node_address(node)] = "range", f"{told}, and {self._named} ends at {self._most:,.0f}"
                 return
 
     def _of_input(self, name: str, *, converts: bool) -> float:
-        role = read_role(self._roles, name)
+        role = infer_role(self._roles, name)
         named = named_role(name)
         if named == "mask" or "mask" in role.flags:
             return _BITS
@@ -99,11 +99,11 @@ class Wholes:
             self._bounds[key] = found
         return self._bounds[key]
 
-    def _of_dtype(self, key: Key) -> float:
+    def _of_dtype(self, key: TensorKey) -> float:
         dtype = self._wiring.dtype(*key)
         if dtype == TensorProto.BOOL:
             return 1.0
-        if dtype not in WHOLE or dtype is None or dtype in (self._wiring.change.old, TensorProto.UINT64):
+        if dtype not in INTEGERS_AND_BOOL or dtype is None or dtype in (self._wiring.change.old, TensorProto.UINT64):
             return _FAR
         return float(np.iinfo(dtype_of(dtype)).max)
 
@@ -133,7 +133,7 @@ class Wholes:
         return most if array.size <= SMALL else min(most, self._most)  # others are looked at where they are written
 
     def _look_at(self, node: Node) -> None:
-        facts, called = record(node.op), self._wiring.index.called(node)
+        facts, called = traits_of(node.op), self._wiring.index.called(node)
         if facts.has_bodies:
             self._leave(node)
             return
@@ -157,7 +157,7 @@ class Wholes:
                 self._sizes.add(key)
             self._bounds[key] = min(bound, self._of_dtype(key))
 
-    def _data(self, node: Node, facts: Op) -> list[str]:
+    def _data(self, node: Node, facts: OpTraits) -> list[str]:
         """The inputs that numbers come from."""
         if facts.retypes:
             return [node.inputs[0]]
@@ -176,7 +176,7 @@ class Wholes:
         bound = self._of_constant(home, name)
         return bound is not None and bound <= _SIZE
 
-    def _made(self, node: Node, facts: Op, given: Sequence[float]) -> float:
+    def _made(self, node: Node, facts: OpTraits, given: Sequence[float]) -> float:
         """What a node makes at most of what it is given."""
         value = node.attribute("value") if facts.spreads and not facts.carried else None
         if value is not None:
@@ -201,7 +201,7 @@ class Wholes:
 
     def _quotient(self, node: Node, given: float) -> float:
         """A quotient of integers is no larger than what is divided; one of floats is where the divisor is small."""
-        if self._wiring.dtype(node.scope, node.outputs[0]) in WHOLE:
+        if self._wiring.dtype(node.scope, node.outputs[0]) in INTEGERS_AND_BOOL:
             return given
         constants, name = self._wiring.index.constants, node.inputs[-1]
         array = constants.array(node.scope, name) if constants.is_constant(node.scope, name) else None
@@ -210,7 +210,12 @@ class Wholes:
 
     def _bounding(self, node: Node, given: Sequence[float]) -> Sequence[float]:
         """What is given, or where both ends are fixed the bounds of what is between."""
-        if len(node.inputs) == 3 and all(node.inputs) and record(node.op).to_scale and not record(node.op).broadcasts:
+        if (
+            len(node.inputs) == 3
+            and all(node.inputs)
+            and traits_of(node.op).to_scale
+            and not traits_of(node.op).broadcasts
+        ):
             ends = [self._bound(node.scope, name) for name in node.inputs[1:]]
             return [min(given[0], max(ends))]
         return given
@@ -220,7 +225,7 @@ class Wholes:
     def _enter(self, body: Scope) -> None:
         """What a Loop gives its body: the number of the turn, and what it carries."""
         owner = body.owner
-        if owner is None or not record(owner.op).trips:
+        if owner is None or not traits_of(owner.op).trips:
             return
         given, made = _names(body.proto.input), _names(body.proto.output)
         if given:
@@ -233,18 +238,18 @@ class Wholes:
     def _step(self, body: Scope, inner: str, after: str) -> float:
         """By how much what is carried grows in a turn."""
         node = body.producers.get(after)
-        while node is not None and record(node.op).transparent == "always":
+        while node is not None and traits_of(node.op).transparent == "always":
             after = node.inputs[0]
             node = body.producers.get(after)
         if after == inner or body.home(after) is not body:
             return 0.0 if after == inner else self._bound(body, after)
-        if node is None or record(node.op).family != "sum" or inner not in node.inputs:
+        if node is None or traits_of(node.op).family != "sum" or inner not in node.inputs:
             return _FAR
         return sum(self._bound(body, name) for name in node.inputs if name != inner)
 
     def _leave(self, node: Node) -> None:
         """What a node hands on of what its bodies make."""
-        first = 1 if record(node.op).trips else 0  # a Loop's body tells whether to go on
+        first = 1 if traits_of(node.op).trips else 0  # a Loop's body tells whether to go on
         bodies = [(body, _names(body.proto.output)[first:]) for body in node.scope.bodies if body.owner is node]
         for place, name in enumerate(node.outputs):
             made = [self._bound(body, names[place]) for body, names in bodies if place < len(names)]

@@ -10,12 +10,12 @@ import numpy as np
 from onnx import TensorProto
 
 from surgeon.errors import ModelFileError
-from surgeon.file.tensors.casting import Seen, limits, recast, smallest
+from surgeon.file.tensors.casting import CastRange, cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.dtype_traits import BOUNDING
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Key, Typed, Use, Wiring
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, TensorUse, TypedTensor
 from surgeon.precision.analyses.stored_tensors import held
 
 SMALL = 1024  # elements up to which stored values are looked at before anything is written
@@ -29,9 +29,9 @@ class StoredMisfit(NamedTuple):
     clamped: str
 
 
-def misfit(name: str, seen: Seen, new: int) -> StoredMisfit | None:
+def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:
     """What is said of a large stored tensor that does not fit a new dtype; None where it does."""
-    (low, high), named = limits(new), dtype_name(new)
+    (low, high), named = finite_limits(new), dtype_name(new)
     most = f"{seen.largest:,.6g}"
     if seen.most > high or seen.least < low:
         clamped = f"{name!r} saturates at {high:,.6g}, from {most}"
@@ -43,7 +43,7 @@ def misfit(name: str, seen: Seen, new: int) -> StoredMisfit | None:
     return None
 
 
-class Fills:
+class MaskSentinels:
     """What is beyond the new dtype among small stored values, and among what only a softmax ever sees.
 
     saturate: have all saturate that does not fit.  found: by stored tensor, the bounds that it saturates at.  unfit:
@@ -51,14 +51,14 @@ class Fills:
     number.  clamped: of those that saturate instead, a sentence.
     """
 
-    def __init__(self, wiring: Wiring, *, saturate: bool) -> None:
+    def __init__(self, wiring: DtypeGraph, *, saturate: bool) -> None:
         self._wiring, self._saturate = wiring, saturate
-        self._low, self._high = limits(wiring.change.new)
-        self._known: dict[Key, bool] = {}
-        self.found: dict[Key, tuple[float, float]] = {}
-        self.unfit: dict[Key, str] = {}
-        self.clamped: dict[Key, str] = {}
-        self.small: dict[Key, float] = {}
+        self._low, self._high = finite_limits(wiring.change.new)
+        self._known: dict[TensorKey, bool] = {}
+        self.found: dict[TensorKey, tuple[float, float]] = {}
+        self.unfit: dict[TensorKey, str] = {}
+        self.clamped: dict[TensorKey, str] = {}
+        self.small: dict[TensorKey, float] = {}
         if not (wiring.change.narrows or wiring.change.is_whole):
             return
         for key, wire in wiring.wires.items():
@@ -68,7 +68,7 @@ class Fills:
             elif wire.uses and wiring.change.narrows:
                 self._look_at_computed(key, wire)
 
-    def only_masks(self, wire: Typed) -> bool:
+    def only_masks(self, wire: TypedTensor) -> bool:
         """Whether what is very low in a tensor is only ever seen by a softmax, or by a bound."""
         key = wire.home, wire.name
         if key not in self._known:
@@ -76,10 +76,10 @@ class Fills:
             self._known[key] = bool(wire.uses) and all(self._is_masking(use) for use in wire.uses)
         return self._known[key]
 
-    def _is_masking(self, use: Use) -> bool:
+    def _is_masking(self, use: TensorUse) -> bool:
         if use.node is None:
             return False
-        facts = record(use.node.op)
+        facts = traits_of(use.node.op)
         if facts.softmax or use.place in facts.scores or use.place in facts.mask:
             return True
         passes = facts.family or use.place in facts.carried or (facts.broadcasts and facts.neutral is not None)
@@ -89,7 +89,7 @@ class Fills:
             if name
         )
 
-    def _look_at(self, key: Key, wire: Typed, tensor: TensorProto) -> None:
+    def _look_at(self, key: TensorKey, wire: TypedTensor, tensor: TensorProto) -> None:
         if int(np.prod(tensor.dims)) > SMALL:
             return
         try:
@@ -118,7 +118,7 @@ class Fills:
             return
         self._lose(key, wire, finite)
 
-    def _look_at_computed(self, key: Key, wire: Typed) -> None:
+    def _look_at_computed(self, key: TensorKey, wire: TypedTensor) -> None:
         """What follows from stored values alone, as the square of an epsilon does."""
         constants = self._wiring.index.constants
         found = constants.get(*key) if constants.is_constant(*key) else None
@@ -129,11 +129,11 @@ class Fills:
         if values is not None and 0 < values.size <= SMALL and np.isfinite(values).all():
             self._lose(key, wire, values.ravel())
 
-    def _lose(self, key: Key, wire: Typed, finite: np.ndarray) -> None:
+    def _lose(self, key: TensorKey, wire: TypedTensor, finite: np.ndarray) -> None:
         """Note a tensor whose small numbers lose their digits."""
         if np.abs(finite).max() > self._high:
             return
-        error = np.linalg.norm(finite - recast(finite, self._wiring.change.new).astype(np.float64))
+        error = np.linalg.norm(finite - cast_array(finite, self._wiring.change.new).astype(np.float64))
         if error > _LOST * np.linalg.norm(finite):
             least = float(np.abs(finite[finite != 0]).min())
             held_here = f"{wire.name!r} holds {least:.3g}"
@@ -141,13 +141,13 @@ class Fills:
             if key in self.unfit:
                 self.small[key] = least
 
-    def _misfits(self, key: Key, reason: str, clamped: str) -> None:
+    def _misfits(self, key: TensorKey, reason: str, clamped: str) -> None:
         if self._saturate:
             self.clamped[key] = f"{reason}: it {clamped}"
         else:
             self.unfit[key] = reason
 
-    def _bounds(self, use: Use) -> bool:
+    def _bounds(self, use: TensorUse) -> bool:
         return isinstance(use.node, Node) and use.place in BOUNDING.get(use.node.op, ())
 
     @property

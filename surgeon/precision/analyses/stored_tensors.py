@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from surgeon.file.protobuf.payloads import KEY
+from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
-from surgeon.precision.analyses.dtype_graph import STORED, Typed
+from surgeon.precision.analyses.dtype_graph import STORED, TypedTensor
 
 _NOTES = ("name", "doc_string", "metadata_props")  # of a TensorProto (onnx.proto); all else are its numbers
 FILL = "value"
@@ -22,10 +22,12 @@ _STATED = {
 
 def lies_in_file(tensor: TensorProto) -> bool:
     """Whether the data of a tensor are not in the skeleton."""
-    return tensor.data_location == TensorProto.EXTERNAL or any(entry.key == KEY for entry in tensor.external_data)
+    return tensor.data_location == TensorProto.EXTERNAL or any(
+        entry.key == PAYLOAD_KEY for entry in tensor.external_data
+    )
 
 
-def held(wire: Typed) -> TensorProto | None:
+def held(wire: TypedTensor) -> TensorProto | None:
     """The tensor that a wire is stored as, or filled with; None for any other."""
     tensor = wire.home.initializers.get(wire.name)
     if tensor is not None or wire.node is None:

@@ -6,37 +6,37 @@ from onnx import TensorProto
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import schema, variables
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.pipeline.acceptance.kernel_support import limits_for
-from surgeon.precision.analyses.dtype_graph import Wiring
-from surgeon.precision.kept_nodes.selectors import Place, place_of
-from surgeon.runtime.provider_support import Kernels
+from surgeon.precision.analyses.dtype_graph import DtypeGraph
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
+from surgeon.runtime.provider_support import ProviderSupport
 from surgeon.target_registry import names
 
 
-def without_kernel(wiring: Wiring, provider: str) -> dict[Place, str]:
+def nodes_without_kernel(wiring: DtypeGraph, provider: str) -> dict[NodeAddress, str]:
     """The nodes that a provider would run in the new dtype by none of its own kernels, each with the reason.
 
     Of a provider that is a target too, the target's limits are asked.  What nothing is known of, a domain without
     schemas or a dtype that nothing tells, does not count against it.
     """
-    kernels, new = Kernels.of(provider), wiring.change.names[1]
+    kernels, new = ProviderSupport.of(provider), wiring.change.names[1]
     limits = limits_for(provider if provider in names() else "ort", provider, wiring.index)
-    found: dict[Place, str] = {}
+    found: dict[NodeAddress, str] = {}
     for node in wiring.nodes():
         ports = wiring.ports[node]
         if ports.pinned or not (ports.takes or ports.makes):
             continue
         if not _has(wiring, kernels, node):
-            found[place_of(node)] = f"{kernels.full_title} has no kernel for {node.op} in {new}"
+            found[node_address(node)] = f"{kernels.full_title} has no kernel for {node.op} in {new}"
         elif limits is not None and node.op in limits:
             halves = {node.inputs[place]: wiring.change.new for place in ports.takes}
             broken = set(limits.of(node, halves)) - set(limits.of(node))
-            found.update((place_of(node), told) for told, _ in sorted(broken)[:1])
+            found.update((node_address(node), told) for told, _ in sorted(broken)[:1])
     return found
 
 
-def merged_in_vain(wiring: Wiring) -> dict[Place, str]:
+def crashing_fused_matmuls(wiring: DtypeGraph) -> dict[NodeAddress, str]:
     """The products of matrices that ONNX Runtime's CPU provider ends its process by in float16, each with the reason.
 
     Its optimiser takes a Transpose that brings the first axis among the last two into the product behind it
@@ -46,12 +46,12 @@ def merged_in_vain(wiring: Wiring) -> dict[Place, str]:
         return {}
     merged = (node for node in wiring.nodes() if wiring.ports[node].takes and any(_brings_first_axis(node)))
     why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
-    return {place_of(node): why for node in merged}
+    return {node_address(node): why for node in merged}
 
 
 def _brings_first_axis(node: Node) -> Iterator[bool]:
     """For each factor of a product of matrices whether a node before it puts the axes 1, 2, ... first, and 0 behind."""
-    known = record(node.op)
+    known = traits_of(node.op)
     for place in known.factors or () if known.product == "matrices" else ():
         maker = node.scope.producers.get(node.inputs[place])
         order = maker.attribute("perm") if maker is not None else None
@@ -60,7 +60,7 @@ def _brings_first_axis(node: Node) -> Iterator[bool]:
             yield list(order.ints[:lead]) == [*range(1, lead + 1)]
 
 
-def _has(wiring: Wiring, kernels: Kernels, node: Node) -> bool:
+def _has(wiring: DtypeGraph, kernels: ProviderSupport, node: Node) -> bool:
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
     version = schema(domain, name, opset)

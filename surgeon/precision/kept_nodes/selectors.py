@@ -5,27 +5,27 @@ from fnmatch import fnmatchcase
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Address
-from surgeon.file.save import Written
+from surgeon.file.save import OutputModel
 from surgeon.ir.scope import Node
 from surgeon.pipeline.rewriting.rewrite import find
-from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.printed_commands import command
-from surgeon.text import nearest
+from surgeon.text import did_you_mean
 
-Place = tuple[Address, int]
+NodeAddress = tuple[Address, int]
 """A node in any copy of a model: the scope that it lies in, and its slot there."""
 AUTO = "auto"
 _KINDS = ("op", "name", "rule")
 
 
-def place_of(node: Node) -> Place:
+def node_address(node: Node) -> NodeAddress:
     """Where a node of the file lies."""
     return node.scope.address, node.slot
 
 
-def asked(keep: Sequence[str], wiring: Wiring, source: Written) -> dict[Place, str]:
+def select_nodes(keep: Sequence[str], wiring: DtypeGraph, source: OutputModel) -> dict[NodeAddress, str]:
     """The nodes that are named, with what named them.  Raises UsageError for what names nothing, and RuleError."""
-    found: dict[Place, str] = {}
+    found: dict[NodeAddress, str] = {}
     for text in keep:
         if text == AUTO:
             continue
@@ -39,23 +39,23 @@ def asked(keep: Sequence[str], wiring: Wiring, source: Written) -> dict[Place, s
     return found
 
 
-def _named(kind: str, pattern: str, wiring: Wiring, source: Written) -> Iterator[Place]:
+def _named(kind: str, pattern: str, wiring: DtypeGraph, source: OutputModel) -> Iterator[NodeAddress]:
     if kind == "rule":
         for match in find(source, pattern):
             for node in match.nodes:
-                yield place_of(node)
+                yield node_address(node)
         return
     for node in wiring.nodes():
         names = (node.op, node.op.rpartition("::")[2]) if kind == "op" else (node.label, *filter(None, node.outputs))
         if any(fnmatchcase(name, pattern) for name in names):
-            yield place_of(node)
+            yield node_address(node)
 
 
-def _near(kind: str, pattern: str, wiring: Wiring) -> str:
+def _near(kind: str, pattern: str, wiring: DtypeGraph) -> str:
     if kind == "rule":
         return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
     known = {node.op if kind == "op" else node.label for node in wiring.nodes()}
-    return nearest(pattern, sorted(known))
+    return did_you_mean(pattern, sorted(known))
 
 
-__all__ = ["AUTO", "Place", "asked", "place_of"]
+__all__ = ["AUTO", "NodeAddress", "node_address", "select_nodes"]

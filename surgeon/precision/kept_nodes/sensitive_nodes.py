@@ -6,22 +6,22 @@ Each reason has the number that it rests on.
 from collections.abc import Collection, Iterator, Mapping
 from math import prod
 
-from surgeon.file.tensors.casting import limits, smallest
+from surgeon.file.tensors.casting import finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import ROOTS, STEEP, TOTALS, TURNING
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.accumulation import Totals, is_running
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.accumulation import Accumulation, is_running_sum
 from surgeon.precision.analyses.decomposed_norms import Norms
-from surgeon.precision.analyses.dtype_graph import STORED, Typed, Wiring
-from surgeon.precision.analyses.epsilon_guards import Guards
-from surgeon.precision.analyses.exact_integers import Counting
-from surgeon.precision.analyses.mask_sentinels import Fills
-from surgeon.precision.kept_nodes.selectors import Place, place_of
-from surgeon.precision.kept_nodes.unstable_formulas import Formulas
-from surgeon.precision.measuring.range_instrumentation import FAR, Magnitudes, Tensor
+from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TypedTensor
+from surgeon.precision.analyses.epsilon_guards import EpsilonGuards
+from surgeon.precision.analyses.exact_integers import ExactIntegers
+from surgeon.precision.analyses.mask_sentinels import MaskSentinels
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
+from surgeon.precision.kept_nodes.unstable_formulas import UnstableFormulas
+from surgeon.precision.measuring.range_instrumentation import INFINITY, ObservedRange, Tensor
 from surgeon.precision.planning.min_cut import SOURCE
 from surgeon.shapes.algebra.size_expressions import symbols
-from surgeon.shapes.tensor_types import BOOL, WHOLE
+from surgeon.shapes.tensor_types import BOOL, INTEGERS_AND_BOOL
 
 HEADROOM = 2.0
 """How often what was seen has to fit: other inputs make larger numbers."""
@@ -35,7 +35,7 @@ _UNSEEN = "no run that was made enters this body, so that nothing is known of it
 _ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
 
 
-class Evidence:
+class SensitiveNodes:
     """Nodes to keep, each with the kind of its reason and the reason.
 
     ranges: of tensors; without any only what the graph itself tells is found.  dims: the free dimensions whose size is
@@ -43,29 +43,33 @@ class Evidence:
     """
 
     def __init__(
-        self, wiring: Wiring, fills: Fills, ranges: Mapping[Tensor, Magnitudes], dims: Collection[str] = ()
+        self,
+        wiring: DtypeGraph,
+        fills: MaskSentinels,
+        ranges: Mapping[Tensor, ObservedRange],
+        dims: Collection[str] = (),
     ) -> None:
         self._wiring, self._fills, self._ranges, self._dims = wiring, fills, ranges, frozenset(dims)
-        self._high = limits(wiring.change.new)[1]
+        self._high = finite_limits(wiring.change.new)[1]
         self._named = wiring.change.names[1]
-        self.found: dict[Place, tuple[str, str]] = {}
+        self.found: dict[NodeAddress, tuple[str, str]] = {}
         if not wiring.change.narrows:
             return
         self._stored()
-        for node, reason in Guards(wiring, fills.small).found.items():
+        for node, reason in EpsilonGuards(wiring, fills.small).found.items():
             self._keep(node, "weight", reason)
         for (scope, name), wire in wiring.wires.items():
             noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
-        for node, reason in Counting(wiring).reasons(self._named):
+        for node, reason in ExactIntegers(wiring).reasons(self._named):
             self._keep(node, "range", reason)
-        for node, reason in Totals(wiring, dims).found.items():
+        for node, reason in Accumulation(wiring, dims).found.items():
             self._keep(node, "sum", reason)
-        self._formulas = Formulas(wiring, dims)
+        self._formulas = UnstableFormulas(wiring, dims)
         unseen = set(self._unseen())
         for node in wiring.nodes():
-            if node.scope in unseen and not record(node.op).moves:
+            if node.scope in unseen and not traits_of(node.op).moves:
                 self._keep(node, "range", _UNSEEN)
             elif not wiring.ports[node].pinned:
                 self._look_at_node(node)
@@ -84,14 +88,14 @@ class Evidence:
         for scope in self._wiring.scopes if self._ranges else ():
             tensors = (name for node in scope.nodes for name in node.outputs if scope.parent is not None)
             noted = [one for name in tensors if (one := self._ranges.get((scope.address, name))) is not None]
-            if noted and all(one.most == 0 and one.least == FAR for one in noted):
+            if noted and all(one.most == 0 and one.least == INFINITY for one in noted):
                 yield scope
 
     def _keep(self, node: Node | None, kind: str, reason: str) -> None:
         if node is not None and self._wiring.ports[node].any:
-            self.found.setdefault(place_of(node), (kind, reason))
+            self.found.setdefault(node_address(node), (kind, reason))
 
-    def _range(self, scope: Scope, name: str) -> Magnitudes | None:
+    def _range(self, scope: Scope, name: str) -> ObservedRange | None:
         home = scope.home(name)
         return None if home is None else self._ranges.get((home.address, name))
 
@@ -104,7 +108,7 @@ class Evidence:
                 if use.item != SOURCE:  # else it reads the old dtype whatever becomes of it
                     self._keep(use.node, "weight", reason)
 
-    def _look_at(self, wire: Typed, noted: Magnitudes) -> None:
+    def _look_at(self, wire: TypedTensor, noted: ObservedRange) -> None:
         """Keep who makes and who reads what is too large."""
         most = noted.above if self._fills.only_masks(wire) else noted.most
         if wire.maker == STORED or most * HEADROOM <= self._high:
@@ -115,7 +119,7 @@ class Evidence:
             self._keep(use.node, "range", reason)
 
     def _look_at_node(self, node: Node) -> None:
-        facts, scope = record(node.op), node.scope
+        facts, scope = traits_of(node.op), node.scope
         for place in (*facts.divisors, *((0,) if node.op in ROOTS else ())):
             if place < len(node.inputs):
                 self._near_zero(node, node.inputs[place])
@@ -156,7 +160,7 @@ class Evidence:
         """Keep a division by what half precision takes for zero, or nearly so."""
         noted, tiny = self._range(node.scope, name), smallest(self._wiring.change.new)
         wire = self._wiring.wire(node.scope, name)
-        if noted is None or wire is None or wire.maker == STORED or noted.least >= tiny or noted.least == FAR:
+        if noted is None or wire is None or wire.maker == STORED or noted.least >= tiny or noted.least == INFINITY:
             return
         if noted.most == 0:
             return
@@ -170,16 +174,16 @@ class Evidence:
         """Whether what a node makes is divided by, at once or behind a bound or another root."""
         for name in node.outputs:
             for reader in node.scope.readers(name):
-                facts = record(reader.op)
+                facts = traits_of(reader.op)
                 if any(place < len(reader.inputs) and reader.inputs[place] == name for place in facts.divisors):
                     return True
         return node.op in STEEP
 
-    def _sum(self, node: Node, noted: Magnitudes) -> None:
+    def _sum(self, node: Node, noted: ObservedRange) -> None:
         """Keep a sum whose terms are in range together are not."""
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
-        mean = noted.square if record(node.op).squares else noted.mean
+        mean = noted.square if traits_of(node.op).squares else noted.mean
         if node.op in TOTALS and self._formulas.free(node):
             count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
@@ -216,7 +220,7 @@ class Evidence:
             is_counted |= scope.home(given) is main and given in main.inputs and given not in main.initializers
             if node is None or node in found:
                 continue
-            facts = record(node.op)
+            facts = traits_of(node.op)
             if _counts(node) or (facts.retypes and self._is_place(scope, node.inputs[0])):
                 is_counted = True
                 found[node] = None
@@ -228,11 +232,11 @@ class Evidence:
     def _is_place(self, scope: Scope, name: str) -> bool:
         """Whether a tensor holds integers that no constant is."""
         home = scope.home(name)
-        is_whole = home is not None and self._wiring.dtype(home, name) in WHOLE - {BOOL}
+        is_whole = home is not None and self._wiring.dtype(home, name) in INTEGERS_AND_BOOL - {BOOL}
         return is_whole and not self._wiring.index.constants.is_constant(scope, name)
 
 
 def _counts(node: Node) -> bool:
     """Whether a node makes a range, or a running sum."""
-    facts = record(node.op)
-    return bool(facts.spreads and facts.zeros and not facts.moves) or is_running(node)
+    facts = traits_of(node.op)
+    return bool(facts.spreads and facts.zeros and not facts.moves) or is_running_sum(node)

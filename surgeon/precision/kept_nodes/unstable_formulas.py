@@ -5,26 +5,26 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from surgeon.errors import ModelFileError
-from surgeon.file.tensors.casting import limits, recast, smallest
+from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import BOUNDING, EXPONENTIALS, LOGARITHMS, SQUASHING, TOTALS
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.analyses.dtype_graph import Wiring
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
 
 _MOST = 16  # nodes between a logarithm and what makes little or much of its input
 _FEW = 64  # elements of a constant that is looked at
 
 
-class Formulas:
+class UnstableFormulas:
     """The nodes of such formulas, each with the reason.
 
     dims: free dimensions whose size the user tells, which are no larger elsewhere.
     """
 
-    def __init__(self, wiring: Wiring, dims: Collection[str]) -> None:
+    def __init__(self, wiring: DtypeGraph, dims: Collection[str]) -> None:
         self._wiring, self._dims = wiring, frozenset(dims)
-        self._high, self._named = limits(wiring.change.new)[1], wiring.change.names[1]
+        self._high, self._named = finite_limits(wiring.change.new)[1], wiring.change.names[1]
         self.found: dict[Node, str] = {}
         for node in wiring.nodes():
             if node.op in LOGARITHMS:
@@ -62,18 +62,18 @@ class Formulas:
 
     def _data(self, node: Node) -> Iterator[str]:
         """The inputs that what a node makes follows from, bounds apart."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         places = facts.carried if facts.carried and not facts.broadcasts else range(len(node.inputs))
         yield from (name for place, name in enumerate(node.inputs) if name and place in places)
 
     def _passes(self, node: Node) -> bool:
-        facts = record(node.op)
+        facts = traits_of(node.op)
         return bool(facts.carried or facts.family or facts.reduces == "sum")
 
     def _is_steep(self, node: Node) -> bool:
         if node.op in EXPONENTIALS:
             return not self._is_bounded(node.scope, node.inputs[0])
-        return record(node.op).softmax or node.op in SQUASHING or self._is_complement(node)
+        return traits_of(node.op).softmax or node.op in SQUASHING or self._is_complement(node)
 
     def _reason(self, first: Node) -> str:
         if first.op in EXPONENTIALS:
@@ -85,14 +85,14 @@ class Formulas:
     def _is_bounded(self, scope: Scope, name: str) -> bool:
         """Whether an Exp is given 0 at most: a distance from the largest number, or a size with its sign turned."""
         node = scope.producers.get(name)
-        while node is not None and record(node.op).moves == (0,) and not record(node.op).reduces:
+        while node is not None and traits_of(node.op).moves == (0,) and not traits_of(node.op).reduces:
             node = scope.producers.get(node.inputs[0])
-        if node is None or record(node.op).family != "sum":
+        if node is None or traits_of(node.op).family != "sum":
             return False
         taken = scope.producers.get(node.inputs[-1])
-        if taken is None or record(node.op).signs[-1] != -1:
+        if taken is None or traits_of(node.op).signs[-1] != -1:
             return False
-        facts = record(taken.op)
+        facts = traits_of(taken.op)
         return facts.reduces == "pick" if len(node.inputs) > 1 else facts.same and facts.exact and not facts.carried
 
     def _is_constant(self, scope: Scope, name: str) -> bool:
@@ -102,7 +102,7 @@ class Formulas:
 
     def _is_complement(self, node: Node) -> bool:
         """Whether a node makes 1 - p."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         if facts.family != "sum" or facts.signs != (1, -1) or self._is_constant(node.scope, node.inputs[1]):
             return False
         values = self._small(node.scope, node.inputs[0])
@@ -114,7 +114,7 @@ class Formulas:
         values = None if wire is None else self._small(scope, name)
         if values is None or not values.size:
             return False
-        made = recast(values, self._wiring.change.new).astype(np.float64)
+        made = cast_array(values, self._wiring.change.new).astype(np.float64)
         return bool(np.any((made == 1) & (values != 1)))
 
     def _small(self, scope: Scope, name: str) -> np.ndarray | None:
@@ -131,7 +131,7 @@ class Formulas:
 
     def _complement(self, node: Node) -> None:
         """Keep what a number just below 1 bounds or scales, where 1 - p follows."""
-        facts = record(node.op)
+        facts = traits_of(node.op)
         if node.op not in BOUNDING and facts.family != "product":
             return
         for path in self._onwards(node):
@@ -150,7 +150,7 @@ class Formulas:
                         continue
                     seen.add(reader)
                     yield [*path, reader]
-                    if len(path) < _MOST and record(reader.op).carried:
+                    if len(path) < _MOST and traits_of(reader.op).carried:
                         waiting.append([*path, reader])
 
     # Means by hand
@@ -160,7 +160,7 @@ class Formulas:
         free = self.free(node)
         for path in self._onwards(node) if free else ():
             last, before = path[-1], path[-2]
-            if 1 in record(last.op).divisors and last.inputs[0] in before.outputs:
+            if 1 in traits_of(last.op).divisors and last.inputs[0] in before.outputs:
                 reason = f"a mean by hand over {', '.join(free)}, whose sum grows with that"
                 self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
 

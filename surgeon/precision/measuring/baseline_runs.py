@@ -8,35 +8,35 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import GraphError, ModelFileError
-from surgeon.file.save import Written
-from surgeon.file.tensors.casting import limits
+from surgeon.file.save import OutputModel
+from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ops.traversal import imports_of
-from surgeon.precision.measuring.output_error import Nearness, is_counted
+from surgeon.precision.measuring.output_error import OutputDeviation, is_discrete
 from surgeon.precision.measuring.range_instrumentation import (
-    FAR,
     FIRST_OPSET,
-    MAIN,
-    Gauged,
-    Magnitudes,
+    INFINITY,
+    MAIN_GRAPH,
+    ObservedRange,
+    ProbeOutputs,
     Tensor,
-    gauging,
+    instrumented,
 )
-from surgeon.precision.planning.node_dtypes import Retyping
+from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.precision.segments.selected_rows import FIRST_OPSET as CHOOSING_OPSET
 from surgeon.precision.segments.selected_rows import choices, choosing, scores_of
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.exposed_outputs import exposing, fetch
 from surgeon.proof.model.hidden_rows import HiddenRows
 from surgeon.proof.model.model_check import require_options
-from surgeon.proof.model.model_cost import Workload
+from surgeon.proof.model.model_cost import ModelCost
 from surgeon.proof.model.original_runs import MUCH
-from surgeon.runtime.inputs.consistent_sizes import FittedSizes
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 from surgeon.runtime.inputs.user_inputs import read_inputs
-from surgeon.runtime.numerics.array_comparison import telling_nothing
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.numerics.array_comparison import uninformative_outputs
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
@@ -46,7 +46,7 @@ _MOST_GAUGES = 10_000  # in one model; each is two dozen nodes, and what is more
 _LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 
 
-class Trying:
+class BaselineRuns:
     """The original, run once on each set of inputs.
 
     why: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
@@ -57,16 +57,16 @@ class Trying:
     """
 
     def __init__(
-        self, original: Written, skeleton: ModelProto, change: Retyping, options: CheckOptions, *, io: str
+        self, original: OutputModel, skeleton: ModelProto, change: DtypeChange, options: CheckOptions, *, io: str
     ) -> None:
         self._original, self._skeleton, self._change = original, skeleton, change
         self._converts = io == "convert"
         custom_ops = require_options(
             options.seed, options.dims, options.custom_ops, options.rtol, options.atol, options.inputs
         )
-        self._away = Away(custom_ops, options.run_time)
-        self._low = limits(change.new)[0] if change.narrows else -FAR
-        self._nearness = Nearness(skeleton.graph, change)
+        self._away = IsolatedRuntime(custom_ops, options.run_time)
+        self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
+        self._nearness = OutputDeviation(skeleton.graph, change)
         self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
         self.wanted: list[tuple[Arrays, Arrays]] = []
         self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
@@ -81,19 +81,19 @@ class Trying:
         """Whether it runs on what the user gave."""
         return bool(self.options.inputs)
 
-    def run(self, tensors: Collection[Tensor]) -> dict[Tensor, Magnitudes]:
+    def run(self, tensors: Collection[Tensor]) -> dict[Tensor, ObservedRange]:
         """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
-        found: dict[Tensor, Magnitudes] = {}
+        found: dict[Tensor, ObservedRange] = {}
         if self.why:
             return found
         imports = imports_of(self._skeleton.opset_import)
-        fetched = [name for place, name in tensors if place == MAIN] if len(tensors) > _MOST_GAUGES else []
-        rest = [tensor for tensor in tensors if tensor[0] != MAIN] if fetched else tensors
+        fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MOST_GAUGES else []
+        rest = [tensor for tensor in tensors if tensor[0] != MAIN_GRAPH] if fetched else tensors
         try:
             with ExitStack() as stack:
-                shown, gauged = self._original, Gauged(())
+                shown, gauged = self._original, ProbeOutputs(())
                 if rest and imports.get("", 0) >= FIRST_OPSET:
-                    shown, gauged = stack.enter_context(gauging(self._original, rest, self._low / 4))
+                    shown, gauged = stack.enter_context(instrumented(self._original, rest, self._low / 4))
                 self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
             if fetched and self.wanted:
                 self._fetch(fetched, found)
@@ -102,7 +102,7 @@ class Trying:
         except (SessionError, GraphError, ModelFileError) as refused:
             if tensors:  # what keeps gauges from being put in need not keep the model from running
                 self.wanted.clear()
-                of_main = [tensor for tensor in tensors if tensor[0] == MAIN]
+                of_main = [tensor for tensor in tensors if tensor[0] == MAIN_GRAPH]
                 return self.run(of_main if len(of_main) < len(tensors) else ())
             line = refused.line if isinstance(refused, SessionError) else str(refused)
             self.why = f"ONNX Runtime does not load the original: {line}"
@@ -113,9 +113,9 @@ class Trying:
             self.why = "The original answers nothing that is a number on made-up inputs"
         return found
 
-    def _run_all(self, session: Whole, gauged: Gauged, found: dict[Tensor, Magnitudes]) -> None:
+    def _run_all(self, session: ModelSession, gauged: ProbeOutputs, found: dict[Tensor, ObservedRange]) -> None:
         """Run on every set of inputs, the answers into `wanted`, and what the gauges say into `found`."""
-        load, more = Workload(self._original), set(gauged.names)
+        load, more = ModelCost(self._original), set(gauged.names)
         for feeds in self._made():
             try:
                 answer = session.run(feeds)
@@ -134,7 +134,7 @@ class Trying:
             if load.of(feeds) > MUCH:
                 break
 
-    def _fetch(self, names: Sequence[str], found: dict[Tensor, Magnitudes]) -> None:
+    def _fetch(self, names: Sequence[str], found: dict[Tensor, ObservedRange]) -> None:
         """Take in what these tensors of the main graph held in every run, as they are."""
         with exposing(self._original, names) as shown, self._away.open(shown) as session:
             for feeds, _ in self.wanted:
@@ -194,7 +194,7 @@ class Trying:
         imports = imports_of(self._skeleton.opset_import)
         return choices(self._skeleton.graph) if imports.get("", 0) >= CHOOSING_OPSET else {}
 
-    def error_of_choice(self, made: Written, *, is_new: bool = True) -> float:
+    def error_of_choice(self, made: OutputModel, *, is_new: bool = True) -> float:
         """The same as `error` under the original's own choice of rows, whose scores are compared too."""
         if self._choice is None:
             self._choice = list(self._chosen())
@@ -216,12 +216,12 @@ class Trying:
                 {scores_of(places): arrays[scores] for places, scores in found.items()},
             )
 
-    def error(self, made: Written, beside: Written | None = None, *, is_new: bool = True) -> float:
+    def error(self, made: OutputModel, beside: OutputModel | None = None, *, is_new: bool = True) -> float:
         """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
 
-        An output of no floats lies as far as the part of its elements that are others; all of them in all runs, `FAR`.
-        beside: a model of the old dtype to be held against instead of the original.  is_new: whether the model's inputs
-        are as they are converted; else they are as the original's.
+        An output of no floats lies as far as the part of its elements that are others; all of them in all runs,
+        `INFINITY`.  beside: a model of the old dtype to be held against instead of the original.  is_new: whether the
+        model's inputs are as they are converted; else they are as the original's.
         """
         others = [wanted for _, wanted in self.wanted]
         if beside is not None:
@@ -232,7 +232,7 @@ class Trying:
 
     def _error(
         self,
-        session: Whole,
+        session: ModelSession,
         others: Sequence[Arrays],
         choice: Sequence[tuple[Arrays, Arrays]],
         *,
@@ -247,20 +247,20 @@ class Trying:
             for name, array in {**wanted, **scores}.items():
                 apart = self._nearness.apart(name, array, answer.get(name))
                 worst = max(worst, apart)
-                if is_counted(array) and array.size and name not in self._lengths:
+                if is_discrete(array) and array.size and name not in self._lengths:
                     parts.setdefault(name, []).append(min(apart, 1.0))
         self.others = {name: max(found) for name, found in parts.items()}
-        return FAR if any(min(found) == 1 for found in parts.values()) else worst
+        return INFINITY if any(min(found) == 1 for found in parts.values()) else worst
 
     def telling_nothing(self, most: float) -> tuple[dict[str, str], bool]:
         """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""
-        return telling_nothing(
+        return uninformative_outputs(
             [outputs for _, outputs in self.wanted],
             lambda name, array: self._nearness.allowed(name, array, most),
             has_inputs=any(feeds for feeds, _ in self.wanted),
         )
 
-    def loads(self, made: Written) -> bool:
+    def loads(self, made: OutputModel) -> bool:
         """Whether ONNX Runtime loads another model."""
         try:
             with self._away.open(made):
@@ -281,7 +281,7 @@ class Trying:
                 return array.astype(dtype_of(self._change.new))
         return array
 
-    def _note(self, found: dict[Tensor, Magnitudes], name: str, array: np.ndarray) -> None:
+    def _note(self, found: dict[Tensor, ObservedRange], name: str, array: np.ndarray) -> None:
         """Take in a tensor of the main graph of the old dtype, as its gauge would: what is no number counts as zero."""
         if array.dtype == dtype_of(self._change.old) and array.size:
             wide = np.asarray(array, np.float64)
@@ -289,22 +289,22 @@ class Trying:
             numbers = (
                 size.max(),
                 size[wide > self._low / 4].max(initial=0.0),
-                size[size > 0].min(initial=FAR),
+                size[size > 0].min(initial=INFINITY),
                 size.mean(),
                 (size * size).mean(),
             )
-            found.setdefault((MAIN, name), Magnitudes()).add(numbers, array.shape)
+            found.setdefault((MAIN_GRAPH, name), ObservedRange()).add(numbers, array.shape)
 
     def _made(self) -> Iterator[Arrays]:
         given = read_inputs(self._skeleton, self.options.inputs)
         if given:
             yield from (one.arrays for one in given)
             return
-        plan, dims, seed = InputPlan(self._skeleton), self.options.dims, self.options.seed
-        usual, fits = plan.size_sets(dims), FittedSizes(self._original, dims)
-        for values in (Values.USUAL, Values.TAME):
+        plan, dims, seed = InputGenerator(self._skeleton), self.options.dims, self.options.seed
+        usual, fits = plan.size_sets(dims), ConsistentSizes(self._original, dims)
+        for values in (ValueKind.USUAL, ValueKind.TAME):
             # First with masks that hide no row whole: what such answer, rounding decides, and nobody reads.
-            turns = list(enumerate((Values.GAPS if values is Values.USUAL else values, values)))
+            turns = list(enumerate((ValueKind.GAPS if values is ValueKind.USUAL else values, values)))
             sizes = usual
             yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
             if not self.wanted and (fitted := fits.of(usual)):

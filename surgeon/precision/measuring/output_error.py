@@ -6,13 +6,13 @@ import ml_dtypes
 import numpy as np
 from onnx import GraphProto
 
-from surgeon.file.tensors.casting import limits
+from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ops.traits.dtype_traits import SQUASHING
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.precision.measuring.range_instrumentation import FAR
-from surgeon.precision.planning.node_dtypes import Retyping
-from surgeon.runtime.numerics.array_comparison import TOLERANCES, finite_scale, scales_of_parts
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.precision.measuring.range_instrumentation import INFINITY
+from surgeon.precision.planning.node_dtypes import DtypeChange
+from surgeon.runtime.numerics.array_comparison import TOLERANCES, max_magnitude, scale_per_slice
 
 _LEAST_SCALE = 1e-6
 _LEAST_OF_PART = 0.1  # probabilities that all are less show nothing, and move as far as others
@@ -20,7 +20,7 @@ _NEARLY = 0.99  # of the lowest number: a fill of just that has scores added to 
 _BITS = 6  # digits that a probability has to have left, so that what went into it can be told
 
 
-class Nearness:
+class OutputDeviation:
     """Answers of one model and of others for the same.
 
     A probability of 0.0005 tells of an input of -7.6, whose rounding to float16 alone moves it by a part of 0.002: held
@@ -30,37 +30,37 @@ class Nearness:
     held against the largest of its row and of its column, as comparisons of models do it.
     """
 
-    def __init__(self, graph: GraphProto, change: Retyping) -> None:
+    def __init__(self, graph: GraphProto, change: DtypeChange) -> None:
         self._change = change
         self._squashed = _squashed(graph) if change.narrows else frozenset()
         self._joined = frozenset(_joined(graph)) if change.narrows else frozenset()
-        self._low = limits(change.new)[0] if change.narrows else -FAR
+        self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
 
     def apart(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
         """How far two values of an output lie apart; of others than floats the part that differs."""
         if other is None or other.shape != array.shape:
-            return FAR
-        if is_counted(array):
+            return INFINITY
+        if is_discrete(array):
             return float(np.mean(array != other)) if array.size else 0.0
         one, two = (np.asarray(side, np.float64) for side in (array, other))
         if name in self._squashed:
             one, two = self._before(one), self._before(two)
         usual = ~np.isnan(one)
         if np.isnan(two[usual]).any():
-            return FAR
+            return INFINITY
         fills = self._fills(one)
         with np.errstate(invalid="ignore"):  # infinities that are the same are no distance apart
             gap = np.where(usual & (one != two) & ~(fills & (two <= self._low / 4)), np.abs(one - two), 0.0)
             held = np.where(np.isfinite(one) & ~fills, np.abs(one), 0.0)
         scale = max(float(held.max(initial=0.0)), _LEAST_SCALE)
         if name in self._joined:
-            return float((gap / np.maximum(scales_of_parts(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
+            return float((gap / np.maximum(scale_per_slice(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
         return float(gap.max(initial=0.0)) / scale
 
     def allowed(self, name: str, array: np.ndarray, most: float) -> float:
         """What an output may move by, in its own numbers, where it may by a part of `most`."""
         is_told = array.dtype.name not in TOLERANCES or name in self._squashed  # of a Sigmoid's any distance tells
-        return 0.0 if is_told else most * finite_scale(array)
+        return 0.0 if is_told else most * max_magnitude(array)
 
     def _fills(self, values: np.ndarray) -> np.ndarray:
         """Where an original answers what hides a score: what is so low is half the new dtype's lowest once converted.
@@ -79,7 +79,7 @@ class Nearness:
         return made
 
 
-def is_counted(array: np.ndarray) -> bool:
+def is_discrete(array: np.ndarray) -> bool:
     """Whether an output is judged by how many of its elements are others: integers, truths and words."""
     return array.dtype.kind != "f" and array.dtype.name != "bfloat16"
 
@@ -90,7 +90,9 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
     found = set[str]()
     for value in graph.output:
         name = value.name
-        while name in makers and makers[name].op_type not in SQUASHING and record(makers[name].op_type).moves == (0,):
+        while (
+            name in makers and makers[name].op_type not in SQUASHING and traits_of(makers[name].op_type).moves == (0,)
+        ):
             name = makers[name].input[0]
         if name in makers and makers[name].op_type in SQUASHING:
             found.add(value.name)
@@ -110,7 +112,7 @@ def _joined(graph: GraphProto) -> Iterator[str]:
             if node is None or name in seen:
                 continue
             seen.add(name)
-            facts = record(node.op_type)
+            facts = traits_of(node.op_type)
             moved = dict.fromkeys(
                 text for place, text in enumerate(node.input) if text and place in facts.carried and text not in stored
             )

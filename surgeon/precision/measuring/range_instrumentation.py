@@ -16,17 +16,17 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.file.model import Address, Model
-from surgeon.file.save import Written
-from surgeon.file.temporary_model import written_beside
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import holders
+from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.editing.draft import ModelDraft, names_in
 from surgeon.shapes.index_shapes import shapes_of
 
-FAR = float("inf")
+INFINITY = float("inf")
 FIRST_OPSET = 9
 """Of ai.onnx, from which on there is all that gauges are made of."""
-MAIN: Address = ((7, 0),)
+MAIN_GRAPH: Address = ((7, 0),)
 """Where the main graph lies."""
 Tensor = tuple[Address, str]
 """A tensor of any graph, body or function of a model: where that lies, and its name there."""
@@ -34,7 +34,7 @@ _HIGHS, _MEANS = ("most", "above", "least"), ("mean", "square")
 _AT_ONCE = 1 << 23  # numbers that are measured together
 _RANK = 8  # dimensions that are told of a tensor inside of a body
 _NOTHING: dict[int, np.ndarray] = {
-    TensorProto.FLOAT: np.array([0.0, 0.0, -FAR, 0.0, 0.0], np.float32),
+    TensorProto.FLOAT: np.array([0.0, 0.0, -INFINITY, 0.0, 0.0], np.float32),
     TensorProto.INT64: np.zeros(1 + _RANK, np.int64),
 }
 """By dtype what the gauge of a branch or of turns that never ran says: its numbers, its shape led by the rank."""
@@ -43,7 +43,7 @@ _AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
 
 
 @dataclass(slots=True)
-class Magnitudes:
+class ObservedRange:
     """What a tensor held in all runs.
 
     most: the largest magnitude.  above: the same without what lies far below zero, as fills of masks do.  least: the
@@ -52,15 +52,15 @@ class Magnitudes:
 
     most: float = 0.0
     above: float = 0.0
-    least: float = FAR
+    least: float = INFINITY
     mean: float = 0.0
     square: float = 0.0
     shape: tuple[int, ...] = ()
 
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
         """Take in what a run showed, in the order of the fields."""
-        most, above, least, mean, square = (FAR if np.isnan(number) else float(number) for number in numbers)
-        if most == -FAR or (most == 0 and not prod(shape)):
+        most, above, least, mean, square = (INFINITY if np.isnan(number) else float(number) for number in numbers)
+        if most == -INFINITY or (most == 0 and not prod(shape)):
             return
         self.most, self.above, self.least = max(self.most, most), max(self.above, above), min(self.least, least)
         self.mean, self.square = max(self.mean, mean), max(self.square, square)
@@ -80,7 +80,7 @@ class Gauge(NamedTuple):
     is_inner: bool = False
 
 
-class Gauged:
+class ProbeOutputs:
     """The outputs of a gauged model."""
 
     def __init__(self, gauges: Sequence[Gauge]) -> None:
@@ -91,7 +91,7 @@ class Gauged:
         """Of all outputs."""
         return [name for gauge in self._gauges for name in (gauge.numbers, gauge.shape)]
 
-    def read(self, answer: Mapping[str, np.ndarray], found: dict[Tensor, Magnitudes]) -> dict[str, Sequence[int]]:
+    def read(self, answer: Mapping[str, np.ndarray], found: dict[Tensor, ObservedRange]) -> dict[str, Sequence[int]]:
         """Take in what a run answered; returns the shapes of the tensors of the main graph."""
         shapes: dict[str, Sequence[int]] = {}
         for gauge in self._gauges:
@@ -103,22 +103,24 @@ class Gauged:
             else:
                 shapes[gauge.tensor[1]] = sizes
             most, above, least, mean, square = answer[gauge.numbers].tolist()
-            found.setdefault(gauge.tensor, Magnitudes()).add((most, above, -least, mean, square), sizes)
+            found.setdefault(gauge.tensor, ObservedRange()).add((most, above, -least, mean, square), sizes)
         return shapes
 
 
 @contextmanager
-def gauging(model: Written, tensors: Collection[Tensor], low: float) -> Iterator[tuple[Written, Gauged]]:
+def instrumented(
+    model: OutputModel, tensors: Collection[Tensor], low: float
+) -> Iterator[tuple[OutputModel, ProbeOutputs]]:
     """Give the model with gauges at these floats.  low: from where on down a number is a fill.
 
     Of a file a copy lies beside it until the block is left.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)
-        gauged = Gauged(_Gauging(draft, tensors, low).put())
+        gauged = ProbeOutputs(_Gauging(draft, tensors, low).put())
         patch = draft.patch()
         if isinstance(model, Path):
-            with written_beside(opened, patch, None) as path:
+            with temporary_model(opened, patch, None) as path:
                 yield path, gauged
         else:
             yield patch.to_proto(), gauged
@@ -133,7 +135,7 @@ class _Gauging:
         self._wanted: defaultdict[Address, set[str]] = defaultdict(set)
         for address, name in tensors:
             self._wanted[address].add(name)
-        taken = {name for holder in holders(draft.skeleton) for name in _names(holder)}
+        taken = {name for holder in graphs_and_functions(draft.skeleton) for name in _names(holder)}
         self._prefix = "gauge"
         while any(name.startswith(f"{self._prefix}:") for name in taken):
             self._prefix += "_"
@@ -244,7 +246,7 @@ class _Gauging:
         return helper.make_node("Constant", [], [f"{self._prefix}:{name}"], value=numpy_helper.from_array(value))
 
     def _constants(self) -> Iterator[NodeProto]:
-        for name, number in {"zero": 0.0, "inf": FAR, "low": self._low}.items():
+        for name, number in {"zero": 0.0, "inf": INFINITY, "low": self._low}.items():
             yield self._constant(name, np.array(number, np.float32))
         yield self._constant("one", np.array([1], np.int64))
         yield self._constant("ones", np.ones(_RANK, np.int64))

@@ -11,8 +11,8 @@ from onnx import TensorProto
 
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.dtype_traits import CHOOSING
-from surgeon.precision.analyses.dtype_graph import STORED, Key, Typed, Wiring
-from surgeon.precision.planning.min_cut import ALWAYS, SINK, SOURCE, Network
+from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey, TypedTensor
+from surgeon.precision.planning.min_cut import INFINITE_CAPACITY, SINK, SOURCE, FlowNetwork
 
 _DOWN, _UP = 16 << 16, 17 << 16  # what Casts cost: one that narrows loses nothing that its readers could have had
 _RATHER = 1  # of two ways with as many Casts, the one that moves fewer bytes
@@ -32,7 +32,7 @@ class DtypePlan:
     is written.
     """
 
-    wiring: Wiring
+    wiring: DtypeGraph
     old: set[int]
     kept: dict[Node, str] = field(default_factory=dict)
     names: dict[Node, str] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class DtypePlan:
         """Whether an item is of the new dtype."""
         return item not in self.old
 
-    def made_new(self, wire: Typed) -> bool:
+    def made_new(self, wire: TypedTensor) -> bool:
         """Whether a tensor is made in the new dtype: a stored one where all that read it want it so."""
         if wire.maker != STORED:
             return self.is_new(wire.maker)
         return bool(wire.uses) and all(self.is_new(use.item) for use in wire.uses)
 
-    def casts(self) -> Iterable[tuple[Typed, bool]]:
+    def casts(self) -> Iterable[tuple[TypedTensor, bool]]:
         """The tensors that are wanted in both dtypes, or in the other one; with whether that is the new one."""
         for wire in self.wiring.wires.values():
             is_new = self.made_new(wire)
@@ -63,8 +63,8 @@ class DtypePlan:
         return [node for node in new if not (node.outputs and (node.scope, node.outputs[0]) in self.wiring.sources)]
 
 
-def planned(
-    wiring: Wiring, pins: Mapping[Node, str], unfit: Mapping[Key, str], *, transposed_first: bool = True
+def plan_dtypes(
+    wiring: DtypeGraph, pins: Mapping[Node, str], unfit: Mapping[TensorKey, str], *, transposed_first: bool = True
 ) -> DtypePlan:
     """The plan for a model.
 
@@ -95,14 +95,14 @@ def planned(
     return plan
 
 
-def _is_free(wiring: Wiring, node: Node) -> bool:
+def _is_free(wiring: DtypeGraph, node: Node) -> bool:
     """Whether a node is but a stored value, which is of whichever dtype it is read in."""
     return all((wire := wiring.wires.get((node.scope, name))) and wire.maker == STORED for name in node.outputs if name)
 
 
-def _cut(wiring: Wiring, pinned: Set[int], early: Set[int]) -> set[int]:
+def _cut(wiring: DtypeGraph, pinned: Set[int], early: Set[int]) -> set[int]:
     """The items that are to keep the old dtype.  early: those that are rather in front of a Cast."""
-    network, names = Network(), {SOURCE: SOURCE, SINK: SINK}
+    network, names = FlowNetwork(), {SOURCE: SOURCE, SINK: SINK}
     wanted = wiring.wanted | _storing(wiring)
     for item in range(2, wiring.count):
         names[item] = SOURCE if item in pinned else SINK if item in wanted else network.item()
@@ -116,8 +116,8 @@ def _cut(wiring: Wiring, pinned: Set[int], early: Set[int]) -> set[int]:
         network.edge(maker, narrowed, _DOWN)
         network.edge(widened, maker, _UP)
         for user in users - {maker}:
-            network.edge(narrowed, user, ALWAYS)
-            network.edge(user, widened, ALWAYS)
+            network.edge(narrowed, user, INFINITE_CAPACITY)
+            network.edge(user, widened, INFINITE_CAPACITY)
     for item, name in names.items():
         if name not in (SOURCE, SINK):
             network.edge(*((SOURCE, name, _EARLY) if item in early else (name, SINK, _RATHER)))
@@ -129,7 +129,7 @@ def _feeds_product(node: Node) -> bool:
     return any(reader.op == "MatMul" for name in node.outputs for reader in node.scope.readers(name))
 
 
-def _storing(wiring: Wiring) -> set[int]:
+def _storing(wiring: DtypeGraph) -> set[int]:
     """Items that round nothing, but read weights: what they store takes half the place in the new dtype."""
     found: set[int] = set()
     for (scope, name), wire in wiring.wires.items():

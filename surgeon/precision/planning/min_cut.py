@@ -6,11 +6,11 @@ Here the items are nodes that may be of either dtype, and what is cut are Casts.
 from collections import deque
 
 SOURCE, SINK = 0, 1
-ALWAYS = 1 << 40
+INFINITE_CAPACITY = 1 << 40
 """The capacity of an edge that is never cut."""
 
 
-class Network:
+class FlowNetwork:
     """Items by number, 0 and 1 being the two sides themselves; edges are cut where they lead from side 0 to side 1."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class _Flow:
     (the first of the two phases of the method).
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: FlowNetwork) -> None:
         self._network, self._most = network, len(network.edges)
         self._edges, self._ends, self._left = network.edges, network.ends, network.left
         self._excess = [0] * self._most

@@ -11,8 +11,8 @@ from onnx import AttributeProto, NodeProto, TensorProto
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import type_string
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.schemas.node_check import owner_of
-from surgeon.ops.schemas.op_schema import Formal, Schema, history, schema, spelled_domain
+from surgeon.ops.schemas.node_check import target_of_op
+from surgeon.ops.schemas.op_schema import FormalParameter, Schema, display_domain, history, schema
 from surgeon.ops.traits.dtype_traits import (
     CASTING,
     DTYPE_ATTRIBUTES,
@@ -21,8 +21,8 @@ from surgeon.ops.traits.dtype_traits import (
     STAYING_OUTPUTS,
     UNTAKEN_BY_BODIES,
 )
-from surgeon.ops.traits.trait_lookup import WITH_BODIES, record
-from surgeon.ops.traversal import graphs_of
+from surgeon.ops.traits.trait_lookup import WITH_BODIES, traits_of
+from surgeon.ops.traversal import subgraphs
 from surgeon.printed_commands import upgrade_to
 
 _UNTOLD = "the dtype of what it reads cannot be told"
@@ -31,7 +31,7 @@ HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
 
 @dataclass(frozen=True, slots=True)
-class Retyping:
+class DtypeChange:
     """From one dtype to another, as `TensorProto.DataType`."""
 
     old: int
@@ -54,7 +54,7 @@ class Retyping:
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class NodeDtypes:
     """The inputs and outputs of a node that are of the old dtype, by their places.
 
     takes, makes: which have the dtype of the node, whichever that is.  stays, fixed: inputs and outputs that keep the
@@ -75,37 +75,41 @@ class Ports:
         return bool(self.takes or self.makes or self.stays or self.fixed)
 
 
-def ports_of(node: Node, dtype: Dtype, change: Retyping, *, is_call: bool = False) -> Ports:
+def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool = False) -> NodeDtypes:
     """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
     own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
     made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
     if node.op in OF_LISTS:
-        return Ports((), (), tuple(own), tuple(made), f"{node.op} handles sequences, which keep their dtype")
-    if node.op not in WITH_BODIES and any(graphs_of(node.proto)):
-        return Ports((), (), tuple(own), tuple(made), f"nothing tells what the bodies of {node.op} are given")
+        return NodeDtypes((), (), tuple(own), tuple(made), f"{node.op} handles sequences, which keep their dtype")
+    if node.op not in WITH_BODIES and any(subgraphs(node.proto)):
+        return NodeDtypes((), (), tuple(own), tuple(made), f"nothing tells what the bodies of {node.op} are given")
     if not own and not made:
-        return Ports()
+        return NodeDtypes()
     if node.op in WITH_BODIES or is_call:
-        counting = record(node.op).trips
+        counting = traits_of(node.op).trips
         given = tuple(place for place in own if place not in counting)
-        return Ports(given, tuple(made), tuple(place for place in own if place in counting))
+        return NodeDtypes(given, tuple(made), tuple(place for place in own if place in counting))
     if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
-        return Ports(makes=tuple(made)) if not _refers(node) else Ports(fixed=tuple(made), pinned="its call says so")
+        return (
+            NodeDtypes(makes=tuple(made))
+            if not _refers(node)
+            else NodeDtypes(fixed=tuple(made), pinned="its call says so")
+        )
     proto = node.proto
     if node.op == "Constant":
         is_sparse = any(item.name == "sparse_value" or item.ref_attr_name for item in proto.attribute)
-        return Ports(fixed=tuple(made)) if is_sparse else Ports(makes=tuple(made))
+        return NodeDtypes(fixed=tuple(made)) if is_sparse else NodeDtypes(makes=tuple(made))
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
     version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
     if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
-        return Ports((), (), tuple(own), tuple(made), _untaken(cast, change))
+        return NodeDtypes((), (), tuple(own), tuple(made), _untaken(cast, change))
     if version is None:
         return _without_schema(node, proto, dtype, change, own, made, opset)
     return _by_schema(node, version, dtype, change, own, made)
 
 
-def has_telling_schema(node: Node) -> bool:
+def is_determined_by_schema(node: Node) -> bool:
     """Whether the ports of a node follow from its op, its opset and the dtypes around it alone."""
     if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in OF_LISTS:
         return False
@@ -114,9 +118,9 @@ def has_telling_schema(node: Node) -> bool:
 
 
 def _by_schema(
-    node: Node, version: Schema, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int]
-) -> Ports:
-    facts, text = record(node.op), type_string(change.new)
+    node: Node, version: Schema, dtype: Dtype, change: DtypeChange, own: Sequence[int], made: Sequence[int]
+) -> NodeDtypes:
+    facts, text = traits_of(node.op), type_string(change.new)
     takes: list[int] = []
     makes: list[int] = []
     stays: list[int] = []
@@ -137,7 +141,7 @@ def _by_schema(
         says = node.op in DTYPE_ATTRIBUTES or (formal is not None and formal.type in tied)
         follows = formal is not None and place not in told and text in version.allowed(formal) and says
         (makes if follows else fixed).append(place)
-    ports = Ports(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
+    ports = NodeDtypes(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
     if takes and change.new in UNTAKEN_BY_BODIES.get(node.op, ()):
@@ -156,7 +160,7 @@ def _by_schema(
         return _pinned(ports, _UNTOLD)
     chooses = facts.compares or facts.truths or facts.places or facts.reduces == "pick"
     exact = facts.exact or chooses or bool(facts.moves)
-    return Ports(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
+    return NodeDtypes(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
 
 
 def _tensors_of(node: Node) -> list[int]:
@@ -188,28 +192,28 @@ def _refers(node: Node) -> bool:
     return item is not None and bool(item.ref_attr_name)
 
 
-def _formals(node: Node, version: Schema) -> Iterator[tuple[str, Formal]]:
+def _formals(node: Node, version: Schema) -> Iterator[tuple[str, FormalParameter]]:
     for place, name in enumerate(node.inputs):
         formal = version.input_at(place)
         if name and formal is not None:
             yield name, formal
 
 
-def _is_untold(name: str, formal: Formal, version: Schema, tied: set[str], dtype: Dtype) -> bool:
+def _is_untold(name: str, formal: FormalParameter, version: Schema, tied: set[str], dtype: Dtype) -> bool:
     """Whether an input that must be of one type with others is of a dtype that nothing tells."""
     return formal.type in tied and formal.type in version.types and formal.homogeneous and dtype(name) is None
 
 
-def _pinned(ports: Ports, why: str) -> Ports:
-    return Ports((), (), (*ports.takes, *ports.stays), (*ports.makes, *ports.fixed), why)
+def _pinned(ports: NodeDtypes, why: str) -> NodeDtypes:
+    return NodeDtypes((), (), (*ports.takes, *ports.stays), (*ports.makes, *ports.fixed), why)
 
 
-def _untaken(version: Schema, change: Retyping) -> str:
+def _untaken(version: Schema, change: DtypeChange) -> str:
     """Why a node cannot be of the new dtype: at this opset, or at all."""
     new, text = change.names[1], type_string(change.new)
     for later in history(version.domain, version.name):
         if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
-            where = spelled_domain(version.domain)
+            where = display_domain(version.domain)
             since = f"from opset {later.since_version} of {where} on"
             how = "" if version.domain else f": {upgrade_to(later.since_version)}"
             return f"{version.name} takes {new} {since}{how}"
@@ -217,11 +221,11 @@ def _untaken(version: Schema, change: Retyping) -> str:
 
 
 def _without_schema(
-    node: Node, proto: NodeProto, dtype: Dtype, change: Retyping, own: Sequence[int], made: Sequence[int], opset: int
-) -> Ports:
+    node: Node, proto: NodeProto, dtype: Dtype, change: DtypeChange, own: Sequence[int], made: Sequence[int], opset: int
+) -> NodeDtypes:
     """A node of a domain that nothing is known of, or a target's own, of which the target tells."""
-    kept = Ports((), (), tuple(own), tuple(made), f"nothing tells which dtypes {proto.op_type} takes")
-    target = owner_of(proto.domain, proto.op_type)
+    kept = NodeDtypes((), (), tuple(own), tuple(made), f"nothing tells which dtypes {proto.op_type} takes")
+    target = target_of_op(proto.domain, proto.op_type)
     if target is None or target.ops is None:
         return kept
     names = {name for name in (*node.inputs, *node.outputs) if name}
@@ -233,4 +237,4 @@ def _without_schema(
         return _pinned(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
     if not target.ops.has(proto.domain, proto.op_type) or says:
         return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
-    return Ports(tuple(own), tuple(made), wants=True)
+    return NodeDtypes(tuple(own), tuple(made), wants=True)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from surgeon.file.tensors.casting import limits, recast, smallest
+from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
 from surgeon.ops.traits.dtype_traits import ROOTS
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 
 Arrays = Mapping[str, np.ndarray]
 Run = Callable[[Arrays], Mapping[str, np.ndarray]]
@@ -26,7 +26,7 @@ _SHOWN = 1e-2  # of the largest element: smaller ones say little of how fast an 
 
 def divides(op: str, inputs: Sequence[str], stored: Collection[str]) -> bool:
     """Whether a node takes a root or a logarithm, or divides by what is computed."""
-    return op in ROOTS or any(inputs[place] not in stored for place in record(op).divisors if place < len(inputs))
+    return op in ROOTS or any(inputs[place] not in stored for place in traits_of(op).divisors if place < len(inputs))
 
 
 def grows_slowly(large: np.ndarray, small: np.ndarray, new: int) -> bool:
@@ -37,7 +37,7 @@ def grows_slowly(large: np.ndarray, small: np.ndarray, new: int) -> bool:
         return False
     size = np.abs(large)
     most = size.max()
-    if not smallest(new) <= most <= limits(new)[1]:
+    if not smallest(new) <= most <= finite_limits(new)[1]:
         return False
     shown = size > _SHOWN * most
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -54,7 +54,7 @@ class Far:
 
     def __init__(self, exact: Run, feeds: Arrays, names: Collection[str], new: int) -> None:
         self._exact, self._feeds, self._new = exact, feeds, new
-        self._low = limits(new)[0] / 4
+        self._low = finite_limits(new)[0] / 4
         self._wide = {name: np.asarray(feeds[name]).astype(np.float64) for name in names}
         seen = (np.abs(array[np.isfinite(array) & (array > self._low)]) for array in self._wide.values())
         self._most = max((float(array.max(initial=0.0)) for array in seen), default=0.0)
@@ -84,4 +84,4 @@ class Far:
         """The inputs with the largest activation of a size."""
         factor = size / self._most
         made = {name: np.where(array > self._low, array * factor, array) for name, array in self._wide.items()}
-        return {**self._feeds, **{name: recast(array, self._new) for name, array in made.items()}}
+        return {**self._feeds, **{name: cast_array(array, self._new) for name, array in made.items()}}

@@ -7,11 +7,11 @@ from collections.abc import Container, Iterator
 
 from onnx import GraphProto, NodeProto
 
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.segments.segment_run import Arrays
 
 
-def turned(graph: GraphProto) -> dict[str, str]:
+def transposed_weights(graph: GraphProto) -> dict[str, str]:
     """By the tensors that are stored matrices with their two axes swapped, those."""
     stored = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2}
     return {
@@ -22,14 +22,14 @@ def turned(graph: GraphProto) -> dict[str, str]:
     }
 
 
-def has_columns(node: NodeProto, weights: Container[str]) -> bool:
+def can_split_columns(node: NodeProto, weights: Container[str]) -> bool:
     """Whether a node makes the product of something and of a stored matrix, of whose columns it can make some alone."""
-    if node.domain or record(node.op_type).factors != (0, 1) or len(node.output) != 1:
+    if node.domain or traits_of(node.op_type).factors != (0, 1) or len(node.output) != 1:
         return False
     return node.input[1] in weights and node.input[1] not in (node.input[0], *node.input[2:])
 
 
-def blocks(node: NodeProto, weights: Arrays, most: int) -> Iterator[Arrays]:
+def column_blocks(node: NodeProto, weights: Arrays, most: int) -> Iterator[Arrays]:
     """The stored inputs of a product, so many columns of them at once that its matrix takes at most so many bytes."""
     name = node.input[1]
     matrix = weights[name]

@@ -4,30 +4,30 @@ from collections import defaultdict
 
 from surgeon.file.model import Address
 from surgeon.ir.index import Index
-from surgeon.precision.kept_nodes.selectors import Place, place_of
-from surgeon.precision.measuring.range_instrumentation import MAIN
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
+from surgeon.precision.measuring.range_instrumentation import MAIN_GRAPH
 
-_Owner = Place | Address
+_Owner = NodeAddress | Address
 """A node of the main graph, or the address of a local function."""
 
 
-class Insides:
+class NestedNodes:
     """The nodes inside of each node of the main graph."""
 
     def __init__(self, index: Index) -> None:
-        self._nodes: defaultdict[_Owner, set[Place]] = defaultdict(set)
+        self._nodes: defaultdict[_Owner, set[NodeAddress]] = defaultdict(set)
         self._calls: defaultdict[_Owner, set[Address]] = defaultdict(set)
         for scope in index.scopes if len(index.scopes) > 1 else ():
             for node in scope.nodes:
-                owner, called = _owner(place_of(node)), index.called(node)
+                owner, called = _owner(node_address(node)), index.called(node)
                 if called is not None:
                     self._calls[owner].add(called.address)
                 if scope is not index.main:
-                    self._nodes[owner].add(place_of(node))
+                    self._nodes[owner].add(node_address(node))
 
-    def of(self, place: Place) -> set[Place]:
+    def of(self, place: NodeAddress) -> set[NodeAddress]:
         """All nodes in the bodies of a node, in functions that it calls, and in those that these call."""
-        found = set[Place]()
+        found = set[NodeAddress]()
         seen, waiting = set[_Owner](), list[_Owner]([place])
         while waiting:
             owner = waiting.pop()
@@ -38,9 +38,9 @@ class Insides:
         return found
 
 
-def _owner(place: Place) -> _Owner:
+def _owner(place: NodeAddress) -> _Owner:
     """The node of the main graph that a node is or lies in, or its function."""
     address = place[0]
-    if address[: len(MAIN)] != MAIN:
+    if address[: len(MAIN_GRAPH)] != MAIN_GRAPH:
         return address[:1]
-    return (MAIN, address[len(MAIN)][1]) if len(address) > len(MAIN) else place
+    return (MAIN_GRAPH, address[len(MAIN_GRAPH)][1]) if len(address) > len(MAIN_GRAPH) else place

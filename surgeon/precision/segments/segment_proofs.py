@@ -14,33 +14,33 @@ from typing import Any
 import numpy as np
 from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from surgeon.connected_components import grouped
+from surgeon.connected_components import connected_components
 from surgeon.errors import GraphError, UsageError
 from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
-from surgeon.file.save import Written
-from surgeon.file.tensors.casting import limits, recast
+from surgeon.file.save import OutputModel
+from surgeon.file.tensors.casting import cast_array, finite_limits
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ops.traits.dtype_traits import CHOOSING
-from surgeon.ops.traversal import bytes_but, free_names, graphs_of, holds_any, imports_of
+from surgeon.ops.traversal import bytes_but, holds_any, imports_of, names_read, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.pipeline.upgrading.upgrade import plan
-from surgeon.precision.convert_report import StretchProof
-from surgeon.precision.kept_nodes.selectors import Place, place_of
+from surgeon.pipeline.upgrading.upgrade import plan_upgrade
+from surgeon.precision.convert_report import SegmentProof
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.precision.measuring.baseline_runs import Arrays
-from surgeon.precision.measuring.range_instrumentation import MAIN, Magnitudes, Tensor
+from surgeon.precision.measuring.range_instrumentation import MAIN_GRAPH, ObservedRange, Tensor
 from surgeon.precision.segments.activation_ranges import divides
-from surgeon.precision.segments.matmul_blocks import blocks, has_columns, turned
-from surgeon.precision.segments.nested_nodes import Insides
-from surgeon.precision.segments.segment_run import StretchRun, harm
-from surgeon.precision.writing.conversion_candidates import Built
+from surgeon.precision.segments.matmul_blocks import can_split_columns, column_blocks, transposed_weights
+from surgeon.precision.segments.nested_nodes import NestedNodes
+from surgeon.precision.segments.segment_run import SegmentJob, harm
+from surgeon.precision.writing.conversion_candidates import Candidate
 from surgeon.proof.check_options import CheckOptions
-from surgeon.runtime.function_inlining import name_of
-from surgeon.runtime.implementations.implementation import bound, shipped
+from surgeon.runtime.function_inlining import node_label
+from surgeon.runtime.implementations.implementation import export_registry, local_only_ops
 from surgeon.runtime.numerics.rounding_perturbation import LEAST_OPSET
 from surgeon.runtime.processes import worker_pool
-from surgeon.runtime.processes.worker import Failure, Result, Task
-from surgeon.runtime.sessions.isolated_session import ended
+from surgeon.runtime.processes.worker import Task, TaskFailure, TaskOutcome
+from surgeon.runtime.sessions.isolated_session import session_error_of
 
 LEAST = 16
 """Nodes of a stretch that is cut off a larger one; it has up to three times as many."""
@@ -62,14 +62,14 @@ class Stretch:
     """
 
     nodes: list[NodeProto]
-    places: list[Place]
+    places: list[NodeAddress]
     most: float = 0.0
     made: set[str] = field(init=False)
     reads: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.made = {name for node in self.nodes for name in node.output if name}
-        names = dict.fromkeys(name for node in self.nodes for name in free_names(node) if name)
+        names = dict.fromkeys(name for node in self.nodes for name in names_read(node) if name)
         self.reads = [name for name in names if name not in self.made]
 
     def leading_to(self, output: str) -> list[int]:
@@ -77,57 +77,59 @@ class Stretch:
         wanted, found = {output}, list[int]()
         for at in reversed(range(len(self.nodes))):
             if not wanted.isdisjoint(self.nodes[at].output):
-                wanted.update(free_names(self.nodes[at]))
+                wanted.update(names_read(self.nodes[at]))
                 found.append(at)
         return found
 
 
-class Stretches:
+class Segments:
     """The stretches of a converted model's main graph in which anything is rounded."""
 
-    def __init__(self, built: Built, ranges: Mapping[Tensor, Magnitudes]) -> None:
+    def __init__(self, built: Candidate, ranges: Mapping[Tensor, ObservedRange]) -> None:
         writer = built.writer
         self._sources, self._dtypes = writer.sources, writer.dtypes
         self._new, self._model = writer.new, built.draft.skeleton
         graph = self._model.graph
         self._stored = {tensor.name: tensor for tensor in graph.initializer}
-        self._turned = turned(graph)
+        self._turned = transposed_weights(graph)
         self._half = {name for name, dtype in self._dtypes.items() if dtype == self._new}
-        self._uses = Counter(name for node in graph.node for name in set(free_names(node)))
+        self._uses = Counter(name for node in graph.node for name in set(names_read(node)))
         self._uses.update(value.name for value in graph.output)
         found = [
-            (node, (MAIN, slot))
+            (node, (MAIN_GRAPH, slot))
             for node, slot in zip(graph.node, writer.slots, strict=True)
             if slot is not None and node.op_type not in _APART and self._is_half(node)
         ]
         plan = built.plan
-        rounding = {place_of(node) for node in plan.changed if plan.wiring.ports[node].wants}
-        self._insides = Insides(plan.wiring.index)
+        rounding = {node_address(node) for node in plan.changed if plan.wiring.ports[node].wants}
+        self._insides = NestedNodes(plan.wiring.index)
         parts = (part for whole in self._joined(found) for part in self._cut(whole))
         # Of nodes that nobody reads there is nothing to hold against anything.
         self.parts = [part for part in parts if not rounding.isdisjoint(self.within(part)) and self._ends(part)]
         for part in self.parts:
-            keys = [(MAIN, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
+            keys = [(MAIN_GRAPH, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
             part.most = max((ranges[key].most for key in keys if key in ranges), default=0.0)
 
     def _is_half(self, node: NodeProto) -> bool:
-        return not self._half.isdisjoint(node.output) or not self._half.isdisjoint(free_names(node))
+        return not self._half.isdisjoint(node.output) or not self._half.isdisjoint(names_read(node))
 
-    def _joined(self, nodes: Sequence[tuple[NodeProto, Place]]) -> list[list[tuple[NodeProto, Place]]]:
+    def _joined(self, nodes: Sequence[tuple[NodeProto, NodeAddress]]) -> list[list[tuple[NodeProto, NodeAddress]]]:
         """The nodes that hand each other tensors of the new dtype, together."""
-        return [[nodes[at] for at in group] for group in grouped(range(len(nodes)), self._handed_on(nodes))]
+        return [
+            [nodes[at] for at in group] for group in connected_components(range(len(nodes)), self._handed_on(nodes))
+        ]
 
-    def _handed_on(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[tuple[int, int]]:
+    def _handed_on(self, nodes: Sequence[tuple[NodeProto, NodeAddress]]) -> Iterator[tuple[int, int]]:
         """Pairs of nodes, by their places, of which one makes what the other reads in the new dtype."""
         makers: dict[str, int] = {}
         for at, (node, _) in enumerate(nodes):
-            yield from ((at, makers[name]) for name in free_names(node) if name in makers)
+            yield from ((at, makers[name]) for name in names_read(node) if name in makers)
             makers.update((name, at) for name in node.output if name in self._half)
 
-    def _cut(self, nodes: Sequence[tuple[NodeProto, Place]]) -> Iterator[Stretch]:
+    def _cut(self, nodes: Sequence[tuple[NodeProto, NodeAddress]]) -> Iterator[Stretch]:
         """A stretch in pieces: cut behind the nodes where the fewest tensors cross, and before weights are too much."""
         least = max(LEAST, -(-len(nodes) // _PARTS))
-        last = {name: at for at, (node, _) in enumerate(nodes) for name in free_names(node)}
+        last = {name: at for at, (node, _) in enumerate(nodes) for name in names_read(node)}
         start = 0
         while start < len(nodes):
             end = self._end_of_weights(nodes, start, start + 3 * least)
@@ -144,11 +146,11 @@ class Stretches:
             yield Stretch([node for node, _ in piece], [place for _, place in piece])
             start = end
 
-    def _end_of_weights(self, nodes: Sequence[tuple[NodeProto, Place]], start: int, most: int) -> int:
+    def _end_of_weights(self, nodes: Sequence[tuple[NodeProto, NodeAddress]], start: int, most: int) -> int:
         """Where a piece that starts here ends for its weights, a node later at least; all nodes where not by `most`."""
         seen, size = set[str](), 0
         for at in range(start, min(most, len(nodes))):
-            names = {self._turned.get(name, name) for name in free_names(nodes[at][0])}
+            names = {self._turned.get(name, name) for name in names_read(nodes[at][0])}
             new = self._stored.keys() & (names - seen)
             size += sum(raw_size(self._stored[name]) for name in new)
             if size > MOST_BYTES and at > start:
@@ -156,7 +158,7 @@ class Stretches:
             seen |= new
         return len(nodes)
 
-    def within(self, part: Stretch, chosen: Iterable[int] | None = None) -> list[Place]:
+    def within(self, part: Stretch, chosen: Iterable[int] | None = None) -> list[NodeAddress]:
         """The nodes of a stretch, or those of them at these places in it; and those in their bodies and functions."""
         places = part.places if chosen is None else [part.places[at] for at in chosen]
         return [*places, *sorted(place for owner in places for place in self._insides.of(owner))]
@@ -192,8 +194,8 @@ class Stretches:
         return self._stored.get(self._turned.get(name, name))
 
     def proofs(
-        self, parts: Sequence[Stretch], made: Written, held: Arrays, options: CheckOptions
-    ) -> list[StretchProof]:
+        self, parts: Sequence[Stretch], made: OutputModel, held: Arrays, options: CheckOptions
+    ) -> list[SegmentProof]:
         """What came of each part.
 
         made: the converted model.  held: what the tensors that parts need were in a run of the original, by its names.
@@ -211,8 +213,8 @@ class Stretches:
                         counts[place] += 1
                         yield Task(_RUN, run, options.proof_time)
 
-            answers = iter(worker_pool.run(tasks(), options.jobs or worker_pool.usual_jobs()))
-        found: list[StretchProof] = []
+            answers = iter(worker_pool.run(tasks(), options.jobs or worker_pool.default_jobs()))
+        found: list[SegmentProof] = []
         for place, part in enumerate(parts):
             told = [_told(next(answers), options) for _ in range(counts[place])]
             told += [{"why": refused[place]}] if place in refused else []
@@ -221,7 +223,7 @@ class Stretches:
 
     def _runs(
         self, part: Stretch, read: "_InFile", held: Arrays, options: CheckOptions
-    ) -> Iterator[StretchRun | str]:
+    ) -> Iterator[SegmentJob | str]:
         """The runs that show what a part is, one in most cases; or why it cannot be run, before any."""
         stored = {name: tensor for name in part.reads if (tensor := self._weight(name)) is not None}
         size = sum(map(raw_size, stored.values())) + _inner_size([*part.nodes, *self._model.functions])
@@ -230,9 +232,9 @@ class Stretches:
             yield "what it reads is too large to be held, or no tensor"
         elif size <= MOST_BYTES:
             yield self._run(part, read, {name: read.array(name) for name in stored}, self._fed(free, held), options)
-        elif len(part.nodes) == 1 and has_columns(part.nodes[0], stored):
+        elif len(part.nodes) == 1 and can_split_columns(part.nodes[0], stored):
             weights = {name: read.array(name) for name in stored}
-            for block in blocks(part.nodes[0], weights, BLOCK_BYTES):
+            for block in column_blocks(part.nodes[0], weights, BLOCK_BYTES):
                 yield self._run(part, read, block, self._fed(free, held), options)
         else:
             yield f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
@@ -244,7 +246,7 @@ class Stretches:
         weights: Mapping[str, np.ndarray],
         fed: Arrays,
         options: CheckOptions,
-    ) -> StretchRun | str:
+    ) -> SegmentJob | str:
         """A run of a part with these weights, or why there is none."""
         ends, inner = self._ends(part), self._divided(part)
         shown = {*ends, *inner}
@@ -258,18 +260,18 @@ class Stretches:
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
         model.functions.extend(read.functions)
-        if holds_any(model, bound(options.custom_ops)):
+        if holds_any(model, local_only_ops(options.custom_ops)):
             return "an operator in it is computed in this process alone"
         try:
             newer = raised(model)
         except (GraphError, UsageError) as refused:
             return f"what roundings explain is told from opset {LEAST_OPSET} on: {str(refused).rstrip('.')}"
-        return StretchRun(
+        return SegmentJob(
             model,
             fed,
             self._new,
             tuple(options.custom_ops),
-            shipped(options.custom_ops),
+            export_registry(options.custom_ops),
             newer,
             [name for name in fed if name in self._half] if inner else (),
             frozenset(inner).difference(ends),
@@ -282,26 +284,26 @@ class Stretches:
 
     def _fed(self, names: Sequence[str], values: Arrays) -> Arrays:
         """What the original's tensors are in the converted model: fills of masks are no lower than they are there."""
-        low = limits(self._new)[0] / 2
+        low = finite_limits(self._new)[0] / 2
         fed: Arrays = {}
         for name in names:
             array = values[self._sources.get(name, name)]
             if name in self._half:
-                array = np.asarray(recast(np.maximum(array.astype(np.float64), low).astype(array.dtype), self._new))
+                array = np.asarray(cast_array(np.maximum(array.astype(np.float64), low).astype(array.dtype), self._new))
             fed[name] = array
         return fed
 
     def _ends(self, part: Stretch) -> list[str]:
         """What a part hands on."""
-        own = Counter(name for node in part.nodes for name in set(free_names(node)))
+        own = Counter(name for node in part.nodes for name in set(names_read(node)))
         return [name for node in part.nodes for name in node.output if name and self._uses[name] > own[name]]
 
-    def _proof(self, part: Stretch, told: Mapping[str, Any]) -> StretchProof:
-        first, last = (self._sources.get(name, name) for name in map(name_of, (part.nodes[0], part.nodes[-1])))
+    def _proof(self, part: Stretch, told: Mapping[str, Any]) -> SegmentProof:
+        first, last = (self._sources.get(name, name) for name in map(node_label, (part.nodes[0], part.nodes[-1])))
         if "why" in told:
-            return StretchProof(first, last, len(part.nodes), reason=str(told["why"]))
+            return SegmentProof(first, last, len(part.nodes), reason=str(told["why"]))
         error, allowed = float(told["error"]), float(told["allowed"])
-        return StretchProof(first, last, len(part.nodes), error=error, allowed=allowed, far=told.get("far"))
+        return SegmentProof(first, last, len(part.nodes), error=error, allowed=allowed, far=told.get("far"))
 
     def _stated(self, name: str) -> ValueInfoProto:
         dtype = self._dtypes.get(name)
@@ -315,7 +317,7 @@ class _InFile:
         """turned: of tensors that are stored matrices with their axes swapped, those."""
         self._draft, self._turned = ModelDraft(model), turned
         self._weights = {tensor.name: tensor for tensor in self._draft.graph.initializer}
-        holding = (node for node in self._draft.graph.node if any(True for _ in graphs_of(node)))
+        holding = (node for node in self._draft.graph.node if any(True for _ in subgraphs(node)))
         self._nodes = {tuple(node.output): node for node in holding}
 
     def array(self, name: str) -> np.ndarray:
@@ -335,10 +337,10 @@ class _InFile:
         return node if found is None else NodeProto.FromString(self._draft.full(found))
 
 
-def _told(answer: Result, options: CheckOptions) -> Mapping[str, Any]:
+def _told(answer: TaskOutcome, options: CheckOptions) -> Mapping[str, Any]:
     """What came of a run."""
-    if isinstance(answer, Failure):
-        return {"why": ended(answer, options.proof_time).line.rstrip(".")}
+    if isinstance(answer, TaskFailure):
+        return {"why": session_error_of(answer, options.proof_time).line.rstrip(".")}
     told: Mapping[str, Any] = answer.value
     return told
 
@@ -362,7 +364,7 @@ def raised(model: ModelProto) -> ModelProto | None:
     if imports_of(model.opset_import).get("", 0) >= LEAST_OPSET:
         return None
     with Model.open(model) as opened:
-        _, patch = plan(opened, LEAST_OPSET, "The stretch", "")
+        _, patch = plan_upgrade(opened, LEAST_OPSET, "The stretch", "")
         return patch.to_proto()
 
 

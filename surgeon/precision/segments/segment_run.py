@@ -12,12 +12,17 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.file.tensors.decoding import dtype_of
-from surgeon.precision.convert_report import LOST
+from surgeon.precision.convert_report import MAX_MEANINGFUL_ERROR
 from surgeon.precision.segments.activation_ranges import GROSS, Far
-from surgeon.runtime.implementations.implementation import receive
-from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, rounded, shaken
-from surgeon.runtime.processes.worker_main import Note
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.implementations.implementation import import_registry
+from surgeon.runtime.numerics.rounding_perturbation import (
+    AMPLITUDE_INPUT,
+    SEED_INPUT,
+    perturb_rounding,
+    round_to_narrow,
+)
+from surgeon.runtime.processes.worker_main import ReportProgress
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.model_session import open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -33,7 +38,7 @@ _HALF = 0.5  # units in the last place by which a rounding to nearest errs at mo
 
 
 @dataclass(frozen=True, slots=True)
-class StretchRun:
+class SegmentJob:
     """A stretch as a model of the new dtype, and what it is fed with.
 
     new: the dtype, as `TensorProto.DataType`.  raised: the same of an opset in which roundings can be told, where its
@@ -51,12 +56,14 @@ class StretchRun:
     activations: Sequence[str] = ()
     inner: frozenset[str] = frozenset()
 
-    def reference(self, change: Callable[..., ModelProto | None]) -> Reference:
+    def reference(self, change: Callable[..., ModelProto | None]) -> Float64Reference:
         """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""
-        return Reference(self.raised or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True))
+        return Float64Reference(
+            self.raised or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True)
+        )
 
 
-def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def hold(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Hold a stretch against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
 
     With {"far"}, a size and an output, where it is off only for activations of another size.
@@ -67,20 +74,20 @@ def hold(asked: StretchRun, _: Note) -> tuple[dict[str, Any], list[Any]]:
     1997), up to `TURNS` times.  A stretch may be off by `MARGIN` times the most that it moved by, and by u once more
     for what it hands on; all as parts of the largest number in the output.
     """
-    receive(asked.implementations)
+    import_registry(asked.implementations)
     unit = float(ml_dtypes.finfo(dtype_of(asked.new)).eps) * _HALF
     try:
         with ExitStack() as stack:
             ways = list(_ways(asked, stack))
             if not ways:
                 return {"why": "nothing here runs it"}, []
-            reference = stack.enter_context(asked.reference(shaken))
+            reference = stack.enter_context(asked.reference(perturb_rounding))
             return _held(reference, ways, asked, unit), []
     except SessionError as refused:
         return {"why": refused.line.rstrip(".")}, []
 
 
-def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
+def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
     """What runs the stretch in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
     try:
         yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
@@ -88,16 +95,16 @@ def _ways(asked: StretchRun, stack: ExitStack) -> Iterator[Callable[[Arrays], Ma
         if not refused.missing:
             raise
     try:
-        yield stack.enter_context(asked.reference(rounded)).run
+        yield stack.enter_context(asked.reference(round_to_narrow)).run
     except SessionError as refused:
         if not refused.missing:
             raise
 
 
 def _held(
-    reference: Reference,
+    reference: Float64Reference,
     ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]],
-    asked: StretchRun,
+    asked: SegmentJob,
     unit: float,
 ) -> dict[str, Any]:
     """The output that is worst: off by more than is allowed to it, or lost in roundings, or nearest to its limit."""
@@ -107,7 +114,7 @@ def _held(
         return {name: array for name, array in answer.items() if name not in asked.inner}
 
     def moved(amount: float, turn: int) -> dict[str, np.ndarray]:
-        return outer(reference.run({**asked.feeds, AMOUNT: np.array(amount), TURN: np.array(turn)}))
+        return outer(reference.run({**asked.feeds, AMPLITUDE_INPUT: np.array(amount), SEED_INPUT: np.array(turn)}))
 
     exact = moved(0.0, 0)
     allowed = dict.fromkeys(exact, 0.0)
@@ -128,12 +135,12 @@ def _held(
 
 
 def _far(
-    reference: Reference, ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]], asked: StretchRun
+    reference: Float64Reference, ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]], asked: SegmentJob
 ) -> dict[str, Any] | None:
     """What is grossly off for activations of another size; None where nothing is, or nothing runs there."""
 
     def exact(feeds: Arrays) -> Mapping[str, np.ndarray]:
-        return reference.run({**feeds, AMOUNT: np.array(0.0), TURN: np.array(0)})
+        return reference.run({**feeds, AMPLITUDE_INPUT: np.array(0.0), SEED_INPUT: np.array(0)})
 
     if not asked.activations:
         return None
@@ -149,7 +156,7 @@ def _far(
 
 def harm(error: float, allowed: float) -> tuple[bool, bool, float]:
     """By which of several outputs or runs the worst comes first: off by too much, then lost in roundings."""
-    return error > allowed, allowed > LOST, error / allowed
+    return error > allowed, allowed > MAX_MEANINGFUL_ERROR, error / allowed
 
 
 def apart(exact: np.ndarray, other: np.ndarray, new: int) -> float:

@@ -12,11 +12,11 @@ from pathlib import Path
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from surgeon.file.model import Model
-from surgeon.file.save import Written
-from surgeon.file.temporary_model import written_beside
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import UNTOLD, record
-from surgeon.ops.traversal import free_names
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import UNTOLD, traits_of
+from surgeon.ops.traversal import names_read
 from surgeon.pipeline.editing.draft import ModelDraft
 
 FIRST_OPSET = 11
@@ -29,7 +29,7 @@ def choices(graph: GraphProto) -> dict[str, str]:
 
     A node that makes places only, and these are an output, is left out: it is judged by how many of them are others.
     """
-    read = {name for node in graph.node for name in free_names(node)}
+    read = {name for node in graph.node for name in names_read(node)}
     ends = {value.name for value in graph.output}
     inner, either = read - ends, read | ends
     found: dict[str, str] = {}
@@ -58,12 +58,12 @@ def _picks(node: NodeProto) -> bool:
     return _facts(node).further_places
 
 
-def _facts(node: NodeProto) -> Op:
-    return UNTOLD if node.domain else record(node.op_type)
+def _facts(node: NodeProto) -> OpTraits:
+    return UNTOLD if node.domain else traits_of(node.op_type)
 
 
 @contextmanager
-def choosing(model: Written, chosen: Collection[str]) -> Iterator[Written]:
+def choosing(model: OutputModel, chosen: Collection[str]) -> Iterator[OutputModel]:
     """Give a model with these places as inputs, and the scores behind its outputs, as `scores_of` calls them.
 
     Of a file a copy lies beside it until the block is left.
@@ -73,7 +73,7 @@ def choosing(model: Written, chosen: Collection[str]) -> Iterator[Written]:
         _put(draft.graph, chosen)
         patch = draft.patch()
         if isinstance(model, Path):
-            with written_beside(opened, patch, None) as path:
+            with temporary_model(opened, patch, None) as path:
                 yield path
         else:
             yield patch.to_proto()

@@ -7,23 +7,23 @@ from typing import Any, cast
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from surgeon.file.tensors.casting import Recast, recast
+from surgeon.file.tensors.casting import TensorCast, cast_array
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, follows_input
-from surgeon.ops.traversal import graphs_below, graphs_of, imports_of
+from surgeon.ops.traversal import imports_of, nested_graphs, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft, names_in
-from surgeon.precision.analyses.dtype_graph import STORED, Key, Typed
+from surgeon.precision.analyses.dtype_graph import STORED, TensorKey, TypedTensor
 from surgeon.precision.analyses.stored_tensors import FILL, as_tensor, held, lies_in_file, set_values, zero
 from surgeon.precision.planning.dtype_plan import DtypePlan
-from surgeon.runtime.sessions.float16_cast import halving
+from surgeon.runtime.sessions.float16_cast import float16_caster
 
 _OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
 _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
 
 
-class Writer:
+class DtypeWriter:
     """One plan on its way into the draft that its wiring was made of.
 
     rounded: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
@@ -34,7 +34,7 @@ class Writer:
     def __init__(
         self,
         plan: DtypePlan,
-        fills: Mapping[Key, tuple[float, float]],
+        fills: Mapping[TensorKey, tuple[float, float]],
         *,
         rounded: bool = False,
         saturate: bool = False,
@@ -42,12 +42,12 @@ class Writer:
         self.plan, self.fills, self.rounded, self.saturate = plan, fills, rounded, saturate
         self.draft: ModelDraft = plan.wiring.draft
         self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
-        self._by = halving() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
+        self._by = float16_caster() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
         self.casts = 0
         self.slots: list[int | None] = []  # of the main graph's nodes once it is written, those that they had before
-        self.recasts: list[tuple[Key, Recast]] = []  # of stored tensors, seen once they are written
-        self.cast_stored: dict[Key, TensorProto] = {}  # those that a Cast narrows when the model runs
-        self._dtypes: dict[Key, int] = {}
+        self.recasts: list[tuple[TensorKey, TensorCast]] = []  # of stored tensors, seen once they are written
+        self.cast_stored: dict[TensorKey, TensorProto] = {}  # those that a Cast narrows when the model runs
+        self._dtypes: dict[TensorKey, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
         self._gone: set[Node] = set()
@@ -87,7 +87,7 @@ class Writer:
 
     # Tensors
 
-    def _settle(self, wire: Typed, other: bool | None) -> None:
+    def _settle(self, wire: TypedTensor, other: bool | None) -> None:
         """Name a tensor in each dtype that it is wanted in.  other: whether the second is the new one; None for one."""
         is_new = self.plan.made_new(wire)
         made = wire.name
@@ -122,7 +122,7 @@ class Writer:
             self._dtypes[wire.home, name] = self._of(other)
             self._cast(wire.home, slot, made, name, other)
 
-    def _settle_widened(self, wire: Typed, source: str) -> None:
+    def _settle_widened(self, wire: TypedTensor, source: str) -> None:
         """Have readers in the new dtype read what the model stores in it, and leave out the Cast if none is left."""
         assert wire.node is not None
         home = wire.home.home(source)
@@ -134,7 +134,7 @@ class Writer:
         if self.plan.made_new(wire) and not self.rounded:
             self._gone.add(wire.node)
 
-    def _is_rounded_late(self, wire: Typed) -> bool:
+    def _is_rounded_late(self, wire: TypedTensor) -> bool:
         """Whether a stored tensor is left in its file and rounded as the model runs.
 
         Of float16 the converted model itself runs, with its own weights; of bfloat16 nothing else shows what is lost.
@@ -142,7 +142,7 @@ class Writer:
         tensor = held(wire)
         return tensor is not None and self.new == TensorProto.BFLOAT16 and lies_in_file(tensor)
 
-    def _rounded_late(self, wire: Typed) -> str:
+    def _rounded_late(self, wire: TypedTensor) -> str:
         """Round a stored tensor by two Casts; what they make."""
         slot = -1 if wire.node is None else wire.node.slot
         half, back = self._fresh(f"{wire.name}_rounded"), self._fresh(f"{wire.name}_back")
@@ -150,15 +150,15 @@ class Writer:
         self._put(wire.home, slot, half, back, self.old)
         return back
 
-    def _is_end(self, wire: Typed, other: bool) -> bool:
+    def _is_end(self, wire: TypedTensor, other: bool) -> bool:
         """Whether a tensor is an output of the model that is wanted in the other dtype: it keeps its name there."""
         ends = [use for use in wire.uses if use.node is None and use.scope is self.plan.wiring.index.main]
         return wire.node is not None and any(self.plan.is_new(use.item) == other for use in ends)
 
-    def _cast_name(self, wire: Typed, new: bool) -> str:
+    def _cast_name(self, wire: TypedTensor, new: bool) -> str:
         return self._fresh(f"{wire.name}_{dtype_name(self.new if new else self.old)}")
 
-    def _pair(self, wire: Typed, slot: int) -> str:
+    def _pair(self, wire: TypedTensor, slot: int) -> str:
         """Round a tensor behind the node that makes it; it keeps its name, and what the node makes gets another."""
         if wire.node is None:
             return self._rounded_late(wire)
@@ -169,7 +169,7 @@ class Writer:
         self._put(wire.home, slot, half, wire.name, self.old)
         return wire.name
 
-    def _rename_made(self, wire: Typed, name: str) -> None:
+    def _rename_made(self, wire: TypedTensor, name: str) -> None:
         assert wire.node is not None
         proto = wire.node.proto
         proto.output[list(proto.output).index(wire.name)] = name
@@ -201,7 +201,7 @@ class Writer:
 
     # Stored values
 
-    def _second(self, wire: Typed) -> str:
+    def _second(self, wire: TypedTensor) -> str:
         """A stored tensor of the old dtype in the new one too: as another, or by a Cast where it is large."""
         tensor = wire.home.initializers.get(wire.name)
         name = self._fresh(f"{wire.name}_{dtype_name(self.new)}")
@@ -227,7 +227,7 @@ class Writer:
             proto: Any = home.proto
             proto.initializer.append(tensor)
 
-    def _convert(self, wire: Typed, tensor: TensorProto | None) -> None:
+    def _convert(self, wire: TypedTensor, tensor: TensorProto | None) -> None:
         """Have a stored tensor be of the new dtype, or rounded to it."""
         tensor = held(wire) if tensor is None else tensor
         assert tensor is not None
@@ -238,17 +238,17 @@ class Writer:
         values = self.draft.value(tensor)
         made = self._saturated(wire, values)
         if self.rounded:
-            rounded = recast(made, self.new, self.saturate).astype(values.dtype)
+            rounded = cast_array(made, self.new, self.saturate).astype(values.dtype)
             set_values(tensor, rounded)
             return
         set_values(tensor, made)
         self._recast(wire, tensor)
 
-    def _recast(self, wire: Typed, tensor: TensorProto) -> None:
+    def _recast(self, wire: TypedTensor, tensor: TensorProto) -> None:
         change = self.draft.recast(tensor, self.new, saturate=self.saturate, by=self._by)
         self.recasts.append(((wire.home, wire.name), change))
 
-    def _saturated(self, wire: Typed, values: Any) -> Any:
+    def _saturated(self, wire: TypedTensor, values: Any) -> Any:
         """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""
         fill = self.fills.get((wire.home, wire.name))
         if fill is None:
@@ -351,15 +351,15 @@ class Writer:
 def _taken(draft: ModelDraft) -> set[str]:
     """All names of tensors and nodes in a model."""
     found: set[str] = set()
-    for graph in graphs_below(draft.graph):
+    for graph in nested_graphs(draft.graph):
         found.update(names_in(graph))
         found.update(node.name for node in graph.node)
     for function in draft.skeleton.functions:
         found.update((*function.input, *function.output))
         for node in function.node:
             found.update((*node.input, *node.output, node.name))
-            for body in graphs_of(node):
-                for graph in graphs_below(body):
+            for body in subgraphs(node):
+                for graph in nested_graphs(body):
                     found.update(names_in(graph))
     return found
 

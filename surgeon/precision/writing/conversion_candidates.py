@@ -8,42 +8,42 @@ from typing import Literal
 
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
-from surgeon.file.save import Written
-from surgeon.file.temporary_model import written_beside
+from surgeon.file.save import OutputModel
+from surgeon.file.temporary_model import temporary_model
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.precision.analyses.dtype_graph import Key, Told, Wiring
-from surgeon.precision.analyses.mask_sentinels import Fills
-from surgeon.precision.kept_nodes.selectors import Place, place_of
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, Told
+from surgeon.precision.analyses.mask_sentinels import MaskSentinels
+from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.precision.measuring.range_instrumentation import Tensor
-from surgeon.precision.planning.dtype_plan import DtypePlan, planned
-from surgeon.precision.planning.node_dtypes import Retyping
-from surgeon.precision.writing.apply_plan import Writer
-from surgeon.precision.writing.function_specialization import specialise
+from surgeon.precision.planning.dtype_plan import DtypePlan, plan_dtypes
+from surgeon.precision.planning.node_dtypes import DtypeChange
+from surgeon.precision.writing.apply_plan import DtypeWriter
+from surgeon.precision.writing.function_specialization import specialize_functions
 
 Io = Literal["keep", "convert"]
 
 
 @dataclass(slots=True)
-class Keeping:
+class KeptNodes:
     """What keeps the old dtype.
 
     pins: nodes, each with the kind of its reason and the reason.  unfit: stored tensors, each with the reason.
     """
 
-    pins: dict[Place, tuple[str, str]] = field(default_factory=dict)
+    pins: dict[NodeAddress, tuple[str, str]] = field(default_factory=dict)
     unfit: dict[Tensor, str] = field(default_factory=dict)
 
-    def keep(self, place: Place, kind: str, reason: str) -> None:
+    def keep(self, place: NodeAddress, kind: str, reason: str) -> None:
         """Keep a node; the first reason stands."""
         self.pins.setdefault(place, (kind, reason))
 
-    def with_(self, places: Collection[Place]) -> "Keeping":
+    def with_(self, places: Collection[NodeAddress]) -> "KeptNodes":
         """The same and these nodes beside, on trial."""
-        return Keeping({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
+        return KeptNodes({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
 
 
 @dataclass
-class Built:
+class Candidate:
     """A converted model that is not written yet.
 
     weights: the reasons of what stored values have kept.  clamped: of those that saturate instead, a sentence each.
@@ -51,7 +51,7 @@ class Built:
 
     draft: ModelDraft
     plan: DtypePlan
-    writer: Writer
+    writer: DtypeWriter
     weights: frozenset[str]
     clamped: Sequence[str]
 
@@ -60,7 +60,7 @@ class Built:
         return self.draft.patch(output)
 
 
-class Builder:
+class CandidateBuilder:
     """One model, and how it is to be converted.
 
     saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  is_stale: whether what the
@@ -69,12 +69,12 @@ class Builder:
     """
 
     def __init__(
-        self, model: Model, change: Retyping, io: Io, *, saturate: bool, output: Path | None, on_gpu: bool = False
+        self, model: Model, change: DtypeChange, io: Io, *, saturate: bool, output: Path | None, on_gpu: bool = False
     ) -> None:
         self._model, self._change, self._io, self._on_gpu = model, change, io, on_gpu
         self._saturate, self._output = saturate, output
         self.is_stale = False
-        self._next: Wiring | None = None  # of the next copy, as nothing is written in it yet
+        self._next: DtypeGraph | None = None  # of the next copy, as nothing is written in it yet
         self._told: Told = {}
 
     @property
@@ -82,29 +82,29 @@ class Builder:
         """Whether the new dtype holds less than the old one."""
         return self._change.narrows
 
-    def wiring(self) -> Wiring:
+    def wiring(self) -> DtypeGraph:
         """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""
         self._next = self._next or self._wired()
         return self._next
 
-    def _wired(self) -> Wiring:
+    def _wired(self) -> DtypeGraph:
         """The wiring of a draft in which no function is called with two dtypes."""
         draft = ModelDraft(self._model)
-        specialise(draft, self._change.old)
-        return Wiring(draft, self._change, self._io, self._told)
+        specialize_functions(draft, self._change.old)
+        return DtypeGraph(draft, self._change, self._io, self._told)
 
-    def build(self, keeping: Keeping, *, rounded: bool = False, only_fills: bool = False) -> Built:
+    def build(self, keeping: KeptNodes, *, rounded: bool = False, only_fills: bool = False) -> Candidate:
         """Convert a copy.
 
         rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
         """
         wiring, self._next = self.wiring(), None
-        fills = Fills(wiring, saturate=self._saturate)
+        fills = MaskSentinels(wiring, saturate=self._saturate)
         pins = keeping.pins
-        by_node = {node: pins[place][1] for node in wiring.nodes() if (place := place_of(node)) in pins}
+        by_node = {node: pins[place][1] for node in wiring.nodes() if (place := node_address(node)) in pins}
         unfit = {**fills.unfit, **self._unfit(wiring, keeping.unfit)}
-        plan = planned(wiring, by_node, unfit, transposed_first=not self._on_gpu)
-        writer = Writer(plan, fills.found, rounded=rounded, saturate=self._saturate)
+        plan = plan_dtypes(wiring, by_node, unfit, transposed_first=not self._on_gpu)
+        writer = DtypeWriter(plan, fills.found, rounded=rounded, saturate=self._saturate)
         if only_fills:
             writer.write_fills()
         else:
@@ -112,19 +112,19 @@ class Builder:
             if self.is_stale:
                 del wiring.draft.graph.value_info[:]
         clamped = [told for key, told in fills.clamped.items() if plan.made_new(wiring.wires[key])]
-        return Built(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
+        return Candidate(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
 
-    def _unfit(self, wiring: Wiring, stored: Mapping[Tensor, str]) -> dict[Key, str]:
+    def _unfit(self, wiring: DtypeGraph, stored: Mapping[Tensor, str]) -> dict[TensorKey, str]:
         """Stored tensors by the scopes of this copy."""
         by_address = {scope.address: scope for scope in wiring.scopes} if stored else {}
         return {(by_address[address], name): reason for (address, name), reason in stored.items()}
 
     @contextmanager
-    def made(self, built: Built) -> Iterator[Written]:
+    def made(self, built: Candidate) -> Iterator[OutputModel]:
         """A converted copy as a runtime reads it: as a file beside the source where that is one."""
         patch = built.patch(self._output)
         if self._model.path is None:
             yield patch.to_proto()
             return
-        with written_beside(self._model, patch, self._output) as path:
+        with temporary_model(self._model, patch, self._output) as path:
             yield path

@@ -9,15 +9,15 @@ from onnx import FunctionProto
 
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traversal import key_of, unused
+from surgeon.ops.traversal import function_key, unique_name
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 Given = tuple[bool, ...]
 """Which inputs of a function a call gives in the dtype that is to change."""
 
 
-def specialise(draft: ModelDraft, old: int) -> None:
+def specialize_functions(draft: ModelDraft, old: int) -> None:
     """Give each function of a draft one copy for each choice of its inputs that calls give in this dtype.
 
     The first call's keeps the function as it is; a copy bears the dtype in its name, or that it has none of it.
@@ -38,8 +38,8 @@ def _divide(draft: ModelDraft, old: int) -> bool:
         for given, calls in ways[1:]:
             copy = FunctionProto()
             copy.CopyFrom(proto)
-            taken = {key_of(one)[1] for one in draft.skeleton.functions}
-            copy.name = unused(f"{proto.name}_{dtype_name(old) if any(given) else 'other'}", taken)
+            taken = {function_key(one)[1] for one in draft.skeleton.functions}
+            copy.name = unique_name(f"{proto.name}_{dtype_name(old) if any(given) else 'other'}", taken)
             draft.skeleton.functions.append(copy)
             for call in calls:
                 call.proto.op_type = copy.name
@@ -51,7 +51,7 @@ def _calls(draft: ModelDraft, old: int) -> dict[Scope, dict[Given, list[Node]]]:
     """The calls of each function by what they give it, wherever the functions around them are called."""
     index = draft.index
     found: dict[Scope, dict[Given, list[Node]]] = defaultdict(lambda: defaultdict(list))
-    waiting: list[tuple[Scope | None, Shapes]] = [(None, draft.shapes)]
+    waiting: list[tuple[Scope | None, ShapeInference]] = [(None, draft.shapes)]
     while waiting:
         around, shapes = waiting.pop(0)
         for scope in index.scopes:

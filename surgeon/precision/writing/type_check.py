@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto
 from surgeon.file.model import Model
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.schemas.node_check import check_node, learn_dtypes
+from surgeon.ops.schemas.node_check import check_node, infer_output_dtypes
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
 from surgeon.pipeline.editing.draft import ModelDraft
 
@@ -28,7 +28,7 @@ _OF_CONSTANTS = {
 }
 
 
-def mistypings(model: Model) -> list[str]:
+def type_errors(model: Model) -> list[str]:
     """What in a model is not of the dtype that it must be, one sentence each; none where it is well typed.
 
     Raises GraphError for a model that breaks ONNX's rules.
@@ -119,7 +119,7 @@ class _Typing:
             if says or told[1]:
                 return [says or told[1]]
         known = {name: self._of(scope, name) for name in node.inputs if name}
-        learn_dtypes(node.proto, opset, known)
+        infer_output_dtypes(node.proto, opset, known)
         return [known.get(name) for name in node.outputs]
 
     def _call(self, scope: Scope, node: Node, called: Scope, made: Dtypes) -> Iterator[str]:

@@ -15,16 +15,16 @@ import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
 
 from surgeon.analysis.decisions.thresholds import edges_of, scopes_of
-from surgeon.file.tensors.decoding import decode
+from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ops.schemas.attribute_values import AT_REST
-from surgeon.ops.traits.trait_lookup import likened, likened_node
+from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
 from surgeon.ops.traversal import GRAPHS
-from surgeon.proof.proof_case import Experiment, Input
-from surgeon.proof.region.literals import KEPT
+from surgeon.proof.proof_case import CaseInput, ProofCase
+from surgeon.proof.region.literals import MAX_UNREDUCED_DIM
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.tensor_types import FLOATS
 
-Form = bytes
+ProofClass = bytes
 MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
 # Significant digits that a person writes, as in 1e-05, 0.044715 and 1.702; and the powers of two within which a number
 # of more digits is one that was learned, as the scale of a layer is.
@@ -34,7 +34,7 @@ _OF_WINDOWS = {"kernel_shape": 1, "group": 1, **AT_REST}
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 
-def form_of(experiment: Experiment) -> Form:
+def proof_class_of(experiment: ProofCase) -> ProofClass:
     """The form of an experiment: equal for equal ones, whatever their names and widths."""
     form = _Form(experiment.ops, experiment.places)
     minis = experiment.minis
@@ -71,7 +71,7 @@ class _Form:
     """
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
-        self._moves_windows = any(likened(op).moves_windows for op in ops)
+        self._moves_windows = any(guess_traits(op).moves_windows for op in ops)
         self._telling = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
@@ -81,7 +81,7 @@ class _Form:
         """A tensor by the order of its first use; -1 for none."""
         return self._names.setdefault(name, len(self._names)) if name else -1
 
-    def input(self, item: Input) -> Hashable:
+    def input(self, item: CaseInput) -> Hashable:
         """An input: its dims, and the sizes that it holds."""
         value = () if item.value is None else (item.value.shape, *map(self._size, item.value.flat))
         shape = self._kernel(item.shape) if item.weight else self._places(item.shape)
@@ -104,12 +104,12 @@ class _Form:
     def tensor(self, tensor: TensorProto) -> str:
         """A constant: floats that are many by their dims and what they may hide, anything else by its numbers."""
         dims = self._kernel(tuple(tensor.dims))
-        array = decode(tensor)
+        array = decode_tensor(tensor)
         if tensor.data_type in FLOATS and prod(tensor.dims) > MOST_TOLD:
             return repr((tensor.data_type, dims, *_kinds(array)))
         if tensor.data_type in FLOATS:
             return repr((tensor.data_type, dims, *map(_told, array.ravel())))
-        if array.dtype.kind in "iu" and array.size <= KEPT:
+        if array.dtype.kind in "iu" and array.size <= MAX_UNREDUCED_DIM:
             return repr((tensor.data_type, dims, *map(self._said, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
 
@@ -127,7 +127,7 @@ class _Form:
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attributes(self, node: NodeProto) -> Hashable:
-        moves_windows = likened_node(node).moves_windows
+        moves_windows = guess_node_traits(node).moves_windows
         return tuple(sorted((item.name, self._attribute(item, moves_windows)) for item in node.attribute))
 
     def _attribute(self, item: AttributeProto, moves_windows: bool) -> str:
@@ -151,7 +151,9 @@ class _Form:
     def _size(self, size: Size) -> str:
         """A small number as it is; a large one, and one that is free, by the order of its first use."""
         if isinstance(size, int):
-            return str(size) if abs(size) <= KEPT else self._widths.setdefault(size, f"w{len(self._widths)}")
+            return (
+                str(size) if abs(size) <= MAX_UNREDUCED_DIM else self._widths.setdefault(size, f"w{len(self._widths)}")
+            )
         return self._sizes.setdefault(size, f"s{len(self._sizes)}")
 
 

@@ -18,14 +18,16 @@ from onnx import ModelProto
 
 from surgeon.ops.traversal import GRAPHS, holds_any
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.proof_case import Experiment
+from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.implementations.implementation import available
 
 _OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not decide what is proved
 # Fields of text that names tensors or nodes; that of others names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
-    tuple, Experiment=("outputs", "bodies_before", "bodies_after", "empty", "zeros", "stated", "added"), Input=("name",)
+    tuple,
+    ProofCase=("outputs", "bodies_before", "bodies_after", "empty", "zeros", "stated", "added"),
+    CaseInput=("name",),
 )
 _UNKNOWN = re.compile(r"\?[^\s\])*+,]*\[\]|\?[\w.:/-]+")
 
@@ -46,7 +48,7 @@ _store: ContextVar[ProofStore | None] = ContextVar("proofs", default=None)
 
 
 @contextmanager
-def sharing(store: ProofStore | None) -> Iterator[None]:
+def use_proof_store(store: ProofStore | None) -> Iterator[None]:
     """Share proofs with other models meanwhile."""
     token = _store.set(store)
     try:
@@ -55,28 +57,28 @@ def sharing(store: ProofStore | None) -> Iterator[None]:
         _store.reset(token)
 
 
-def store_in_force() -> ProofStore | None:
+def current_store() -> ProofStore | None:
     """The store of proofs, where they are shared."""
     return _store.get()
 
 
-def found_for(experiment: Experiment, key: str | None, store: ProofStore) -> SiteProof | None:
-    """The proof that another model has for this experiment, in the words of this one.  key: of `key_of`."""
+def find_proof(experiment: ProofCase, key: str | None, store: ProofStore) -> SiteProof | None:
+    """The proof that another model has for this experiment, in the words of this one.  key: of `proof_key`."""
     found = None if key is None else store.find(key)
     return None if found is None else found.at(dict(zip(_numbers(experiment), experiment.outputs, strict=True)))
 
 
-def keep_for_others(experiment: Experiment, key: str | None, proof: SiteProof, store: ProofStore) -> None:
+def store_proof(experiment: ProofCase, key: str | None, proof: SiteProof, store: ProofStore) -> None:
     """Keep a proof, if it is one that others can use."""
     if key is not None and proof.outcome is Outcome.PROVED:
         store.keep(key, proof.at(dict(zip(experiment.outputs, _numbers(experiment), strict=True))))
 
 
-def _numbers(experiment: Experiment) -> list[str]:
+def _numbers(experiment: ProofCase) -> list[str]:
     return [f"output {place}" for place in range(len(experiment.outputs))]
 
 
-def key_of(experiment: Experiment) -> str | None:
+def proof_key(experiment: ProofCase) -> str | None:
     """What experiments have in common that prove the same of equal regions, whatever their tensors are called.
 
     None where a proof rests on more than can be told: on what users implement.

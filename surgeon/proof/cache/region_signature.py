@@ -9,21 +9,21 @@ from itertools import count
 import numpy as np
 from onnx import AttributeProto, TensorProto
 
-from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import REGROUPING, TRANSPARENT
+from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, TRANSPARENT
 from surgeon.ops.traversal import bytes_but
-from surgeon.proof.region.backward_slice import EXACT, SMALL, Cut
-from surgeon.proof.region.data_dependence import Following
+from surgeon.proof.region.backward_slice import EXACT_DTYPES, MAX_CONSTANT_ELEMENTS, RegionSlice
+from surgeon.proof.region.data_dependence import DataDependence
 from surgeon.proof.region.region import Region
-from surgeon.proof.region.region_inputs import Leaf
-from surgeon.proof.region.value_equivalence import regrouped_from
-from surgeon.proof.region.zero_signs import handed_on
-from surgeon.proof.site_proof import CannotCut
+from surgeon.proof.region.region_inputs import BoundaryInput
+from surgeon.proof.region.value_equivalence import source_before_reshapes
+from surgeon.proof.region.zero_signs import sign_sensitive_outputs
+from surgeon.proof.site_proof import CannotSlice
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, substitute, symbol, symbols
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import UNKNOWN, WHOLE, Facts, Values, is_unknown
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL, UNKNOWN, TensorType, ValueArray, is_unknown
 
 Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
 _ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
@@ -32,16 +32,16 @@ _ABSENT, _END = "", None  # stand between the names of tensors: an input that is
 class Signatures:
     """Signatures of the regions of one model; 20,000 of them must cost less than finding the regions did."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: OriginalModel) -> None:
         self._origin = origin
         self._numbers: dict[Hashable, int] = {}
         self._versions: dict[int, int] = {}
         self._plain: dict[tuple[int, str], bool] = {}
         self._constants: dict[int, dict[str, int]] = {}
-        self._extents: dict[int, tuple[Facts, int | None]] = {}
-        self._of_data: dict[int, tuple[Facts, bool]] = {}
+        self._extents: dict[int, tuple[TensorType, int | None]] = {}
+        self._of_data: dict[int, tuple[TensorType, bool]] = {}
 
-    def of(self, region: Region, shapes: Shapes) -> Signature:
+    def of(self, region: Region, shapes: ShapeInference) -> Signature:
         """The signature of a region, whose inputs have the dtypes and shapes that `shapes` tells."""
         scope = region.scope
         versions = self._versions.get(id(scope.versions))
@@ -66,10 +66,10 @@ class Signatures:
         if self._bakes(scope, outside):
             above = (above, self._own(scope, outside))
         told = (versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart)
-        zeros = handed_on(region)
+        zeros = sign_sensitive_outputs(region)
         return self._number((told, *[name in zeros for name, _ in region.outputs]) if zeros else told)
 
-    def plain(self, scope: Scope, names: Sequence[str], shapes: Shapes) -> Hashable | None:
+    def plain(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
         source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
@@ -91,21 +91,21 @@ class Signatures:
     def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
         """Whether one of these tensors has the elements of another, or of what another has them of."""
         makers = [self._origin.producer(source, name) for name in names]
-        if not any(found is not None and found[1].op in REGROUPING for found in makers):
+        if not any(found is not None and found[1].op in RESHAPE_OPS for found in makers):
             return False
-        behind = [regrouped_from(self._origin, source, name) for name in dict.fromkeys(names)]
+        behind = [source_before_reshapes(self._origin, source, name) for name in dict.fromkeys(names)]
         return len(set(behind)) < len(behind)
 
-    def _are_fixed(self, source: Scope, name: str, shapes: Shapes) -> bool:
+    def _are_fixed(self, source: Scope, name: str, shapes: ShapeInference) -> bool:
         """Whether the numbers of a tensor are computed from constants alone: a cut goes back to these."""
         same = partial(self._origin.same, taken=set())
-        return Following(self._origin, shapes, same).is_of(source, name)
+        return DataDependence(self._origin, shapes, same).is_of(source, name)
 
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
         """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
         source = self._origin.scope(scope)
         made = (scope.initializers.get(name) for name in names if source.home(name) is None)
-        return any(tensor is not None and math.prod(tensor.dims) > SMALL for tensor in made)
+        return any(tensor is not None and math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS for tensor in made)
 
     def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
         """The tensors of the source among those from outside: what is computed from a weight speaks of that alone."""
@@ -127,7 +127,7 @@ class Signatures:
             names += node.outputs
             names.append(_END)
         if self._origin.shares:
-            same, taken = self._origin.same, set[Place]()
+            same, taken = self._origin.same, set[TensorAddress]()
             return [same(scope, name, taken) if name and name not in made else name for name in names]
         return names
 
@@ -143,12 +143,12 @@ class Signatures:
                 return False
         return True
 
-    def _attributes(self, versions: int, region: Region, shapes: Shapes) -> Hashable:
+    def _attributes(self, versions: int, region: Region, shapes: ShapeInference) -> Hashable:
         nodes = (*region.before, *region.after)
         plain = [self._are_plain(versions, region.scope, (node.op,)) for node in nodes]
         return tuple([None if known else _attributes(node, shapes) for node, known in zip(nodes, plain, strict=True)])
 
-    def _outside(self, region: Region, names: Sequence[str], shapes: Shapes) -> tuple[Hashable, Hashable]:
+    def _outside(self, region: Region, names: Sequence[str], shapes: ShapeInference) -> tuple[Hashable, Hashable]:
         """What tells the tensors from outside of a region, and what stands above them if the proof may rest on that.
 
         A constant is told by its value, a large weight or any other tensor by dtype and shape.  The proof may hold only
@@ -169,9 +169,9 @@ class Signatures:
                 told.append(known)
                 continue
             facts, is_weight = shapes.facts(source, name), origin.constants.is_constant(source, name)
-            value = shapes.value(source, name) if facts.dtype in WHOLE else None
+            value = shapes.value(source, name) if facts.dtype in INTEGERS_AND_BOOL else None
             told.append(self._told(source, name, facts, value, is_weight, unknown))
-            if facts.dtype in (EXACT if is_weight else WHOLE) and value is None:
+            if facts.dtype in (EXACT_DTYPES if is_weight else INTEGERS_AND_BOOL) and value is None:
                 goes_back = True
             found = None if is_weight or goes_back else origin.producer(source, name)
             if found is not None:
@@ -184,8 +184,8 @@ class Signatures:
         self,
         source: Scope,
         name: str,
-        facts: Facts,
-        value: Values | None,
+        facts: TensorType,
+        value: ValueArray | None,
         is_weight: bool,
         unknown: dict[str, Size],
     ) -> Hashable:
@@ -200,11 +200,13 @@ class Signatures:
         shape = (facts.dtype, *[_renamed(size, unknown) for size in facts.shape]) if extent is None else extent
         return (shape, is_weight if value is None else tuple([_renamed(x, unknown) for x in value.flat]))
 
-    def _above(self, region: Region, names: Sequence[str], shapes: Shapes, unknown: dict[str, Size]) -> Hashable:
+    def _above(
+        self, region: Region, names: Sequence[str], shapes: ShapeInference, unknown: dict[str, Size]
+    ) -> Hashable:
         """What a cut takes in beside the region, with tensors numbered as they come; of no other region if it fails."""
         try:
-            cut = Cut(region, self._origin, shapes)
-        except CannotCut:
+            cut = RegionSlice(region, self._origin, shapes)
+        except CannotSlice:
             return id(region)
         numbers: dict[str, int] = {}
 
@@ -235,7 +237,7 @@ class Signatures:
         if not constants.is_constant(source, name):
             return None
         shape = constants.shape(source, name)
-        if shape is None or np.prod(shape) > SMALL:
+        if shape is None or np.prod(shape) > MAX_CONSTANT_ELEMENTS:
             return None
         array = constants.array(source, name)
         if array is None:
@@ -244,16 +246,20 @@ class Signatures:
         return (array.dtype.name, array.shape, tuple(array.flat) if text else _short(array.tobytes()))
 
 
-def _is_of_data(facts: Facts) -> bool:
+def _is_of_data(facts: TensorType) -> bool:
     """Whether a tensor of floats has dims that all are numbers or have names."""
-    return facts.shape is not None and facts.dtype not in (None, *WHOLE) and not any(map(is_unknown, facts.shape))
+    return (
+        facts.shape is not None
+        and facts.dtype not in (None, *INTEGERS_AND_BOOL)
+        and not any(map(is_unknown, facts.shape))
+    )
 
 
 def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dict[str | None, int]:
     return dict(zip(names, count(start, step), strict=False))
 
 
-def _extent(leaf: Leaf, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
+def _extent(leaf: BoundaryInput, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
     """The shape of a leaf and its value, where there are such; a leaf of unknown rank is like no other."""
     if leaf.shape is None:
         return (id(leaf.scope), leaf.tensor), None
@@ -274,7 +280,7 @@ def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
         return size
 
 
-def _attributes(node: Node, shapes: Shapes) -> Hashable:
+def _attributes(node: Node, shapes: ShapeInference) -> Hashable:
     """A node's attributes by value, and the overload that it calls, if it names one.
 
     A reference to a function's attribute is told by what the call gives.

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from surgeon.runtime.inputs.input_spec import Want
+from surgeon.runtime.inputs.input_spec import InputSpec
 
 _LADDER = (0, 9, 17, 33, 65, 129, 257)  # past each power of two that a count may be compared with unsaid
 _MOST = 1 << 12  # of a number that a count may be
@@ -12,7 +12,7 @@ _MADE = 1 << 20  # elements that are made of a tensor so many times as large, up
 MOST_TURNS = 64
 
 
-def countable(wants: Iterable[Want]) -> list[Want]:
+def countable(wants: Iterable[InputSpec]) -> list[InputSpec]:
     """The inputs that are counts, steps or places, as whole numbers; no shapes, of which each number has its own."""
     found = (want for want in wants if want.kind == "counts" and want.dtype.kind in "iu")
     return [want for want in found if "target" not in want.role.flags]
@@ -29,12 +29,14 @@ def numbers_for(constants: Iterable[np.ndarray], dims: Iterable[int], elements: 
     return [number for number in dict.fromkeys((*beside, *_LADDER)) if abs(number) <= most]
 
 
-def turns_of(wants: Collection[Want], sizes: Mapping[str, int], numbers: Sequence[int]) -> int:
+def turns_of(wants: Collection[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int]) -> int:
     """How many turns it takes to put each number at each place."""
     return min(len(numbers) * sum(int(np.prod(want.shape(sizes))) for want in wants), MOST_TURNS)
 
 
-def count(wants: Sequence[Want], sizes: Mapping[str, int], numbers: Sequence[int], turn: int) -> dict[str, np.ndarray]:
+def count(
+    wants: Sequence[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int], turn: int
+) -> dict[str, np.ndarray]:
     """One number at one place among all of these inputs; elsewhere 1 is counted, from 0 on.
 
     Of parts that add up to a whole, what the number leaves of it is spread over the others.

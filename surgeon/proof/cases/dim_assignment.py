@@ -8,7 +8,7 @@ from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, s
 from surgeon.shapes.constraints.input_dims import told_sizes
 
 
-class Setting:
+class DimAssignment:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
     dims: what each dim of the inputs is.  elements: how many all inputs have, or the largest tensor made of them.
@@ -38,7 +38,7 @@ class Setting:
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
-def left_of(size: Size, given: Mapping[str, int]) -> int:
+def size_or_zero(size: Size, given: Mapping[str, int]) -> int:
     """What a size is; 0 where it is divided by nothing."""
     try:
         return evaluate(size, given)
@@ -46,7 +46,7 @@ def left_of(size: Size, given: Mapping[str, int]) -> int:
         return 0
 
 
-def grows(size: Size, name: str, to: int) -> bool:
+def grows_with(size: Size, name: str, to: int) -> bool:
     """Whether a size is larger where one symbol is as large as that, the others being 1."""
     ones = dict.fromkeys(symbols(size), 1)
-    return left_of(size, {**ones, name: to}) > left_of(size, ones)
+    return size_or_zero(size, {**ones, name: to}) > size_or_zero(size, ones)

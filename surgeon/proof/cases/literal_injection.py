@@ -7,8 +7,8 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-from surgeon.proof.cases.value_strategies import ANEW, MOST_PINS, PART_OF_PINS, PART_OF_TWINS
-from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.proof.cases.value_strategies import MOST_PINS, PART_OF_PINS, PART_OF_TWINS, VARIANT_STRIDE
+from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
 
 Feeds = dict[str, np.ndarray]
 HALVES = (0.5, -0.5, 1.5, 2.5)
@@ -24,14 +24,14 @@ MOST_PIN_TURNS = 32  # in which inputs of few elements meet what they are to mee
 ROOMY_PIN = 1 << 8  # what is larger would hide what other sizes are to tell
 # For a rule that differs for inputs of a kind, numbers that are larger would make usual inputs ones of that kind.
 PINS_WITHIN = (
-    (Values.WIDE, max(GRID)),
-    (Values.LARGE, 2.0**6),
-    (Values.EXTREME, float(np.nextafter(LARGE_PIN, 0))),  # which itself hides scores
-    (Values.NON_FINITE, float(np.finfo(np.float64).max)),
+    (ValueKind.WIDE, max(GRID)),
+    (ValueKind.LARGE, 2.0**6),
+    (ValueKind.EXTREME, float(np.nextafter(LARGE_PIN, 0))),  # which itself hides scores
+    (ValueKind.NON_FINITE, float(np.finfo(np.float64).max)),
 )
 
 
-class Spoken(NamedTuple):
+class LiteralValues(NamedTuple):
     """What the scalars of a region speak of: numbers for floats, for integers, and for those that are compared.
 
     numbers: the scalars themselves, as floats may hold them.  counted: as integers may.  edges: how many of the first
@@ -46,9 +46,9 @@ class Spoken(NamedTuple):
     edges: int = 0
 
 
-def sprinkle(
+def inject_literals(
     feeds: Feeds,
-    plan: InputPlan,
+    plan: InputGenerator,
     constants: Mapping[str, np.ndarray],
     seed: int,
     *,
@@ -69,7 +69,7 @@ def sprinkle(
     compared with them; lengths that are compared alone are given what they are compared with.  Indices are given what
     the region itself speaks of, as far as their table goes.
 
-    Of those for which there is no room, others come each time that the seed is `ANEW` further.
+    Of those for which there is no room, others come each time that the seed is `VARIANT_STRIDE` further.
 
     feeds: the inputs by name, replaced in place.  constants: their numbers, by name.  edges: what inputs have to be for
     something to be what it is compared with; these and what is beside them come first, all of them.  most: the largest
@@ -79,7 +79,7 @@ def sprinkle(
     """
     large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
     spoken = _spoken(constants, edges, small, most, large, ties=ties)
-    random, turn = np.random.default_rng(seed), seed // ANEW
+    random, turn = np.random.default_rng(seed), seed // VARIANT_STRIDE
     for place, want in enumerate(plan.wants):
         if out_of_role and not want.leaves_role:
             continue
@@ -123,7 +123,7 @@ def _spoken(
     large: float,
     *,
     ties: bool,
-) -> Spoken:
+) -> LiteralValues:
     """What scalars speak of, for floats none above `large` of the constants that are to be small."""
     scalars = [(name, float(number)) for name, numbers in constants.items() for number in numbers]
     within = [(name, number) for name, number in scalars if most == np.inf or abs(number) <= most]
@@ -139,7 +139,7 @@ def _spoken(
     met = [number for number in edges if abs(number) <= min(most, large)]
     near = [number * part for number in met for part in AROUND]
     whole = [float(int(number) + by) for number in met for by in ONE_BESIDE]
-    return Spoken(
+    return LiteralValues(
         numbers,
         counted,
         floats=[*near, *(between if ties else [*numbers, *HALVES, *inside])],
@@ -159,8 +159,8 @@ def _digits(numbers: Sequence[float], place: int, size: int, turn: int) -> np.nd
     return made
 
 
-def turns_for(constants: Mapping[str, np.ndarray], edges: int, elements: int) -> int:
-    """About how often `sprinkle` has to put numbers into an input of so many elements for it to meet them all.
+def injections_needed(constants: Mapping[str, np.ndarray], edges: int, elements: int) -> int:
+    """About how often `inject_literals` has to put numbers into an input of so many elements for it to meet them all.
 
     edges: how many numbers there are for inputs to be, to be what something is compared with.
     """
@@ -178,7 +178,7 @@ def _point(feeds: Feeds, name: str, numbers: Sequence[float], random: np.random.
     feeds[name] = flat.reshape(feeds[name].shape)
 
 
-def make_twins(feeds: Feeds, plan: InputPlan, seed: int, *, opposed: bool = False) -> None:
+def inject_equal_values(feeds: Feeds, plan: InputGenerator, seed: int, *, opposed: bool = False) -> None:
     """Put numbers of one input where another of its dtype meets them, broadcast, where both may hold any.
 
     opposed: infinities alone, of the other sign.

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from surgeon.proof.region.literals import KEPT
+from surgeon.proof.region.literals import MAX_UNREDUCED_DIM
 
-SHRUNK = (5, 7, 9, 11, 13, 10, 14, 15)
+REDUCED_SIZES = (5, 7, 9, 11, 13, 10, 14, 15)
 
 
-def stand_ins(sizes: Iterable[int], taken: Iterable[int], spoken_of: Collection[int]) -> dict[int, int]:
+def reduced_dims(sizes: Iterable[int], taken: Iterable[int], spoken_of: Collection[int]) -> dict[int, int]:
     """A smaller number for each dim that may have one: no two alike, and none like those that are taken.
 
     spoken_of: numbers of which it stays above those that are below the dim.
@@ -16,13 +16,17 @@ def stand_ins(sizes: Iterable[int], taken: Iterable[int], spoken_of: Collection[
     known = set(taken)
     for size in sizes:
         least = max((number for number in spoken_of if number < size), default=0)
-        numbers = (number for number in (*SHRUNK, *range(max(least, KEPT) + 1, size)) if least < number < size)
+        numbers = (
+            number
+            for number in (*REDUCED_SIZES, *range(max(least, MAX_UNREDUCED_DIM) + 1, size))
+            if least < number < size
+        )
         found[size] = next((number for number in numbers if number not in known), size)
         known.add(found[size])
     return found
 
 
-def kept_in_turn(
+def restore_in_turn(
     shrunk: Mapping[int, int], fits: Callable[[Mapping[int, int], bool], bool]
 ) -> Iterator[Mapping[int, int]]:
     """The stand-ins without some dims each time, which are as they are then: as many as fit, until all were so.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbols
-from surgeon.shapes.constraints.input_dims import kind_of
+from surgeon.shapes.constraints.input_dims import dim_kind
 
 # One more, two less and two more, four times and the square, three times, a third, half, and the same of two that are
 # many; a third dim, as between two matrices, is one of these to either.
@@ -22,9 +22,9 @@ MANY_BESIDE_ONE = 72
 MOST_SUMS = 2  # of free dims, that are made a round size
 
 
-def in_turn(names: Sequence[str]) -> Iterator[dict[str, int]]:
+def related_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """Sizes for all of these dims, but batches beside two others; for one alone one after the other."""
-    others = [name for name in names if kind_of(name) != "batch"]
+    others = [name for name in names if dim_kind(name) != "batch"]
     chosen = others if len(others) > 1 else names
     if len(chosen) == 1:
         yield from ({chosen[0]: size} for size in LONE)
@@ -33,13 +33,13 @@ def in_turn(names: Sequence[str]) -> Iterator[dict[str, int]]:
         yield {name: sizes[place % len(sizes)] for place, name in enumerate(chosen)}
 
 
-def each_at_one(names: Sequence[str]) -> Iterator[dict[str, int]]:
+def one_dim_at_one(names: Sequence[str]) -> Iterator[dict[str, int]]:
     """Each of several dims at 1 beside many of the others."""
     for name in names if len(names) > 1 else ():
         yield {**dict.fromkeys(names, MANY_BESIDE_ONE), name: 1}
 
 
-def round_sums(sizes: Iterable[Size], base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
+def round_totals(sizes: Iterable[Size], base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
     """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
     found: list[dict[str, int]] = []
     for size in dict.fromkeys(sizes):

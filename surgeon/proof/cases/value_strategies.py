@@ -5,20 +5,26 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import numpy as np
 from onnx import GraphProto
 
-from surgeon.ops.traits.op_traits import Op
-from surgeon.ops.traits.trait_lookup import likened, likened_node
-from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.ops.traits.op_traits import OpTraits
+from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
+from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.runtime.inputs.fractional_values import OF_NAN
 from surgeon.runtime.inputs.fractional_values import TURNS as FRACTIONS
-from surgeon.runtime.inputs.input_generator import InputPlan, Values
+from surgeon.runtime.inputs.input_generator import InputGenerator, ValueKind
 from surgeon.runtime.inputs.input_spec import MASKED_KINDS
 from surgeon.runtime.inputs.mask_values import WAYS_TO_HIDE, hides_endlessly
-from surgeon.runtime.numerics.magnitude_classes import reach
-from surgeon.shapes.constraints.input_dims import kind_of
+from surgeon.runtime.numerics.magnitude_classes import input_magnitude
+from surgeon.shapes.constraints.input_dims import dim_kind
 
-TWINS, PART_OF_TWINS = 1, 1 / 8  # the turn of usual values of which some are alike in two inputs, and how many are
-ANEW = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
-SPOKEN_OF, TIES = 2, 3  # turns of usual values that hold the region's own constants too, and what lies between steps
+EQUAL_VALUES_VARIANT, PART_OF_TWINS = (
+    1,
+    1 / 8,
+)  # the turn of usual values of which some are alike in two inputs, and how many are
+VARIANT_STRIDE = 4  # turns from one of these sizes to the next: other numbers, for the same purpose
+LITERALS_VARIANT, TIES_VARIANT = (
+    2,
+    3,
+)  # turns of usual values that hold the region's own constants too, and what lies between steps
 ORDERS = (0, 3)  # turns of rows in some order, of which three rows show all but one
 NAN_FIRST = 4  # a turn of them in which the first of the slices along the first axis is NaN, and nothing else
 ENDS = 3  # turns of infinite values: some throughout, rows of one, lone ones
@@ -32,69 +38,84 @@ HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of seve
 PINS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 4  # the first turn out of role of the region's own constants, and how many
 MOST_PINS, PART_OF_PINS = 32, 2  # how many of them, of how many elements each: at least every other stays as it is
 # At the first sizes, and at the others.
-FIRST = (
-    *((Values.USUAL, turn) for turn in range(4)),
-    (Values.WIDE, 0),
-    (Values.LARGE, 1),
-    *((Values.ZEROS, turn) for turn in (0, *ZEROS_BESIDE)),
-    (Values.DENORMALS, 0),
-    (Values.CONSTANT_ROWS, 0),
-    *((Values.OFFSET, turn) for turn in range(2)),
-    *((Values.ORDERED, turn) for turn in ORDERS),
-    (Values.SMALL, 0),
-    (Values.FAR, 0),
-    *((Values.EXTREME, turn) for turn in range(2)),
-    *((Values.NON_FINITE, turn) for turn in (*range(ENDS), NAN_FIRST, *BESIDE_BITS, *BESIDE_USUAL)),
-    *((Values.MAGNITUDES, turn) for turn in range(ALONE + 2)),
-    (Values.FAINT, 0),
-    (Values.LOUD, 0),
-    *((Values.HOLES, turn) for turn in range(3)),
-    *((Values.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
-    (Values.BACKWARDS, 0),
-    (Values.LIMITS, 0),
-    *((Values.COUNTS, turn) for turn in range(COUNTED)),
-    *((Values.FRACTIONS, turn) for turn in range(FRACTIONS)),
-    *((Values.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
+FULL_SCHEDULE = (
+    *((ValueKind.USUAL, turn) for turn in range(4)),
+    (ValueKind.WIDE, 0),
+    (ValueKind.LARGE, 1),
+    *((ValueKind.ZEROS, turn) for turn in (0, *ZEROS_BESIDE)),
+    (ValueKind.DENORMALS, 0),
+    (ValueKind.CONSTANT_ROWS, 0),
+    *((ValueKind.OFFSET, turn) for turn in range(2)),
+    *((ValueKind.ORDERED, turn) for turn in ORDERS),
+    (ValueKind.SMALL, 0),
+    (ValueKind.FAR, 0),
+    *((ValueKind.EXTREME, turn) for turn in range(2)),
+    *((ValueKind.NON_FINITE, turn) for turn in (*range(ENDS), NAN_FIRST, *BESIDE_BITS, *BESIDE_USUAL)),
+    *((ValueKind.MAGNITUDES, turn) for turn in range(ALONE + 2)),
+    (ValueKind.FAINT, 0),
+    (ValueKind.LOUD, 0),
+    *((ValueKind.HOLES, turn) for turn in range(3)),
+    *((ValueKind.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
+    (ValueKind.BACKWARDS, 0),
+    (ValueKind.LIMITS, 0),
+    *((ValueKind.COUNTS, turn) for turn in range(COUNTED)),
+    *((ValueKind.FRACTIONS, turn) for turn in range(FRACTIONS)),
+    *((ValueKind.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
 )
 # The same where one run computes much: each kind once, and usual values for what is special about them.
 _TOO = (
-    *((Values.USUAL, SPOKEN_OF), (Values.USUAL, TIES), (Values.LARGE, 1)),
-    *((Values.HIDDEN_ROWS, 1), (Values.HIDDEN_ROWS, HIDES_ALONE)),
+    *((ValueKind.USUAL, LITERALS_VARIANT), (ValueKind.USUAL, TIES_VARIANT), (ValueKind.LARGE, 1)),
+    *((ValueKind.HIDDEN_ROWS, 1), (ValueKind.HIDDEN_ROWS, HIDES_ALONE)),
 )
-_LEFT_OUT = (Values.FAINT, Values.LOUD, Values.ORDERED)  # for wide and usual values tell most of what they do
-COSTLY = tuple(item for item in FIRST if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
-OTHERS = ((Values.USUAL, 0), (Values.WIDE, 0), (Values.NON_FINITE, 0))
-BRIEF = (*OTHERS, (Values.SMALL, 0), (Values.MAGNITUDES, 0), (Values.LOUD, 0))  # where its like is proved in full
-FURTHER = ((Values.USUAL, 0),)
+_LEFT_OUT = (ValueKind.FAINT, ValueKind.LOUD, ValueKind.ORDERED)  # for wide and usual values tell most of what they do
+COSTLY_SCHEDULE = tuple(item for item in FULL_SCHEDULE if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
+OTHER_SIZES_SCHEDULE = ((ValueKind.USUAL, 0), (ValueKind.WIDE, 0), (ValueKind.NON_FINITE, 0))
+BRIEF_SCHEDULE = (
+    *OTHER_SIZES_SCHEDULE,
+    (ValueKind.SMALL, 0),
+    (ValueKind.MAGNITUDES, 0),
+    (ValueKind.LOUD, 0),
+)  # where its like is proved in full
+SINGLE_RUN_SCHEDULE = ((ValueKind.USUAL, 0),)
 MANY = 1000  # rows from which on sums of products of bytes leave what float32 holds
 ROOM = MOST_PINS * PART_OF_PINS
-OFTEN = tuple((Values.USUAL, turn * ANEW) for turn in range(1, 33))
-WEIGHED = (Values.PATTERNS, Values.CONSTANT_ROWS, Values.NON_FINITE)  # of weights that are made up
-_TELLING = frozenset((Values.USUAL, Values.WIDE, Values.LARGE, Values.UNSIGNED, Values.TAME))
+REPEATED_SCHEDULE = tuple((ValueKind.USUAL, turn * VARIANT_STRIDE) for turn in range(1, 33))
+WEIGHED = (ValueKind.PATTERNS, ValueKind.CONSTANT_ROWS, ValueKind.NON_FINITE)  # of weights that are made up
+_TELLING = frozenset((ValueKind.USUAL, ValueKind.WIDE, ValueKind.LARGE, ValueKind.UNSIGNED, ValueKind.TAME))
 _OF_MAGNITUDES = frozenset(
-    (Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD)
+    (
+        ValueKind.MAGNITUDES,
+        ValueKind.FACTORS,
+        ValueKind.ROWS,
+        ValueKind.ROWS_OF_FACTORS,
+        ValueKind.FAINT,
+        ValueKind.LOUD,
+    )
 )
-LOSING = _OF_MAGNITUDES - {Values.FAINT} | {Values.EXTREME}  # of which products overflow
+LOSING = _OF_MAGNITUDES - {ValueKind.FAINT} | {ValueKind.EXTREME}  # of which products overflow
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 
-def kinds_further(
+def kinds_at_other_sizes(
     number: int, longest: int, *, has_room: bool, is_counted: bool, is_first: bool
-) -> list[tuple[Values, int]]:
+) -> list[tuple[ValueKind, int]]:
     """The kinds at the other sizes, of which these are the `number`th.
 
     has_room: for all the region's own constants, and numbers of every magnitude.  is_counted: some size is 1, where
     counts that do not fit several batches run, or lengths count past and new rows.  longest: the largest
     dim.  is_first: of those with so large a one.
     """
-    usual = [(Values.USUAL, number * ANEW + special) for special in ((SPOKEN_OF, TIES) if has_room else (0,))]
-    limits, counts = [(Values.LIMITS, number)], [(Values.COUNTS, 0)]
-    magnitudes = [(Values.MAGNITUDES, 0)] if has_room or is_first else []
+    usual = [
+        (ValueKind.USUAL, number * VARIANT_STRIDE + special)
+        for special in ((LITERALS_VARIANT, TIES_VARIANT) if has_room else (0,))
+    ]
+    limits, counts = [(ValueKind.LIMITS, number)], [(ValueKind.COUNTS, 0)]
+    magnitudes = [(ValueKind.MAGNITUDES, 0)] if has_room or is_first else []
     return [*usual, *(limits if has_room or longest >= MANY else ()), *magnitudes, *(counts if is_counted else ())]
 
 
-def _some(ops: Iterable[str], is_so: Callable[[Op], object]) -> bool:
-    return any(is_so(likened(op)) for op in ops)
+def _some(ops: Iterable[str], is_so: Callable[[OpTraits], object]) -> bool:
+    return any(is_so(guess_traits(op)) for op in ops)
 
 
 def chooses(ops: Iterable[str]) -> bool:
@@ -107,15 +128,15 @@ def adds_products(ops: Iterable[str]) -> bool:
     return _some(ops, lambda op: op.product)
 
 
-def adds_nothing(setting: Setting, ops: Iterable[str]) -> bool:
+def adds_nothing(setting: DimAssignment, ops: Iterable[str]) -> bool:
     """Whether a sum of products may have no terms: some kernels hand on whatever is in memory then."""
     empty = [name for name, size in setting.by_symbol.items() if not size]
-    return setting.is_empty and adds_products(ops) and any(kind_of(name) != "past" for name in empty)
+    return setting.is_empty and adds_products(ops) and any(dim_kind(name) != "past" for name in empty)
 
 
 def products_of(graph: GraphProto) -> list[str]:
     """The tensors of a graph that are products of matrices, those of its nodes' bodies left out."""
-    known = ((node, likened_node(node)) for node in graph.node)
+    known = ((node, guess_node_traits(node)) for node in graph.node)
     return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
 
 
@@ -144,7 +165,7 @@ def _reads_any_places(ops: Iterable[str]) -> bool:
     return _some(ops, lambda op: op.reads_places and op.boxes is None)
 
 
-def errs_absolutely(op: Op) -> bool:
+def has_absolute_error(op: OpTraits) -> bool:
     """Whether kernels of an operator err by a part of one, or by what lies between places, however small results are.
 
     What is small beside that is told apart where both sides of a region have such nodes alike.
@@ -152,25 +173,25 @@ def errs_absolutely(op: Op) -> bool:
     return op.of_one or op.reads_places
 
 
-def part_of_one(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
+def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
     """What part of one kernels of these operators may err by: in all elements of a result of `shape`, or in each."""
-    if not _some(ops, errs_absolutely):
+    if not _some(ops, has_absolute_error):
         return 0.0
-    part = reach(shape, feeds) if err_to_scale(ops) else None
+    part = input_magnitude(shape, feeds) if error_scales_with_input(ops) else None
     return 1.0 if part is None else part
 
 
-def err_to_scale(ops: Collection[str]) -> bool:
+def error_scales_with_input(ops: Collection[str]) -> bool:
     """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
     return not _some(ops, lambda op: not op.to_scale)
 
 
-def overflows_in_doubles(values: Values, dtype: np.dtype) -> bool:
+def overflows_in_doubles(values: ValueKind, dtype: np.dtype) -> bool:
     """Whether one over such an input is infinite in the reference too, as no dtype is wider than the result's."""
-    return values is Values.DENORMALS and dtype == np.float64
+    return values is ValueKind.DENORMALS and dtype == np.float64
 
 
-def name_of_kind(values: Values) -> str:
+def kind_name(values: ValueKind) -> str:
     """What rules and reports call a kind of inputs."""
     return values.name.lower()
 
@@ -188,25 +209,25 @@ def told_limits(apart: Iterable[str], empty: str) -> str:
     return "; ".join(filter(None, notes))
 
 
-def told_inputs(values: Values, feeds: Mapping[str, np.ndarray]) -> str:
+def describe_inputs(values: ValueKind, feeds: Mapping[str, np.ndarray]) -> str:
     """What inputs were like, in brackets, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
     return f" (inputs {values.words}, shapes {shapes}{_meant(values)})"
 
 
-def _meant(values: Values) -> str:
+def _meant(values: ValueKind) -> str:
     """What the author of a rule writes who means it to differ for such inputs, as the end of a sentence.
 
     Only of those for which right rules differ too: what overflows, and what is no number; "" for all others.
     """
-    kind = Values.NON_FINITE if values is Values.ENDLESS else values
-    if kind not in (Values.NON_FINITE, Values.EXTREME):
+    kind = ValueKind.NON_FINITE if values is ValueKind.ENDLESS else values
+    if kind not in (ValueKind.NON_FINITE, ValueKind.EXTREME):
         return ""
-    return f'; a rule that means this says differs={{"{name_of_kind(kind)}": "why"}}'
+    return f'; a rule that means this says differs={{"{kind_name(kind)}": "why"}}'
 
 
-def suited(
-    values: Values,
+def adapted_kind(
+    values: ValueKind,
     turn: int,
     ops: Collection[str],
     inputs: int,
@@ -214,7 +235,7 @@ def suited(
     picks: bool,
     squares: bool,
     divides: bool = False,
-) -> Values | None:
+) -> ValueKind | None:
     """The kind that tells something of a region of these operators in the place of another; None where none does.
 
     inputs: how many may hold any number.  picks: whether there is a softmax of products, of which the order picks one
@@ -222,23 +243,23 @@ def suited(
     exponents on.  divides: whether something is divided by what may be -1, which ends a process for the least integer,
     or something that may have been taken past the limits is divided.
     """
-    if picks and values in (Values.OFFSET, Values.EXTREME):
-        return Values.NEAR if values is Values.OFFSET else None
-    if values is Values.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
-        return Values.ENDLESS if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
-    if values is Values.NON_FINITE and turn == NAN_FIRST:
+    if picks and values in (ValueKind.OFFSET, ValueKind.EXTREME):
+        return ValueKind.NEAR if values is ValueKind.OFFSET else None
+    if values is ValueKind.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
+        return ValueKind.ENDLESS if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
+    if values is ValueKind.NON_FINITE and turn == NAN_FIRST:
         return None
-    if values is Values.MAGNITUDES:
+    if values is ValueKind.MAGNITUDES:
         return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
-    if values is Values.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
+    if values is ValueKind.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
-    if values is Values.LIMITS:
+    if values is ValueKind.LIMITS:
         # Where ONNX Runtime reduces integers to a sum, it stays at the end that it reaches: the order of terms decides.
-        return Values.SUMMED if divides or _some(ops, lambda op: op.reduces == "sum") else values
+        return ValueKind.SUMMED if divides or _some(ops, lambda op: op.reduces == "sum") else values
     return values
 
 
-def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool, squares: bool) -> Values | None:
+def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool, squares: bool) -> ValueKind | None:
     """The kind for numbers of all magnitudes: from `ALONE` on one in which some inputs are usual, or no sum is huge.
 
     Of a sum over all elements, numbers of all magnitudes show the largest magnitudes only; where the results of one
@@ -246,29 +267,29 @@ def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool,
     """
     hides = picks or _hides_small(ops)
     if hides and (picks or squares or adds_products(ops)):
-        return Values.ROWS_OF_FACTORS if turn < ALONE else None
+        return ValueKind.ROWS_OF_FACTORS if turn < ALONE else None
     if turn >= ALONE:
-        return Values.ROWS_OF_FACTORS if inputs > 1 or (hides and turn == ALONE) else None
-    return Values.ROWS if hides else Values.FACTORS if adds_products(ops) else Values.MAGNITUDES
+        return ValueKind.ROWS_OF_FACTORS if inputs > 1 or (hides and turn == ALONE) else None
+    return ValueKind.ROWS if hides else ValueKind.FACTORS if adds_products(ops) else ValueKind.MAGNITUDES
 
 
-def is_tried(plan: InputPlan, values: Values, seed: int, apart: frozenset[str]) -> bool:
+def is_worth_trying(plan: InputGenerator, values: ValueKind, seed: int, apart: frozenset[str]) -> bool:
     """Whether inputs of a kind tell something: they differ from the usual ones, and no rule differs there on purpose.
 
     apart: the kinds for which a rule does.
     """
-    if name_of_kind(values) in apart:
+    if kind_name(values) in apart:
         return False
-    if values is Values.ENDLESS and name_of_kind(Values.NON_FINITE) in apart:
+    if values is ValueKind.ENDLESS and kind_name(ValueKind.NON_FINITE) in apart:
         return False
-    if values in _OF_MAGNITUDES and name_of_kind(Values.EXTREME) in apart:
+    if values in _OF_MAGNITUDES and kind_name(ValueKind.EXTREME) in apart:
         return False
-    if values is Values.FAINT and any(kind in apart for kind in _TINY):
+    if values is ValueKind.FAINT and any(kind in apart for kind in _TINY):
         return False
-    if values is Values.OUT_OF_ROLE and not apart.isdisjoint(map(name_of_kind, (*MASKED_KINDS, Values.BACKWARDS))):
+    if values is ValueKind.OUT_OF_ROLE and not apart.isdisjoint(map(kind_name, (*MASKED_KINDS, ValueKind.BACKWARDS))):
         return False
-    if values is Values.FRACTIONS and name_of_kind(Values.NON_FINITE) in apart and seed % FRACTIONS == OF_NAN:
+    if values is ValueKind.FRACTIONS and kind_name(ValueKind.NON_FINITE) in apart and seed % FRACTIONS == OF_NAN:
         return False
-    if values in MASKED_KINDS and name_of_kind(Values.NON_FINITE) in apart and hides_endlessly(seed):
+    if values in MASKED_KINDS and kind_name(ValueKind.NON_FINITE) in apart and hides_endlessly(seed):
         return False
     return values in _TELLING or plan.answers_to(values)

@@ -14,10 +14,10 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from surgeon.ir.scope import qualified
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import bytes_but, graphs_of
-from surgeon.proof.proof_case import MiniModels
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import bytes_but, subgraphs
+from surgeon.proof.proof_case import RegionModels
 from surgeon.runtime.sessions.oracle import Oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.tensor_types import FLOATS
@@ -33,11 +33,11 @@ class Front(NamedTuple):
     """
 
     model: ModelProto
-    rest: MiniModels
+    rest: RegionModels
     made: frozenset[str]
 
 
-def front_of(minis: MiniModels) -> Front | None:
+def front_of(minis: RegionModels) -> Front | None:
     """Return what both sides compute alike in front of something that rounds, compares or picks; None for nothing.
 
     Also None where an output of the region is computed there, or the dtype of what is handed on is not known.
@@ -59,7 +59,7 @@ def front_of(minis: MiniModels) -> Front | None:
     read = {name for node in behind for name in node.input} & in_front
     read |= {renamed[name] for node in left for name in node.input if name in renamed}
     dtypes = _dtypes(minis.before)
-    if not read <= dtypes.keys() or any(any(graphs_of(node)) for node in (*behind, *left)):
+    if not read <= dtypes.keys() or any(any(subgraphs(node)) for node in (*behind, *left)):
         return None
     made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
     model = _model(minis.before, front, {}, (), made)
@@ -73,8 +73,8 @@ def front_of(minis: MiniModels) -> Front | None:
 
 @contextmanager
 def front_opened(
-    minis: MiniModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
-) -> Iterator[tuple[MiniModels, Callable[[Feeds], Feeds], frozenset[str]]]:
+    minis: RegionModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
+) -> Iterator[tuple[RegionModels, Callable[[Feeds], Feeds], frozenset[str]]]:
     """Yield the models to prove, what makes their inputs of those of `minis`, and which floats it adds.
 
     Where both sides have nothing in front, or nothing runs that, these are `minis` and their own inputs.  Run with
@@ -103,9 +103,11 @@ def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tupl
     found: dict[int, tuple[str, ...]] = {}
     for node in model.graph.node:
         reads = tuple(known[name] if name else -1 for name in node.input)
-        own = id(node) if any(graphs_of(node)) else 0
+        own = id(node) if any(subgraphs(node)) else 0
         said = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
-        made = number("node", own, qualified(node.domain, node.op_type), node.overload, said, reads, len(node.output))
+        made = number(
+            "node", own, qualified_name(node.domain, node.op_type), node.overload, said, reads, len(node.output)
+        )
         known.update((name, number("result", made, place)) for place, name in enumerate(node.output))
         if node.input and not own:
             found.setdefault(made, tuple(node.output))
@@ -146,12 +148,12 @@ def _dtypes(model: ModelProto) -> dict[str, int]:
 
 
 def _rounds(node: NodeProto) -> bool:
-    op = likened_node(node)
+    op = guess_node_traits(node)
     return not (op.exact or op.moves)
 
 
 def _decides(node: NodeProto) -> bool:
     """Whether a node makes whole numbers or truths of floats, or picks among them."""
-    op = likened_node(node)
+    op = guess_node_traits(node)
     is_cast = op.retypes and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
     return op.wholes is not None or op.compares or op.ranks or is_cast

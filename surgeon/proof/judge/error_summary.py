@@ -6,10 +6,15 @@ from itertools import chain
 import numpy as np
 
 from surgeon.proof.judge.exemptions import all_nan
-from surgeon.runtime.numerics.tensor_error import TensorError, as_blurred, as_doubted, as_lost
+from surgeon.runtime.numerics.tensor_error import (
+    TensorError,
+    hidden_by_kernel_error_reason,
+    lost_to_rounding_reason,
+    original_wrong_reason,
+)
 
 
-class ErrorLedger:
+class ErrorSummary:
     """The errors of all outputs over several runs.
 
     worst: of each output the error nearest to what is allowed, or furthest beyond it.  empty: the outputs that have no
@@ -36,7 +41,7 @@ class ErrorLedger:
         """
         name = found.name
         if found.doubted:
-            self._doubted = self._doubted or as_doubted(found, against)
+            self._doubted = self._doubted or original_wrong_reason(found, against)
         if is_usual and found.blurred:
             self._blurred.setdefault(name, found)
         elif is_usual and not found.may_blur and found.scale:
@@ -48,7 +53,7 @@ class ErrorLedger:
         if not all_nan(answer) if answer.size else name in self._empty:
             self._telling.add(name)
 
-    def take(self, other: "ErrorLedger") -> None:
+    def take(self, other: "ErrorSummary") -> None:
         """Keep what was worst in either."""
         for found in other.worst.values():
             self._keep_worst(found)
@@ -62,4 +67,6 @@ class ErrorLedger:
         """Why nothing is proved though all agree; empty where something is."""
         blurred = [error for name, error in self._blurred.items() if name not in self._clear]
         lost = [error for name, error in self._noisy.items() if name not in self._telling]
-        return self._doubted or next(chain(map(as_blurred, blurred), map(as_lost, lost)), "")
+        return self._doubted or next(
+            chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost)), ""
+        )

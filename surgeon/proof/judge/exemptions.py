@@ -7,23 +7,23 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 from onnx.numpy_helper import to_array
 
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.proof.cases.dim_assignment import Setting
-from surgeon.proof.cases.value_strategies import name_of_kind, products_of
-from surgeon.proof.proof_case import Experiment
-from surgeon.runtime.inputs.input_spec import Values
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.cases.value_strategies import kind_name, products_of
+from surgeon.proof.proof_case import ProofCase
+from surgeon.runtime.inputs.input_spec import ValueKind
 from surgeon.runtime.sessions.oracle import Oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
 
 def overflows(
-    experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+    experiment: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
 ) -> bool:
     """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
 
     The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
     """
-    if name_of_kind(Values.NON_FINITE) not in experiment.apart:
+    if kind_name(ValueKind.NON_FINITE) not in experiment.apart:
         return False
     from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
 
@@ -41,19 +41,19 @@ _FORGOTTEN = 104.0  # exp(-104) is 0 in float32: so far below the largest score 
 
 
 def reach_fill(
-    experiment: Experiment, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+    experiment: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
 ) -> bool:
     """Whether all scores that count in some row are as low as the finite number that a fill puts over hidden ones.
 
     There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
     """
-    if name_of_kind(Values.NON_FINITE) not in experiment.apart:
+    if kind_name(ValueKind.NON_FINITE) not in experiment.apart:
         return False
     from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
 
     graph = experiment.minis.before.graph
     given = {tensor.name: to_array(tensor) for tensor in graph.initializer}
-    nodes = [node for node in graph.node if likened_node(node).chooses or _adds(node)]
+    nodes = [node for node in graph.node if guess_node_traits(node).chooses or _adds(node)]
     inner = {name for node in graph.node for name in node.output if name}
     read = dict.fromkeys(name for node in nodes for name in (*node.output, *node.input) if name in inner)
     if not read:
@@ -73,12 +73,12 @@ def reach_fill(
 
 def _adds(node: NodeProto) -> bool:
     """Whether a node adds or subtracts two tensors."""
-    return likened_node(node).family == "sum" and len(node.input) == 2
+    return guess_node_traits(node).family == "sum" and len(node.input) == 2
 
 
 def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]:
     """Each constant of one finite negative number that a node chooses in places."""
-    for slot in likened_node(node).moves:
+    for slot in guess_node_traits(node).moves:
         values = np.unique(given.get(node.input[slot], np.zeros(0)))
         if values.size == 1 and -np.inf < values[0] < 0:
             yield float(values[0])
@@ -91,7 +91,7 @@ def _added(node: NodeProto, known: Mapping[str, np.ndarray]) -> Iterator[float]:
     """
     if not all(name in known for name in node.input):
         return
-    for slot, sign in enumerate(likened_node(node).signs):
+    for slot, sign in enumerate(guess_node_traits(node).signs):
         low, kept = known[node.input[slot]] * sign, known[node.input[1 - slot]]
         values = np.unique(low[low != 0])
         if values.size == 1 and -np.inf < values[0] < 0 and not np.where(low != 0, kept, 0).any():
@@ -107,7 +107,7 @@ def _has_low_row(scores: np.ndarray, fill: float) -> bool:
     return bool((is_low & (scores != fill).any(axis=-1)).any())
 
 
-def is_unfit(experiment: Experiment, setting: Setting | None, name: str) -> bool:
+def cannot_be_empty(experiment: ProofCase, setting: DimAssignment | None, name: str) -> bool:
     """Whether a node of the replacement cannot be without elements, as a Reshape to sizes that leave one open.
 
     Of what is empty along the first axis alone, as a batch without rows, nothing is asked.  name: of the node.
@@ -117,7 +117,7 @@ def is_unfit(experiment: Experiment, setting: Setting | None, name: str) -> bool
     if setting is None or all(setting.size(size) for size in inner):
         return False
     fixed = {tensor.name for tensor in graph.initializer}
-    shaped = (node for node in graph.node if node.name == name and likened_node(node).regroups)
+    shaped = (node for node in graph.node if node.name == name and guess_node_traits(node).regroups)
     return any(not fixed.isdisjoint(node.input[1:]) for node in shaped)
 
 

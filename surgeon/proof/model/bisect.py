@@ -6,7 +6,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def guilty(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     """Return items without which `fails` is false, in their order; `fails(items)` must be true.
 
     Empty when `fails` is true of no items at all: then the fault is none of theirs.  `fails` is called on items in

@@ -9,16 +9,16 @@ from itertools import zip_longest
 import numpy as np
 from onnx import TensorProto
 
-from surgeon.analysis.decisions.joint_inputs import FINEST, JOINED, joins_exactly
-from surgeon.analysis.decisions.sort_ties import TIED, has_ties
-from surgeon.analysis.decisions.threshold_solver import Boundary
-from surgeon.analysis.decisions.thresholds import boundaries_of, edges_of, numbers_in, scopes_of, sizes_of
+from surgeon.analysis.decisions.joint_inputs import FINEST, JOINED, has_exact_joint_decision
+from surgeon.analysis.decisions.sort_ties import TIED, has_exact_ties
+from surgeon.analysis.decisions.threshold_solver import Threshold
+from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, region_literals, scopes_of, sizes_of
 from surgeon.file.model import Model
-from surgeon.file.tensors.content_equality import Contents
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import holders, holds_half, nodes_of
-from surgeon.runtime.inputs.input_generator import InputPlan
-from surgeon.runtime.inputs.input_spec import Want
+from surgeon.file.tensors.content_equality import TensorContents
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import graphs_and_functions, nodes_of, uses_float16
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.inputs.input_spec import InputSpec
 from surgeon.runtime.inputs.string_values import vocabulary
 from surgeon.shapes.tensor_types import FLOATS
 
@@ -42,7 +42,7 @@ _FEW = 8  # rows of a table that any inputs look up
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class DistinguishingInputs:
     """Where two models may part.
 
     floats: what inputs of floats have to be for something to be what it is compared with; then what is beside that, and
@@ -63,19 +63,19 @@ class Meeting:
     picks: bool = False
 
     @classmethod
-    def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "Meeting":
+    def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "DistinguishingInputs":
         """What two models tell.
 
         exactly: meet behind arithmetic only what no rounding leads to, as where the other runs elsewhere.  tables: look
         at those, too, that differ.
         """
         models = original.skeleton, other.skeleton
-        most = _MOST_HALF if any(map(holds_half, models)) else _MOST
+        most = _MOST_HALF if any(map(uses_float16, models)) else _MOST
         scopes = [list(scopes_of(model)) for model in models]
-        boundaries = [boundaries_of(some) for some in scopes]
+        boundaries = [find_thresholds(some) for some in scopes]
         met = _met(boundaries, exactly=exactly)
         edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
-        numbers = (number for model in models for array in numbers_in(model).values() for number in array.tolist())
+        numbers = (number for model in models for array in region_literals(model).values() for number in array.tolist())
         spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
         no_fills = (number for number in spoken if number > _FILLS)
         beside = dict.fromkeys(number * part for number in (*edges, *no_fills)
@@ -84,15 +84,15 @@ class Meeting:
         whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
         integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
         differing = dict(_tables(original, other)) if tables else {}
-        joined = _joined(boundaries) if all(map(joins_exactly, scopes)) else ()
+        joined = _joined(boundaries) if all(map(has_exact_joint_decision, scopes)) else ()
         (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
         words = [word for model in models for word in vocabulary(model)]
-        picks = any(likened_node(node).reduces == "pick" for model in models for node in nodes_of(model))
-        return cls(floats, integers, differing, all(map(has_ties, scopes)), joined, told, words, picks)
+        picks = any(guess_node_traits(node).reduces == "pick" for model in models for node in nodes_of(model))
+        return cls(floats, integers, differing, all(map(has_exact_ties, scopes)), joined, told, words, picks)
 
-    def numbers(self, plan: InputPlan, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
+    def numbers(self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
         for turn in range(turns):
             random = np.random.default_rng([seed, turn])
@@ -108,7 +108,7 @@ class Meeting:
             random = np.random.default_rng([seed, turn])
             yield {**feeds, **{want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}}
 
-    def _put(self, want: Want, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
+    def _put(self, want: InputSpec, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
         """An input with numbers in every other element; None where none may stand there, or all did before.
 
         Where there is room the small ones stand there several times, for not each element may be compared, and what is
@@ -130,7 +130,7 @@ class Meeting:
         flat[random.permutation(flat.size)[: len(numbers)]] = numbers
         return flat.reshape(array.shape)
 
-    def _worded(self, want: Want, array: np.ndarray, turn: int) -> np.ndarray | None:
+    def _worded(self, want: InputSpec, array: np.ndarray, turn: int) -> np.ndarray | None:
         """The next of the strings that either model speaks of."""
         known = [] if "closed" in want.role.flags else [*dict.fromkeys((*want.role.words, *self.words))]
         if not array.size or turn * array.size >= len(known):
@@ -138,7 +138,7 @@ class Meeting:
         places = np.arange(turn * array.size, (turn + 1) * array.size) % len(known)
         return np.array(known, dtype=object)[places].reshape(array.shape)
 
-    def _numbers_for(self, want: Want, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
+    def _numbers_for(self, want: InputSpec, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
         """What an input is to meet, and what else may stand in it."""
         if want.edged and want.named is None:
             return self.floats
@@ -148,7 +148,7 @@ class Meeting:
         met, beside = ([number for number in some if low <= number <= high] for some in self.integers)
         return met, beside
 
-    def rows(self, plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+    def rows(self, plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
         """Inputs whose indices go through all rows of the tables that differ, as far as `RUNS` sets reach."""
         wants = [(want, rows) for want in plan.wants if (rows := self._rows_of(want))]
         if not wants:
@@ -163,7 +163,7 @@ class Meeting:
                 feeds[want.name] = indices.reshape(want.shape(larger)).astype(want.dtype)
             yield feeds
 
-    def _rows_of(self, want: Want) -> int:
+    def _rows_of(self, want: InputSpec) -> int:
         """How many rows of tables that differ an input points at; 0 for other inputs."""
         found = [limit for limit in want.role.limits if not limit.shift and not limit.sizes and limit.parts == 1]
         is_plain = want.kind == "indices" and found and len(found) == len(want.role.limits)
@@ -171,14 +171,16 @@ class Meeting:
         least = min(tables, default=0)
         return least if least in self.tables.values() else 0
 
-    def longest(self, plan: InputPlan, sizes: Mapping[str, int]) -> list[dict[str, int]]:
+    def longest(self, plan: InputGenerator, sizes: Mapping[str, int]) -> list[dict[str, int]]:
         """Sizes at which sequences are as long as tables that differ have rows which no input points at itself."""
         fed = {self._rows_of(want) for want in plan.wants}
         long = sorted({rows for rows in self.tables.values() if rows not in fed})
         free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
         return [{**sizes, **dict.fromkeys(free, rows)} for rows in long] if free else []
 
-    def sized(self, plan: InputPlan, sizes: Mapping[str, int], dims: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    def sized(
+        self, plan: InputGenerator, sizes: Mapping[str, int], dims: Mapping[str, int]
+    ) -> Iterator[dict[str, int]]:
         """The sizes that a model decides by, and the next ones, for all free sequences, or all other free dimensions.
 
         dims: of sizes that were chosen.
@@ -189,7 +191,7 @@ class Meeting:
             for size in dict.fromkeys(size + by for size in self.sizes for by in (0, 1)) if keys else ():
                 yield {**sizes, **dict.fromkeys(keys, size)}
 
-    def unmet(self, plan: InputPlan, looked_up: bool, reached: set[int]) -> list[str]:
+    def unmet(self, plan: InputGenerator, looked_up: bool, reached: set[int]) -> list[str]:
         """The tables of which rows may not have been looked up.
 
         looked_up: whether all rows were that inputs point at.  reached: how long sequences were.
@@ -198,7 +200,7 @@ class Meeting:
         return [name for name, rows in self.tables.items() if rows not in fed and rows not in reached]
 
 
-def beside_ties(plan: InputPlan, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
+def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
     """The same inputs, but each float a little off, another part of itself each: nothing decides by its last bit."""
     random, made = np.random.default_rng(seed), dict(feeds)
     for want in plan.wants:
@@ -209,7 +211,7 @@ def beside_ties(plan: InputPlan, feeds: Feeds, seed: int) -> dict[str, np.ndarra
     return made
 
 
-def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
+def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]:
     """Numbers at which some model decides and no rounding does: what inputs are compared with first.
 
     Behind arithmetic a number is met where both models decide at it, to the bit, and whatever decides near it does so:
@@ -235,7 +237,7 @@ def _met(models: Sequence[Sequence[Boundary]], *, exactly: bool) -> list[float]:
     return found[:_MOST_MET]
 
 
-def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
+def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
     """Few numbers for an input, every other of them where other inputs of as many elements hold the same."""
     common, own = (np.random.default_rng([seed, *key]) for key in ((), want.name.encode()))
     flat = common.choice(TIED, array.size)
@@ -243,7 +245,7 @@ def _tied(want: Want, array: np.ndarray, seed: int) -> np.ndarray:
     return flat.reshape(array.shape).astype(array.dtype)
 
 
-def _joined(models: Sequence[Sequence[Boundary]]) -> list[float]:
+def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
     """What several elements are to come to for a decision: what decides, and what sums are of."""
     started = [number for some in models for one in some for number in one.started.reshape(-1).tolist()]
     plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
@@ -260,7 +262,7 @@ def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Gene
     return made.astype(array.dtype)
 
 
-def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:
+def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
     """Between which numbers an input of integers takes any: indices no further than those that are there."""
     if want.kind == "indices" and want.named is None:
         return 0, int(array.max())
@@ -272,7 +274,7 @@ def _bounds(want: Want, array: np.ndarray) -> tuple[int, int]:
     return 1, 0
 
 
-def _enlarged(plan: InputPlan, want: Want, sizes: Mapping[str, int]) -> dict[str, int]:
+def _enlarged(plan: InputGenerator, want: InputSpec, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes at which an input holds `INDICES` indices, if one of its dimensions is free: rather more batches."""
     free = [key for key in want.dims if isinstance(key, str) and key in sizes]
     if not free:
@@ -284,7 +286,7 @@ def _enlarged(plan: InputPlan, want: Want, sizes: Mapping[str, int]) -> dict[str
 
 def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
     """Stored tables of floats that something is looked up in, with their rows, that the other model has not."""
-    ours, theirs = Contents(original), Contents(other)
+    ours, theirs = TensorContents(original), TensorContents(other)
     stored: dict[Hashable, list[TensorProto]] = {}
     for tensor in other.skeleton.graph.initializer:
         stored.setdefault((tensor.data_type, *tensor.dims), []).append(tensor)
@@ -303,9 +305,9 @@ def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
 def looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
     """Initializers of the main graph that nodes anywhere look up in, each once, and along which axis."""
     stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
-    for holder in holders(model.skeleton):
+    for holder in graphs_and_functions(model.skeleton):
         for node in holder.node:
-            for lookup in likened_node(node).lookups:
+            for lookup in guess_node_traits(node).lookups:
                 name = node.input[lookup.table] if lookup.table < len(node.input) else ""
                 tensor = stored.pop(name, None)
                 if tensor is not None:

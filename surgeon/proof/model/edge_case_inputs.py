@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from surgeon.runtime.inputs.fractional_values import OF_NAN
-from surgeon.runtime.inputs.input_generator import InputPlan
-from surgeon.runtime.inputs.input_spec import Values
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.runtime.inputs.input_spec import ValueKind
 
 BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
 """What it is called where the original alone leaves the finite numbers."""
@@ -21,15 +21,15 @@ LESSER = "rows of zeros and small rows"
 
 
 @dataclass(frozen=True, slots=True)
-class ApartKind:
+class EdgeCaseKind:
     """One kind of such inputs: what to call them, the values to make, and what to add to the seed for each set.
 
-    The seeds go round with what `Values` has in turns.  alike: only where both models take an input for the same: what
-    is a number to one may be how long a loop of the other runs.
+    The seeds go round with what `ValueKind` has in turns.  alike: only where both models take an input for the same:
+    what is a number to one may be how long a loop of the other runs.
     """
 
     words: str
-    values: Values
+    values: ValueKind
     turns: tuple[int, ...]
     alike: bool = False
 
@@ -40,22 +40,22 @@ _OF_ROWS = (2, 3)  # axes of inputs whose rows are vectors, and no part of pictu
 _LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
 # The first set of each kind shows most, and is all that is made for a model that computes much.
 _KINDS = (
-    ApartKind("inputs that hold NaN or infinity", Values.NON_FINITE, (1, 0, 2)),
-    ApartKind("inputs that hold NaN or infinity", Values.FRACTIONS, (OF_NAN,)),
-    ApartKind("masks that hide whole rows", Values.HIDDEN_ROWS, (0, 1)),
-    ApartKind("indices that count from the end", Values.BACKWARDS, (0,)),
-    ApartKind("counts and places that count from the end", Values.COUNTS, (2, 4), alike=True),
-    ApartKind("integers that half of their bits do not hold", Values.FAR, (0,), alike=True),
+    EdgeCaseKind("inputs that hold NaN or infinity", ValueKind.NON_FINITE, (1, 0, 2)),
+    EdgeCaseKind("inputs that hold NaN or infinity", ValueKind.FRACTIONS, (OF_NAN,)),
+    EdgeCaseKind("masks that hide whole rows", ValueKind.HIDDEN_ROWS, (0, 1)),
+    EdgeCaseKind("indices that count from the end", ValueKind.BACKWARDS, (0,)),
+    EdgeCaseKind("counts and places that count from the end", ValueKind.COUNTS, (2, 4), alike=True),
+    EdgeCaseKind("integers that half of their bits do not hold", ValueKind.FAR, (0,), alike=True),
 )
 
 
-def wants_both(plan: InputPlan) -> bool:
+def wants_both(plan: InputGenerator) -> bool:
     """Whether the plan of the other model has to be known, too, to make these inputs."""
     return any(kind.alike and plan.answers_to(kind.values) for kind in _KINDS)
 
 
-def apart_sets(
-    plan: InputPlan, other: InputPlan | None, sizes: Mapping[str, int], seed: int, *, few: bool
+def edge_case_inputs(
+    plan: InputGenerator, other: InputGenerator | None, sizes: Mapping[str, int], seed: int, *, few: bool
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     """Sets of inputs of each kind that the model answers to, and what to call them.
 
@@ -70,26 +70,28 @@ def apart_sets(
         yield _KINDS[0].words, made
 
 
-def _beside_usual(plan: InputPlan, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+def _beside_usual(plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
     """Sets in which one input holds NaN or infinity and the others are usual, for the first inputs in turn.
 
     Where all hold them at the same places, an answer that is taken from the wrong one is the same.
     """
-    names = [want.name for want in plan.wants if want.answers_to(Values.NON_FINITE)]
+    names = [want.name for want in plan.wants if want.answers_to(ValueKind.NON_FINITE)]
     for name in names[:_BESIDE] if len(names) > 1 else ():
         for turn in (1, 2):
-            usual, ends = (plan.make(seed * _ROUND + turn, sizes, kind) for kind in (Values.USUAL, Values.NON_FINITE))
+            usual, ends = (
+                plan.make(seed * _ROUND + turn, sizes, kind) for kind in (ValueKind.USUAL, ValueKind.NON_FINITE)
+            )
             yield {**usual, name: ends[name]}
 
 
-def _answer_alike(plan: InputPlan, other: InputPlan | None, values: Values) -> bool:
+def _answer_alike(plan: InputGenerator, other: InputGenerator | None, values: ValueKind) -> bool:
     """Whether all inputs that values of a kind differ for are such in the other model."""
     answering, theirs = ({want.name for want in some.wants if want.answers_to(values)} if some else set[str]()
                          for some in (plan, other))
     return answering <= theirs
 
 
-def with_lesser_rows(plan: InputPlan, feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray] | None:
+def with_small_rows(plan: InputGenerator, feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray] | None:
     """The same inputs, but of the rows of floats along the last axis some are zeros, some tiny; None for no such rows.
 
     A row of padding is zeros, and what a norm adds to squares, lest it divide by zero, is not seen beside usual rows.

@@ -16,8 +16,8 @@ from surgeon.file.io.file_copy import copy_span, open_read, write_all
 from surgeon.file.model import Model
 from surgeon.file.patch import Patch
 from surgeon.file.protobuf.byte_edits import Piece
-from surgeon.ops.traversal import free_names
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.ops.traversal import names_read
+from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
 _GRAPH = ((7, 0),)
@@ -29,7 +29,7 @@ _GROWTH = 64  # one run fetches at most so many times the tensors of the one bef
 _numbers = itertools.count()  # so that two exposed copies of one file do not meet
 
 
-def made_in(skeleton: ModelProto) -> list[str]:
+def produced_tensors(skeleton: ModelProto) -> list[str]:
     """Return the tensors that the nodes of the main graph make, in the order of the file, which is topological."""
     return list(dict.fromkeys(name for node in skeleton.graph.node for name in node.output if name))
 
@@ -77,7 +77,7 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     bodies = [ValueInfoProto(name=name).SerializeToString() for name in names if name not in known]
     patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
     if alone:
-        nodes, used = needed(graph, names)
+        nodes, used = required_nodes(graph, names)
         used |= {value.name for value in graph.input}  # one that lost its stored value would have to be given
         patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
         patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
@@ -86,7 +86,7 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
     return patch
 
 
-def needed(graph: GraphProto, names: Iterable[str], given: Collection[str] = ()) -> tuple[set[int], set[str]]:
+def required_nodes(graph: GraphProto, names: Iterable[str], given: Collection[str] = ()) -> tuple[set[int], set[str]]:
     """Return the places of the nodes that the tensors are computed by, and all names that these use.
 
     given: tensors whose values are at hand, so that nothing is looked for behind them.
@@ -103,7 +103,7 @@ def needed(graph: GraphProto, names: Iterable[str], given: Collection[str] = ())
         place = None if name in given else makers.get(name)
         if place is not None and place not in nodes:
             nodes.add(place)
-            pending.extend(free_names(graph.node[place]))
+            pending.extend(names_read(graph.node[place]))
     return nodes, used
 
 
@@ -142,7 +142,7 @@ def _write(pieces: Sequence[Piece], source: Path, target: int) -> None:
 
 
 def fetch(
-    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str]
+    session: ModelSession, feeds: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[tuple[list[str], dict[str, np.ndarray]]]:
     """Run the exposed model on the same inputs until all of these outputs were fetched, some at a time.
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from surgeon.proof.model.model_check import ModelCheck
 
 
-def invalidity(model: Model, written: onnx.ModelProto | Path) -> str | None:
+def structural_fault(model: Model, written: onnx.ModelProto | Path) -> str | None:
     """What is wrong with the structure of the written model that was not so in the original, or None."""
-    from surgeon.ir.verify_rewrite import check_structure  # not at the top: a run without a check is spared its weight
+    from surgeon.ir.verify_rewrite import new_violations  # not at the top: a run without a check is spared its weight
 
     with Model.open(written) as after:
-        complaints = check_structure(model.skeleton, after.skeleton)
+        complaints = new_violations(model.skeleton, after.skeleton)
     return complaints[0].rstrip(".") if complaints else None
 
 
@@ -31,16 +31,18 @@ def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOp
     return ModelCheck(original, model.skeleton, options)
 
 
-def require_passed(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
+def require_equal(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
     """Raise CheckFailed, with the report, for a model that differs, or that is not proved where it has to be.
 
     made: how the model came to be, "rewritten" or "upgraded".
     """
     differs, doubted = f"The {made} model differs from the original", f"The {made} model is not proved"
-    require_held(result, require_proof, report, differs=differs, doubted=doubted)
+    require_equal_with_words(result, require_proof, report, differs=differs, doubted=doubted)
 
 
-def require_held(result: CheckResult, require_proof: bool, report: object, *, differs: str, doubted: str) -> None:
+def require_equal_with_words(
+    result: CheckResult, require_proof: bool, report: object, *, differs: str, doubted: str
+) -> None:
     """The same with words of one's own for both, as clauses."""
     reason = result.reason.rstrip(".")
     if result.outcome is Outcome.FAILED:

@@ -2,8 +2,8 @@
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import graphs_of, nodes_of
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import nodes_of, subgraphs
 
 _HALVES = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16}  # the coarser one first
 
@@ -27,8 +27,8 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
     for node in graph.node:
         if any(item.t.data_type == dtype for item in node.attribute if item.HasField("t")):
             half.update(node.output)
-        told, slots = likened_node(node), [slot for slot, name in enumerate(node.input) if name in half]
-        if any(graphs_of(node)) and half:
+        told, slots = guess_node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
+        if any(subgraphs(node)) and half:
             return True  # what its bodies read is not followed
         if not slots or told.retypes or told.reads_shape:
             continue
@@ -40,4 +40,4 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
 
 def _rounds(node: NodeProto, dtype: int) -> bool:
     """Whether a node casts to a dtype."""
-    return likened_node(node).retypes and any(item.name == "to" and item.i == dtype for item in node.attribute)
+    return guess_node_traits(node).retypes and any(item.name == "to" and item.i == dtype for item in node.attribute)

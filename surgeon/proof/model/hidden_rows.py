@@ -11,9 +11,9 @@ from contextlib import suppress
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
 HIDDEN = "rows that a mask hides whole"
@@ -28,7 +28,7 @@ class HiddenRows:
     original: the model.  skeleton: of it, without its payloads.  away: runs it.
     """
 
-    def __init__(self, original: pathlib.Path | ModelProto, skeleton: ModelProto, away: Away) -> None:
+    def __init__(self, original: pathlib.Path | ModelProto, skeleton: ModelProto, away: IsolatedRuntime) -> None:
         self._original, self._skeleton, self._away = original, skeleton, away
         self._masks: list[str] | None = None
 
@@ -52,7 +52,7 @@ class HiddenRows:
         if self._masks is None:
             self._masks = []
             with suppress(InputsUnknown):
-                self._masks = [want.name for want in InputPlan(self._skeleton).wants if want.kind == "mask"]
+                self._masks = [want.name for want in InputGenerator(self._skeleton).wants if want.kind == "mask"]
         return [name for name in self._masks if name in feeds and feeds[name].ndim > 0]
 
 
@@ -71,7 +71,7 @@ def _hidden(masks: Sequence[np.ndarray], output: np.ndarray, *, causal: bool) ->
     return None
 
 
-def _is_causal(session: Whole, feeds: Feeds, masks: Sequence[str]) -> bool:
+def _is_causal(session: ModelSession, feeds: Feeds, masks: Sequence[str]) -> bool:
     """Whether no row that sees a key answers otherwise once the last position of all sequences holds something else.
 
     session: the model, open.  masks: the names of its masks of keys.  Raises SessionError.

@@ -9,10 +9,10 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
-from surgeon.proof.model.exposed_outputs import exposing, fetch, made_in
-from surgeon.runtime.inputs.consistent_sizes import all_sets
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
-from surgeon.runtime.sessions.model_session import Whole, open_model
+from surgeon.proof.model.exposed_outputs import exposing, fetch, produced_tensors
+from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
+from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
 _MOST_BYTES = 1 << 28
@@ -34,7 +34,7 @@ class InnerValues:
     refusal: str = ""
 
 
-def find_inner(
+def run_inner_tensors(
     model: Path | ModelProto,
     skeleton: ModelProto,
     names: Sequence[str],
@@ -54,12 +54,12 @@ def find_inner(
     Raises UsageError when `dims` names a dimension that no input has; what the model does never raises.
     """
     wanted = set(names)
-    inner = [name for name in made_in(skeleton) if name in wanted]
+    inner = [name for name in produced_tensors(skeleton) if name in wanted]
     try:
-        plan = InputPlan(skeleton)
+        plan = InputGenerator(skeleton)
         last = plan.fallback_sets(dims or {})[-1:]
-        size_sets = chain(islice(all_sets(model, plan, dims or {}), _MOST_SIZES), last)
-        sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (Values.USUAL, Values.TAME))
+        size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MOST_SIZES), last)
+        sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.TAME))
         try:
             return _attempt(model, custom_ops, sets, names, inner, limit_bytes)
         except SessionError as refused:
@@ -109,7 +109,7 @@ def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequenc
 
 
 def _run(
-    session: Whole, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
+    session: ModelSession, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
 ) -> InnerValues:
     found = {name: feeds[name] for name in names if name in feeds}
     shapes_only: set[str] = set()

@@ -13,13 +13,13 @@ from onnx import ModelProto
 
 from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
-from surgeon.proof.check_result import Layers
-from surgeon.proof.model.exposed_outputs import exposing, fetch, made_in
-from surgeon.proof.model.output_noise import measure
+from surgeon.proof.check_result import LayerComparison
+from surgeon.proof.model.exposed_outputs import exposing, fetch, produced_tensors
+from surgeon.proof.model.output_noise import measure_noise
 from surgeon.proof.model.trial import Trial
-from surgeon.runtime.numerics.array_comparison import Comparison, compare, where_finite
-from surgeon.runtime.numerics.tensor_judge import ALLOWANCE
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.numerics.array_comparison import Comparison, compare, ignore_non_finite
+from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 
 _MOST_BYTES = 1 << 27  # of inner tensors of the original held at once; with more, both models are opened again
 _SHOWN = 8  # layers in the result
@@ -32,7 +32,7 @@ class _Ends:
 
     original: Path | ModelProto
     rewritten: Path | ModelProto
-    away: Away
+    away: IsolatedRuntime
     rtol: float | None
     atol: float | None
 
@@ -42,10 +42,10 @@ def compare_layers(
     rewritten: Path | ModelProto,
     skeleton: ModelProto,
     trial: Trial,
-    away: Away,
+    away: IsolatedRuntime,
     rtol: float | None,
     atol: float | None,
-) -> Layers:
+) -> LayerComparison:
     """Compare all tensors of both main graphs on the inputs of one trial, outputs of the graph included.
 
     Stops behind the part of the model in which the first tensor leaves tolerance.  An error that the original's own
@@ -54,16 +54,16 @@ def compare_layers(
     ends = _Ends(original, rewritten, away, rtol, atol)
     try:
         with Model.open(rewritten) as opened:
-            there = set(made_in(opened.skeleton))
-        names = [name for name in made_in(skeleton) if name in there]
+            there = set(produced_tensors(opened.skeleton))
+        names = [name for name in produced_tensors(skeleton) if name in there]
         found = list(_compared(ends, names, trial))
     except SurgeonError as error:
-        return Layers(0, "", (), f"The layers cannot be compared: {error}")
+        return LayerComparison(0, "", (), f"The layers cannot be compared: {error}")
     errors = [comparison.error for comparison in found]
     first = next((error.name for error in errors if not error.ok), "")
     worst = sorted(errors, key=lambda error: (not error.ok, error.severity), reverse=True)[:_SHOWN]
     shown = {error.name for error in worst} | {first}
-    return Layers(len(errors), first, tuple(error for error in errors if error.name in shown))
+    return LayerComparison(len(errors), first, tuple(error for error in errors if error.name in shown))
 
 
 def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Comparison]:
@@ -78,7 +78,7 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
             with ends.away.open(after) as session:
                 for _, values in fetch(session, trial.feeds, list(held)):
                     for name in values.keys() & held.keys():
-                        other = where_finite(held[name], values[name]) if trial.wide else values[name]
+                        other = ignore_non_finite(held[name], values[name]) if trial.wide else values[name]
                         comparison = compare(name, held[name], other, ends.rtol, ends.atol)
                         found.append(comparison)
                         if not comparison.error.ok:
@@ -92,7 +92,7 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
 
 
 def _values(
-    model: Path | ModelProto, away: Away, trial: Trial, names: Sequence[str]
+    model: Path | ModelProto, away: IsolatedRuntime, trial: Trial, names: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return the original's tensors up to the limit of memory, and the names that are left."""
     held: dict[str, np.ndarray] = {}
@@ -116,11 +116,11 @@ def _without_noise(
     if not probed:
         return found
     with exposing(ends.original, probed) as before:
-        [noise] = measure(before, ends.away, [(trial.feeds, {name: failing[name] for name in probed})])
+        [noise] = measure_noise(before, ends.away, [(trial.feeds, {name: failing[name] for name in probed})])
     excused = []
     for comparison in found:
         error = comparison.error
-        allowed = error.allowed + ALLOWANCE * noise.get(error.name, 0.0)
+        allowed = error.allowed + ROUNDING_FACTOR * noise.get(error.name, 0.0)
         if not error.ok and error.max_abs <= allowed:
             comparison = Comparison(replace(error, allowed=allowed, ok=True), "")
         excused.append(comparison)

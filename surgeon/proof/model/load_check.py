@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from surgeon.errors import CheckFailed
 from surgeon.file.external_data.self_reference import LEAST, pointing_at
 from surgeon.file.model import Model
-from surgeon.file.save import Written
-from surgeon.ops.traversal import expanded_count, label_of, nodes_of
+from surgeon.file.save import OutputModel
+from surgeon.ops.traversal import expanded_count, node_label, nodes_of
 from surgeon.proof.check_options import CheckOptions
 from surgeon.target_registry import target_of
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 if TYPE_CHECKING:
     from surgeon.runtime.sessions.ort_session import Lack, SessionError
@@ -46,7 +46,10 @@ FOREIGN_OPS: frozenset["Lack"] = frozenset({"op"})
 
 
 def loading(
-    originals: Sequence[Written], made: Written, options: CheckOptions, excused: Collection["Lack"] = FOREIGN_OPS
+    originals: Sequence[OutputModel],
+    made: OutputModel,
+    options: CheckOptions,
+    excused: Collection["Lack"] = FOREIGN_OPS,
 ) -> LoadAnswer:
     """Load a result, and where ONNX Runtime refuses it, the originals.
 
@@ -71,8 +74,8 @@ def loading(
 
 def require_loaded(
     how: str,
-    originals: Sequence[Written],
-    made: Written,
+    originals: Sequence[OutputModel],
+    made: OutputModel,
     options: CheckOptions,
     report: object,
     excused: Collection["Lack"] = FOREIGN_OPS,
@@ -87,28 +90,28 @@ def require_loaded(
     return found.told
 
 
-def refusal(model: Written, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
+def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
     """What ONNX Runtime says against a model; None where it loads it by itself, or was cut off.
 
     optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
     """
     from surgeon.runtime.sessions.isolated_session import (
-        Away,  # not at the top: a run that changes nothing is spared their weight
+        IsolatedRuntime,  # not at the top: a run that changes nothing is spared their weight
     )
-    from surgeon.runtime.sessions.ort_session import Session, SessionError
+    from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
     given, folder = _without_weights(model)
-    away = Away(options.required(), options.run_time)
+    away = IsolatedRuntime(options.required(), options.run_time)
     try:
         with away.open(given, optimised=optimised, only_loads=True, folder=folder) as whole:
-            if whole.name == Session.name:
+            if whole.name == OrtSession.name:
                 return None
             return SessionError("It runs in pieces, with implementations in Python.", missing=True)
     except SessionError as refused:
         return None if refused.cut_off else refused
 
 
-def _without_weights(model: Written) -> tuple[Written, Path | None]:
+def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:
     """A large file's model in memory, large tensors of which lie in the file, and the file's folder; else the model."""
     if not isinstance(model, Path) or model.stat().st_size < LARGE:
         return model, None
@@ -117,12 +120,12 @@ def _without_weights(model: Written) -> tuple[Written, Path | None]:
     return (model, None) if made is None else (made, model.absolute().parent)
 
 
-def _told(line: str, made: Written) -> str:
+def _told(line: str, made: OutputModel) -> str:
     """ONNX Runtime's own words, and which node they mean where that has no name."""
     found = _NAMELESS.search(line)
     if found is None:
         return line
     with Model.open(made) as opened:
         nodes = [node for node in nodes_of(opened.skeleton) if node.op_type == found["op"] and not node.name]
-        labels = [label_of(node) for node in nodes]
-    return f"{line}: {found['op']} at {first_of(labels, NAMED)}" if labels else line
+        labels = [node_label(node) for node in nodes]
+    return f"{line}: {found['op']} at {join_first(labels, NAMED)}" if labels else line

@@ -13,46 +13,46 @@ import numpy as np
 from onnx import ModelProto
 
 from surgeon.ops.traits.trait_lookup import random_among
-from surgeon.proof.check_options import CheckOptions, options_of, require_options
-from surgeon.proof.check_result import CheckResult, Layers, Outcome
+from surgeon.proof.check_options import CheckOptions, require_options, resolve_options
+from surgeon.proof.check_result import CheckResult, LayerComparison, Outcome
 from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
 from surgeon.proof.model.half_precision import half_of
 from surgeon.proof.model.hidden_rows import HIDDEN
 from surgeon.proof.model.layer_comparison import compare_layers
-from surgeon.proof.model.original_runs import Trials
-from surgeon.proof.model.output_noise import CEILING
+from surgeon.proof.model.original_runs import OriginalRuns
+from surgeon.proof.model.output_noise import MAX_NOISE
 from surgeon.proof.model.trial import Trial
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.numerics.array_comparison import (
     Comparison,
     OutputError,
     compare,
+    count_newly_finite,
     dtype_name,
-    finite_beside,
-    stated,
-    telling_nothing,
-    told_empty,
+    ignore_non_finite,
     tolerance,
-    where_finite,
+    tolerances_in_force,
+    uninformative_message,
+    uninformative_outputs,
 )
-from surgeon.runtime.numerics.tensor_judge import ALLOWANCE
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.shapes.constraints.input_dims import told_sizes, wanted_inputs
-from surgeon.text import first_of
+from surgeon.shapes.constraints.input_dims import required_inputs, told_sizes
+from surgeon.text import join_first
 
 __all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
 
 
 @dataclass(slots=True)
-class Verdict:
+class ComparisonTally:
     """One model held against the trials of the original: `add` each answer, then ask for `outcome`.
 
     hint: of a likely cause where the original does not repeat itself, as it goes into the sentence.
     """
 
-    trials: Trials
+    trials: OriginalRuns
     rtol: float | None
     atol: float | None
     hint: str = ""
@@ -87,7 +87,7 @@ class Verdict:
         failed = self._failed()
         return max(failed, key=lambda pair: pair[1].error.severity)[0] if failed else self.used[0]
 
-    def hold(self, trial: Trial, session: Whole, feeds: Mapping[str, np.ndarray]) -> None:
+    def hold(self, trial: Trial, session: ModelSession, feeds: Mapping[str, np.ndarray]) -> None:
         """Run a model on what stands for one trial, and compare.
 
         Raises SessionError where it does not run, unless a difference on this trial is told apart.
@@ -112,13 +112,13 @@ class Verdict:
                 error = OutputError(name, dtype_name(array), np.inf, np.inf, 0.0, 0.0, False)
                 self.made.append((trial, Comparison(error, "is missing")))
                 continue
-            other = where_finite(array, answer[name]) if trial.wide else answer[name]
+            other = ignore_non_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, self.rtol, self.atol, by_parts=True)
             if not found.error.ok and not trial.apart:
                 self._note_hidden(trial, name, array, other, found)
             if not trial.apart:
                 self.made.append((trial, found))
-                count = finite_beside(array, answer[name]) if trial.wide else 0
+                count = count_newly_finite(array, answer[name]) if trial.wide else 0
                 if count:
                     error = replace(found.error, max_abs=np.inf, ok=False)
                     why = f"is finite where the original is not ({count} of {array.size} elements)"
@@ -153,7 +153,7 @@ class Verdict:
             for trial, error, said in sorted(found, key=lambda one: -one[1].max_abs):
                 is_kind = not np.isfinite(error.max_abs)
                 moved = 0.0 if is_kind else self.trials.noise([trial])[0].get(error.name, 0.0)
-                if is_kind or error.max_abs > error.allowed + ALLOWANCE * moved:
+                if is_kind or error.max_abs > error.allowed + ROUNDING_FACTOR * moved:
                     told[words] = said
                     break
         return told
@@ -194,16 +194,16 @@ class Verdict:
         chaotic: dict[int, Trial] = {}
         for trial, comparison in failed:
             error = comparison.error
-            moved = ALLOWANCE * by_trial[id(trial)].get(error.name, 0.0)
+            moved = ROUNDING_FACTOR * by_trial[id(trial)].get(error.name, 0.0)
             if not error.max_abs <= error.allowed + moved:
                 real.append((trial, comparison))
-            elif moved > CEILING * error.scale + error.allowed and trial.wide:
+            elif moved > MAX_NOISE * error.scale + error.allowed and trial.wide:
                 chaotic[id(trial)] = trial
                 self.left_out = f"output '{error.name}' of the original moves as far when rounding changes"
-            elif moved > CEILING * error.scale + error.allowed:
+            elif moved > MAX_NOISE * error.scale + error.allowed:
                 blurred = (
                     f"Output '{error.name}' {comparison.why}, but the original's own answer moves as far "
-                    f"({moved / ALLOWANCE:.3g}) when rounding changes."
+                    f"({moved / ROUNDING_FACTOR:.3g}) when rounding changes."
                 )
             else:
                 self._excuse(trial, comparison, moved)
@@ -225,7 +225,7 @@ class Verdict:
         if self.trials.refused:
             return Outcome.UNPROVED, self.trials.refused
         worst = self.worst
-        empty, all_are = telling_nothing(
+        empty, all_are = uninformative_outputs(
             [trial.outputs for trial in used if not (trial.apart and self.apart)],
             lambda name, _: worst[name].error.allowed,
             has_inputs=bool(used[0].feeds),
@@ -233,18 +233,18 @@ class Verdict:
         if all_are and not empty:
             return Outcome.UNPROVED, "There is no output to compare."
         if all_are:
-            return Outcome.UNPROVED, told_empty(empty, all_are=True)
+            return Outcome.UNPROVED, uninformative_message(empty, all_are=True)
         if self.trials.unmet:
-            told = first_of([repr(name) for name in self.trials.unmet], 2)
+            told = join_first([repr(name) for name in self.trials.unmet], 2)
             why = "Tables differ, and not all of their rows were looked up"
             return Outcome.UNPROVED, f"{why}: {told}; give inputs of your own (--inputs)."
-        notes = [told_empty(empty, all_are=False)] if empty else []
+        notes = [uninformative_message(empty, all_are=False)] if empty else []
         if self.left_out:
             notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
         return Outcome.PROVED, " ".join(notes)
 
 
-def told_oracle(first: str, second: str) -> str:
+def describe_oracles(first: str, second: str) -> str:
     """What ran two models: the original, and the other, "" where that did not run."""
     return first if second in ("", first) else f"{second}, the original under {first}"
 
@@ -258,8 +258,8 @@ def tolerances(
     return tolerance(max(halves, key=lambda half: tolerance(half)), *asked) if halves else asked
 
 
-def concluded(
-    outcome: Outcome, reason: str, verdict: Verdict, started: float, asked: tuple[float | None, float | None]
+def build_check_result(
+    outcome: Outcome, reason: str, verdict: ComparisonTally, started: float, asked: tuple[float | None, float | None]
 ) -> CheckResult:
     """The result of a check that ended.  started: when it began; asked: the tolerances in place of those by dtype."""
     used = verdict.used
@@ -271,7 +271,7 @@ def concluded(
         outputs=tuple(comparison.error for comparison in verdict.worst.values()),
         seconds=time.perf_counter() - started,
         runs=len(used),
-        tolerance=stated(dtypes, *asked),
+        tolerance=tolerances_in_force(dtypes, *asked),
         oracle=verdict.trials.oracle if used else "",
         kinds=tuple(dict.fromkeys(trial.words or trial.kind.words for trial in made)),
         sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
@@ -280,10 +280,10 @@ def concluded(
     )
 
 
-class Opens(Protocol):
-    """What opens a model to run it, as `Away` does."""
+class ModelRuntime(Protocol):
+    """What opens a model to run it, as `IsolatedRuntime` does."""
 
-    def open(self, model: Path | ModelProto) -> Whole:
+    def open(self, model: Path | ModelProto) -> ModelSession:
         """Return what runs it.  Raises SessionError."""
         ...
 
@@ -313,11 +313,11 @@ class ModelCheck:
         *,
         other: str = "the rewritten model",
         ordered: bool = True,
-        runs_other: Opens | None = None,
+        runs_other: ModelRuntime | None = None,
         against: ModelProto | None = None,
     ) -> None:
-        options = options_of(options)
-        self._away = Away(options.required(), options.run_time)
+        options = resolve_options(options)
+        self._away = IsolatedRuntime(options.required(), options.run_time)
         self._runs_other = runs_other or self._away
         self._original = original
         self._skeleton = skeleton
@@ -326,7 +326,7 @@ class ModelCheck:
         self._other = other
         self._ordered = ordered
         self._oracle = ""  # of the model last held against the original
-        self._trials = Trials(
+        self._trials = OriginalRuns(
             original,
             skeleton,
             seed=options.seed,
@@ -345,8 +345,8 @@ class ModelCheck:
         """
         started = time.perf_counter()
         self._trials.run(rewritten, exactly=self._runs_other is not self._away)
-        verdict = Verdict(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
-        compared: Layers | None = None
+        verdict = ComparisonTally(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
+        compared: LayerComparison | None = None
         if self._trials.why:
             outcome, reason = Outcome.UNPROVED, self._trials.why
         else:
@@ -355,11 +355,11 @@ class ModelCheck:
             if (self._layers if layers is None else layers) and refusal is None:
                 compared = self._compare_layers(rewritten, verdict.telling)
         tolerances = self._rtol, self._atol
-        found = concluded(outcome, reason, verdict, started, tolerances)
-        oracle = told_oracle(self._trials.oracle, self._oracle) if found.runs else ""
+        found = build_check_result(outcome, reason, verdict, started, tolerances)
+        oracle = describe_oracles(self._trials.oracle, self._oracle) if found.runs else ""
         return replace(found, layers=compared, oracle=oracle)
 
-    def _answer(self, rewritten: Path | ModelProto, verdict: Verdict) -> tuple[Outcome, str] | None:
+    def _answer(self, rewritten: Path | ModelProto, verdict: ComparisonTally) -> tuple[Outcome, str] | None:
         """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
         where, self._oracle = "", ""
         try:
@@ -377,10 +377,10 @@ class ModelCheck:
             return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.line}"
         return None
 
-    def _interface(self, session: Whole) -> str:
+    def _interface(self, session: ModelSession) -> str:
         """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
         other = self._other[0].upper() + self._other[1:]
-        wanted, feeds = wanted_inputs(self._skeleton.graph), self._trials.made[0].feeds
+        wanted, feeds = required_inputs(self._skeleton.graph), self._trials.made[0].feeds
         for name in feeds:
             if name not in session.inputs and name in wanted:
                 return f"{other} has lost the input '{name}'."
@@ -393,5 +393,5 @@ class ModelCheck:
             return f"{other}'s outputs are {list(session.outputs)} where the original's are {list(outputs)}."
         return ""
 
-    def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> Layers:
+    def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> LayerComparison:
         return compare_layers(self._original, rewritten, self._skeleton, trial, self._away, self._rtol, self._atol)

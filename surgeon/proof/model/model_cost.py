@@ -10,16 +10,16 @@ from onnx import ModelProto
 from surgeon.errors import GraphError
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin
-from surgeon.ir.scope import Node, Scope, qualified
-from surgeon.proof.node_cost import Extent, Load, loads
+from surgeon.ir.original_model import OriginalModel
+from surgeon.ir.scope import Node, Scope, qualified_name
+from surgeon.proof.node_cost import CostTerm, Extent, node_costs
 from surgeon.shapes.algebra.size_expressions import Size, evaluate, symbol, symbols
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 _DEEPEST = 8  # functions that call functions
 
 
-class Workload:
+class ModelCost:
     """What a model computes in one run, in multiplications of products.
 
     Bodies count as run once, tensors of unknown shape not at all.  Raises ModelFileError where it cannot be read.
@@ -31,13 +31,13 @@ class Workload:
                 index = Index(opened)
             except GraphError:  # ONNX Runtime refuses what makes a tensor twice: nothing is run
                 self._inputs: dict[str, Extent] = {}
-                self._loads: list[Load] = []
+                self._loads: list[CostTerm] = []
                 return
-            shapes, main = Shapes(Origin(index)), index.main
+            shapes, main = ShapeInference(OriginalModel(index)), index.main
             known = {name: shapes.facts(main, name).shape for name in main.inputs}
             self._inputs = {name: shape for name, shape in known.items() if shape is not None}
             functions = {
-                qualified(scope.proto.domain, scope.proto.name): scope
+                qualified_name(scope.proto.domain, scope.proto.name): scope
                 for scope in index.functions
                 if isinstance(scope.proto, onnx.FunctionProto)
             }
@@ -57,7 +57,7 @@ class Workload:
         return sum(load.at(at) for load in self._loads)
 
 
-def _loads(shapes: Shapes, scope: Scope, functions: Mapping[str, Scope], depth: int) -> Iterator[Load]:
+def _loads(shapes: ShapeInference, scope: Scope, functions: Mapping[str, Scope], depth: int) -> Iterator[CostTerm]:
     """What each node of a scope computes; a call of a function what its nodes do."""
     for node in scope.nodes:
         called = functions.get(node.op)
@@ -68,9 +68,9 @@ def _loads(shapes: Shapes, scope: Scope, functions: Mapping[str, Scope], depth: 
             yield from _of_node(shapes, scope, node)
 
 
-def _of_node(shapes: Shapes, scope: Scope, node: Node) -> Iterator[Load]:
+def _of_node(shapes: ShapeInference, scope: Scope, node: Node) -> Iterator[CostTerm]:
     """What one node computes, where the shapes are known."""
     reads, makes = (
         [shapes.facts(scope, name).shape if name else None for name in names] for names in (node.inputs, node.outputs)
     )
-    return loads(node.op, reads, makes)
+    return node_costs(node.op, reads, makes)

@@ -17,27 +17,27 @@ from onnx import ModelProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
-from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, Meeting, beside_ties
-from surgeon.proof.model.edge_case_inputs import LESSER, apart_sets, wants_both, with_lesser_rows
+from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, DistinguishingInputs, away_from_ties
+from surgeon.proof.model.edge_case_inputs import LESSER, edge_case_inputs, wants_both, with_small_rows
 from surgeon.proof.model.hidden_rows import HiddenRows
-from surgeon.proof.model.model_cost import Workload
-from surgeon.proof.model.output_noise import measure
+from surgeon.proof.model.model_cost import ModelCost
+from surgeon.proof.model.output_noise import measure_noise
 from surgeon.proof.model.trial import Trial
-from surgeon.proof.model.usable_answers import all_nan, tells, unrepeated
-from surgeon.runtime.inputs.consistent_sizes import FittedSizes, first_sets
+from surgeon.proof.model.usable_answers import all_nan, has_informative_outputs, non_repeating_outputs
+from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes, initial_sizes
 from surgeon.runtime.inputs.fractional_values import FINITE, TURNS
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown, Values
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 from surgeon.runtime.inputs.user_inputs import InputSet
-from surgeon.runtime.sessions.isolated_session import Away
-from surgeon.runtime.sessions.model_session import Whole
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
+from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.shapes.constraints.input_dims import require_known
+from surgeon.shapes.constraints.input_dims import check_dim_names
 
 # Added to the seed, and times which: no second opinion comes of masks, indices and sizes that proofs of sites tried.
 # Always the turn that hides by the least number, beside which a score is lost in any order.
 _OWN_SEED, _OWN_TURNS = 1000, 6
 _MORE = 3  # added to each free size: what is even is odd then
-# Of a run, as `Workload` counts it.  A model that computes more is run twice only on its first inputs, and once on
+# Of a run, as `ModelCost` counts it.  A model that computes more is run twice only on its first inputs, and once on
 # wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
 MUCH, VERY_MUCH = 1 << 36, 1 << 39
 _LONG = 1 << 33  # on long sequences
@@ -48,10 +48,10 @@ _BATCHES, _MODERATE = 64, 1 << 28
 _CALM = 4  # sets beside each of them that show how far rounding moves the original, which may be flat at one number
 _MOST_HELD = 1 << 28  # bytes of what a model answers, about, for all rows of tables
 # What wide-ranging values to make in turn, and which instead where the original does not stand them.
-_WIDE_TURNS = ((Values.WIDE, Values.WIDE_POSITIVE), (Values.LARGE, Values.WIDE, Values.WIDE_POSITIVE))
+_WIDE_TURNS = ((ValueKind.WIDE, ValueKind.WIDE_POSITIVE), (ValueKind.LARGE, ValueKind.WIDE, ValueKind.WIDE_POSITIVE))
 
 
-class Trials:
+class OriginalRuns:
     """All trials of one original; `run` makes them.
 
     made       the trials
@@ -69,7 +69,7 @@ class Trials:
         *,
         seed: int,
         dims: Mapping[str, int],
-        away: Away,
+        away: IsolatedRuntime,
         given: Sequence[InputSet] = (),
     ) -> None:
         """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
@@ -82,12 +82,12 @@ class Trials:
         self.left_out = ""
         self.refused = ""
         self.unmet: Sequence[str] = ()
-        self._meeting: Meeting | None = None
-        self._theirs: InputPlan | None = None  # what inputs the other model wants
+        self._meeting: DistinguishingInputs | None = None
+        self._theirs: InputGenerator | None = None  # what inputs the other model wants
         self._given = given
         self._seed = seed
         self._dims = dims
-        self._plan: InputPlan | None = None
+        self._plan: InputGenerator | None = None
         self._refusal = ""  # why the original refused the first inputs that it refused
         self._work = 0  # of the largest run so far
         self._noise: dict[int, dict[str, float]] = {}  # by id() of the trial
@@ -95,11 +95,11 @@ class Trials:
         if given or self._done:
             return
         try:
-            self._plan = InputPlan(skeleton)
+            self._plan = InputGenerator(skeleton)
         except InputsUnknown as unknown:
             self._stop(f"Inputs cannot be made: {unknown.reason}.")
         else:
-            require_known(self._plan.free, dims)
+            check_dim_names(self._plan.free, dims)
 
     def run(
         self, other: pathlib.Path | ModelProto | None = None, *, exactly: bool = False, tables: bool = True
@@ -125,13 +125,15 @@ class Trials:
         if not self.made and not self.why:
             self.why = self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
 
-    def _meeting_of(self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool) -> Meeting | None:
+    def _meeting_of(
+        self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
+    ) -> DistinguishingInputs | None:
         try:
             with Model.open(self.original) as ours, Model.open(other) as theirs:
                 with suppress(InputsUnknown):
                     if self._plan is not None and wants_both(self._plan):
-                        self._theirs = InputPlan(theirs.skeleton)
-                return Meeting.of(ours, theirs, exactly=exactly, tables=tables)
+                        self._theirs = InputGenerator(theirs.skeleton)
+                return DistinguishingInputs.of(ours, theirs, exactly=exactly, tables=tables)
         except ModelFileError:
             return None  # what is wrong with one that cannot be read is told where it is to run
 
@@ -140,7 +142,7 @@ class Trials:
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
             sets = [(trial, *calm) for trial in unknown for calm in self._calm(trial)]
-            measured = measure(self.original, self.away, [(feeds, outputs) for _, feeds, outputs in sets])
+            measured = measure_noise(self.original, self.away, [(feeds, outputs) for _, feeds, outputs in sets])
             for (trial, *_), moved in zip(sets, measured, strict=True):
                 known = self._noise.setdefault(id(trial), {})
                 known.update((name, max(known.get(name, 0.0), far)) for name, far in moved.items())
@@ -162,9 +164,9 @@ class Trials:
         self.made.clear()
         self.why, self._done = why, True
 
-    def _trials(self, session: Whole) -> Iterator[Trial]:
+    def _trials(self, session: ModelSession) -> Iterator[Trial]:
         """Yield the trials that the original accepts."""
-        self._load = Workload(self.original)
+        self._load = ModelCost(self.original)
         if self._plan is None:
             yield from self._given_trials(session)
             return
@@ -173,7 +175,7 @@ class Trials:
         if made and self._work <= MUCH:
             yield from self._own_trials(session, self._plan, made[0])
             yield from self._long_trials(session, self._plan, made[0])
-        if made and self._plan.answers_to(Values.FRACTIONS):
+        if made and self._plan.answers_to(ValueKind.FRACTIONS):
             yield from self._fraction_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
@@ -186,7 +188,7 @@ class Trials:
             yield from self._row_trials(session, self._plan, made[0], self._meeting)
             yield from self._edge_trials(session, self._plan, made[0], wider)
 
-    def _given_trials(self, session: Whole) -> Iterator[Trial]:
+    def _given_trials(self, session: ModelSession) -> Iterator[Trial]:
         """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
         for given in self._given:
             try:
@@ -196,16 +198,16 @@ class Trials:
                 self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.line}"
                 continue
             self._work = max(self._work, self._load.of(given.arrays))
-            yield Trial(given.arrays, outputs, unrepeated(outputs, again), {}, source=str(given))
+            yield Trial(given.arrays, outputs, non_repeating_outputs(outputs, again), {}, source=str(given))
 
-    def _usual_trials(self, session: Whole, plan: InputPlan) -> Iterator[Trial]:
+    def _usual_trials(self, session: ModelSession, plan: InputGenerator) -> Iterator[Trial]:
         """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others.
 
         Where it refuses the usual sizes, those that are made to fit come next.
         """
         seeds = range(self._seed, self._seed + plan.seeds())
         found: list[Mapping[str, int]] = []
-        for sizes in first_sets(self.original, plan, self._dims, lambda: not found):
+        for sizes in initial_sizes(self.original, plan, self._dims, lambda: not found):
             for seed in seeds:
                 trial = self._trial(session, plan, seed, sizes, repeat=self._work < MUCH)
                 if trial is None:
@@ -225,12 +227,12 @@ class Trials:
                 return
 
     def _trial(
-        self, session: Whole, plan: InputPlan, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
+        self, session: ModelSession, plan: InputGenerator, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
     ) -> Trial | None:
         """Run the original on one set of inputs, on tamer values if it refuses the usual ones or answers NaN alone."""
         answer: Trial | None = None
-        for values in (Values.USUAL, Values.UNSIGNED, Values.TAME):
-            if values is Values.UNSIGNED and not plan.signed:
+        for values in (ValueKind.USUAL, ValueKind.UNSIGNED, ValueKind.TAME):
+            if values is ValueKind.UNSIGNED and not plan.signed:
                 continue
             feeds = plan.make(seed, sizes, values)
             try:
@@ -239,38 +241,38 @@ class Trials:
             except SessionError as refused:
                 self._refusal = self._refusal or refused.line
                 continue
-            answer = Trial(feeds, outputs, unrepeated(outputs, again), sizes, values)
+            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes, values)
             if not all_nan(outputs):
                 break
         return answer
 
-    def _own_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+    def _own_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield a trial with gaps in masks and other indices, at sizes of its own where the original takes such."""
-        if not (first.sizes or plan.answers_to(Values.GAPS) or plan.answers_to(Values.BACKWARDS)):
+        if not (first.sizes or plan.answers_to(ValueKind.GAPS) or plan.answers_to(ValueKind.BACKWARDS)):
             return
         larger = {name: size if name in self._dims else size + _MORE for name, size in first.sizes.items()}
         for sizes in (larger, first.sizes):
-            feeds = plan.make((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, Values.GAPS)
+            feeds = plan.make((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, ValueKind.GAPS)
             try:
                 outputs = session.run(feeds)
             except SessionError:
                 continue  # of what the original does not take nothing is said
             if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes, Values.GAPS)
+                yield Trial(feeds, outputs, first.unstable, sizes, ValueKind.GAPS)
                 return
 
-    def _fraction_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+    def _fraction_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield trials on fractions, where floats are taken for indices, counts or truths."""
-        sets = [plan.make(self._seed * TURNS + turn, first.sizes, Values.FRACTIONS) for turn in FINITE]
+        sets = [plan.make(self._seed * TURNS + turn, first.sizes, ValueKind.FRACTIONS) for turn in FINITE]
         for feeds in sets:  # halves move at once: noise is measured on what lies between
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                yield Trial(feeds, outputs, first.unstable, first.sizes, Values.FRACTIONS, calm=sets[:1])
+                yield Trial(feeds, outputs, first.unstable, first.sizes, ValueKind.FRACTIONS, calm=sets[:1])
 
-    def _long_trials(self, session: Whole, plan: InputPlan, first: Trial) -> Iterator[Trial]:
+    def _long_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
         sets = plan.long_sets(self._dims) if first.sizes else []
-        for sizes in [*sets, *(FittedSizes(self.original, self._dims).of(sets) if sets else ())]:
+        for sizes in [*sets, *(ConsistentSizes(self.original, self._dims).of(sets) if sets else ())]:
             feeds = plan.make(self._seed + _OWN_SEED, sizes) if plan.has_room(sizes) else None
             if feeds is None or self._load.of(feeds) > _LONG:
                 continue
@@ -282,16 +284,20 @@ class Trials:
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
 
-    def _met_trials(self, session: Whole, plan: InputPlan, wider: Trial, meeting: Meeting) -> Iterator[Trial]:
+    def _met_trials(
+        self, session: ModelSession, plan: InputGenerator, wider: Trial, meeting: DistinguishingInputs
+    ) -> Iterator[Trial]:
         """Yield trials on numbers that a model decides at."""
         turns = _MANY_TURNS if self._load.of(wider.feeds) <= _LITTLE else _FEW_TURNS
         for feeds in meeting.numbers(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                calm = [beside_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
+                calm = [away_from_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
                 yield Trial(feeds, outputs, wider.unstable, wider.sizes, words=MET, wide=True, calm=calm)
 
-    def _row_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
+    def _row_trials(
+        self, session: ModelSession, plan: InputGenerator, first: Trial, meeting: DistinguishingInputs
+    ) -> Iterator[Trial]:
         """Yield trials on all rows of tables that the other model has not."""
         if not meeting.tables:
             return
@@ -314,7 +320,9 @@ class Trials:
                     reached.update(sizes.values())
         self.unmet = meeting.unmet(plan, looked_up, reached)
 
-    def _sized_trials(self, session: Whole, plan: InputPlan, first: Trial, meeting: Meeting) -> Iterator[Trial]:
+    def _sized_trials(
+        self, session: ModelSession, plan: InputGenerator, first: Trial, meeting: DistinguishingInputs
+    ) -> Iterator[Trial]:
         """Yield trials at sizes that a model decides by, as far as these compute little."""
         for sizes in meeting.sized(plan, first.sizes, self._dims):
             feeds = plan.make(self._seed + _OWN_SEED, sizes)
@@ -322,21 +330,21 @@ class Trials:
                 if self._load.of(feeds) <= _LONG:
                     yield Trial(feeds, session.run(feeds), first.unstable, sizes)
 
-    def _edge_trials(self, session: Whole, plan: InputPlan, first: Trial, wider: Trial) -> Iterator[Trial]:
+    def _edge_trials(self, session: ModelSession, plan: InputGenerator, first: Trial, wider: Trial) -> Iterator[Trial]:
         """Yield a trial with rows of zeros, and trials of which a difference is told apart."""
         if self._work > MUCH:
             return
-        lesser = with_lesser_rows(plan, wider.feeds, self._seed)
+        lesser = with_small_rows(plan, wider.feeds, self._seed)
         if lesser is not None:
             with suppress(SessionError):
                 outputs = session.run(lesser)
-                if tells(outputs, wider.outputs, entirely=False):
+                if has_informative_outputs(outputs, wider.outputs, entirely=False):
                     yield Trial(lesser, outputs, wider.unstable, wider.sizes, words=LESSER, wide=True)
-        for words, feeds in apart_sets(plan, self._theirs, first.sizes, self._seed, few=self._work > _MODERATE):
+        for words, feeds in edge_case_inputs(plan, self._theirs, first.sizes, self._seed, few=self._work > _MODERATE):
             with suppress(SessionError):
                 yield Trial(feeds, session.run(feeds), first.unstable, first.sizes, words=words, apart=True)
 
-    def _wider(self, session: Whole, plan: InputPlan, first: Trial) -> Trial:
+    def _wider(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Trial:
         """The same trial with so many batches that numbers come to stand in each column, if that computes little."""
         batches = [key for key, dim in plan.free.items() if key not in self._dims and dim.kind() == "batch"]
         sizes = {**first.sizes, **{key: _BATCHES for key in batches if key in first.sizes}}
@@ -354,7 +362,7 @@ class Trials:
         given = sum(array.nbytes for feeds in sets for array in feeds.values())
         return sum(map(self._load.of, sets)) <= _LONG and held * given <= _MOST_HELD * part
 
-    def _wide_trials(self, session: Whole, plan: InputPlan, made: Sequence[Trial]) -> Iterator[Trial]:
+    def _wide_trials(self, session: ModelSession, plan: InputGenerator, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.
 
         What the original does not stand is left out, and `left_out` says why.
@@ -369,7 +377,7 @@ class Trials:
                 except SessionError as refused:
                     why = f"the original refuses it ({refused.line.rstrip('.')})"
                     continue
-                if tells(outputs, first.outputs, entirely=values is Values.LARGE):
+                if has_informative_outputs(outputs, first.outputs, entirely=values is ValueKind.LARGE):
                     yield Trial(feeds, outputs, unstable, first.sizes, values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"

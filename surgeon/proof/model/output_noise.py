@@ -17,21 +17,21 @@ from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.proof.model.distinguishing_inputs import looked_up_in
 from surgeon.proof.model.exposed_outputs import exposing
-from surgeon.runtime.numerics.array_comparison import finite_gap
-from surgeon.runtime.numerics.input_perturbation import is_real, moved_by_one_ulp
-from surgeon.runtime.sessions.isolated_session import Away
+from surgeon.runtime.numerics.array_comparison import max_abs_difference
+from surgeon.runtime.numerics.input_perturbation import is_real, perturb_by_ulp
+from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Feeds = Mapping[str, np.ndarray]
 Outputs = Mapping[str, np.ndarray]
 
 # The part of an output's scale up to which noise may widen the tolerance.  Beyond it nothing can be told.
-CEILING = 1e-2
+MAX_NOISE = 1e-2
 _MOST_BYTES = 1 << 28  # of a table
 
 
-def measure(
-    model: pathlib.Path | ModelProto, away: Away, runs: Iterable[tuple[Feeds, Outputs]]
+def measure_noise(
+    model: pathlib.Path | ModelProto, away: IsolatedRuntime, runs: Iterable[tuple[Feeds, Outputs]]
 ) -> list[dict[str, float]]:
     """Return, for each run of the model, how far each output moves under either probe (in the output's own unit)."""
     listed = list(runs)
@@ -43,10 +43,10 @@ def measure(
             moving = exposing(model, (), fed=tables) if tables and not optimised else nullcontext(model)
             with moving as source, away.open(source, optimised=optimised) as session:
                 for (feeds, outputs), known in zip(listed, noise, strict=True):
-                    answer = session.run(feeds if optimised else moved_by_one_ulp({**tables, **feeds}))
+                    answer = session.run(feeds if optimised else perturb_by_ulp({**tables, **feeds}))
                     for name, array in outputs.items():
                         if name in answer and answer[name].shape == array.shape:
-                            known[name] = max(known.get(name, 0.0), finite_gap(array, answer[name]))
+                            known[name] = max(known.get(name, 0.0), max_abs_difference(array, answer[name]))
         except (SessionError, ModelFileError):
             continue  # a probe that does not run measures nothing: the difference stands as it is
     return noise

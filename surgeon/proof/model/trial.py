@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surgeon.runtime.inputs.input_generator import Values
+from surgeon.runtime.inputs.input_generator import ValueKind
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +23,7 @@ class Trial:
     outputs: dict[str, np.ndarray]
     unstable: list[str]
     sizes: Mapping[str, int]
-    kind: Values = Values.USUAL
+    kind: ValueKind = ValueKind.USUAL
     wide: bool = False
     source: str = ""
     words: str = ""

@@ -7,12 +7,14 @@ import numpy as np
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name, same_values, tolerance
 
 
-def unrepeated(outputs: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray]) -> list[str]:
+def non_repeating_outputs(outputs: Mapping[str, np.ndarray], again: Mapping[str, np.ndarray]) -> list[str]:
     """Return the outputs that a second run did not repeat bit for bit (NaN equal to NaN)."""
     return [name for name in outputs if name not in again or not same_values(outputs[name], again[name])]
 
 
-def tells(outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool) -> bool:
+def has_informative_outputs(
+    outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool
+) -> bool:
     """Whether some number is finite, and each output that usually holds such holds one here (`entirely`: no other)."""
     floats = {name: np.isfinite(array) for name, array in outputs.items() if dtype_name(array) in TOLERANCES}
     for name, finite in floats.items():

@@ -16,27 +16,31 @@ from onnx import TensorProto
 
 from surgeon.file.tensors.decoding import encode
 from surgeon.ir.equivalence import DEPTH
-from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.ops.traversal import GRAPHS, captured_names, unused
-from surgeon.proof.region.data_dependence import MOST_NODES, Following
-from surgeon.proof.region.inferred_sizes import told_size
+from surgeon.ops.traversal import GRAPHS, captured_names, unique_name
+from surgeon.proof.region.data_dependence import MOST_NODES, DataDependence
+from surgeon.proof.region.inferred_sizes import inferred_size
 from surgeon.proof.region.region import Region
-from surgeon.proof.region.region_inputs import Leaf
-from surgeon.proof.region.value_equivalence import Key, Twins, regrouped_from
-from surgeon.proof.site_proof import CannotCut
+from surgeon.proof.region.region_inputs import BoundaryInput
+from surgeon.proof.region.value_equivalence import Key, ValueEquivalence, source_before_reshapes
+from surgeon.proof.site_proof import CannotSlice
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
-SMALL = 4096  # elements: a larger weight is given random values, and read only if the proof fails without it
-BYTES = frozenset({TensorProto.INT8, TensorProto.UINT8})
-EXACT = WHOLE - BYTES  # large constants of these are masks and indices, not weights: their values matter
+MAX_CONSTANT_ELEMENTS = (
+    4096  # elements: a larger weight is given random values, and read only if the proof fails without it
+)
+BYTE_DTYPES = frozenset({TensorProto.INT8, TensorProto.UINT8})
+EXACT_DTYPES = (
+    INTEGERS_AND_BOOL - BYTE_DTYPES
+)  # large constants of these are masks and indices, not weights: their values matter
 
 
 @dataclass(slots=True)
-class Cut:
+class RegionSlice:
     """A region with all that its proof needs.
 
     real_weights: read large weights; reads_weights: whether there were any.  bakes: whether the replacement holds large
@@ -47,11 +51,11 @@ class Cut:
     """
 
     region: Region
-    origin: Origin
-    shapes: Shapes
+    origin: OriginalModel
+    shapes: ShapeInference
     real_weights: bool = False
     depth: int = 0
-    leaves: dict[Key, Leaf] = field(default_factory=dict)
+    leaves: dict[Key, BoundaryInput] = field(default_factory=dict)
     constants: dict[str, TensorProto] = field(default_factory=dict)
     prefix: list[Node] = field(default_factory=list)
     before: list[Node] = field(default_factory=list)
@@ -59,20 +63,20 @@ class Cut:
     reads_weights: bool = False
     bakes: bool = False
     instead: dict[str, str] = field(default_factory=dict)
-    rests: set[Place] = field(default_factory=set)
+    rests: set[TensorAddress] = field(default_factory=set)
     again: list[Node] = field(default_factory=list)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)
     _inside: set[Node] = field(default_factory=set)
     _reached: set[Node] = field(default_factory=set)
-    _alike: Twins = field(init=False)
-    _follow: Following = field(init=False)
+    _alike: ValueEquivalence = field(init=False)
+    _follow: DataDependence = field(init=False)
 
     def __post_init__(self) -> None:
         region = self.region
-        self._follow = Following(self.origin, self.shapes, self._same)
-        self._alike = Twins(self.origin, self.key, self._follow.may_hold)
+        self._follow = DataDependence(self.origin, self.shapes, self._same)
+        self._alike = ValueEquivalence(self.origin, self.key, self._follow.may_hold)
         self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
         self._inside.update(self._between())
@@ -113,7 +117,7 @@ class Cut:
                 self.instead[name] = self._fresh(name)
                 self.constants[self.instead[name]] = encode(array)
             elif not self._repeat(scope, name):
-                raise CannotCut(f"{name!r}, which is read now, is computed from what is taken out")
+                raise CannotSlice(f"{name!r}, which is read now, is computed from what is taken out")
 
     def _repeat(self, scope: Scope, name: str) -> bool:
         """Let the replacement have a tensor by the nodes of the source; whether they all stand in one scope."""
@@ -212,8 +216,8 @@ class Cut:
 
     def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
         """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
-        is_near = self.shapes.facts(home, name).dtype in WHOLE or node.op in TRANSPARENT
-        further = WHOLE if self.depth else frozenset()
+        is_near = self.shapes.facts(home, name).dtype in INTEGERS_AND_BOOL or node.op in TRANSPARENT
+        further = INTEGERS_AND_BOOL if self.depth else frozenset()
         return self._follow.may_hold(node) and (is_near or self._follow.is_of(home, name, further))
 
     def reads(self, node: Node) -> Iterator[str]:
@@ -249,28 +253,28 @@ class Cut:
             else:
                 self.leaves[key] = leaf
 
-    def _leaf(self, scope: Scope, name: str, key: Key) -> Leaf:
+    def _leaf(self, scope: Scope, name: str, key: Key) -> BoundaryInput:
         home = self.origin.scope(scope)
         facts = self.shapes.facts(home, name)
-        value = self.shapes.value(home, name) if facts.dtype in WHOLE else None
-        if value is None and facts.dtype in WHOLE:
-            value = told_size(self.shapes, home, name)
-        return Leaf(self._names[key], scope, name, facts.dtype, facts.shape, value)
+        value = self.shapes.value(home, name) if facts.dtype in INTEGERS_AND_BOOL else None
+        if value is None and facts.dtype in INTEGERS_AND_BOOL:
+            value = inferred_size(self.shapes, home, name)
+        return BoundaryInput(self._names[key], scope, name, facts.dtype, facts.shape, value)
 
-    def _go_back(self, leaf: Leaf) -> None:
+    def _go_back(self, leaf: BoundaryInput) -> None:
         """Let the node that makes a leaf be part of the mini-models, if that can be."""
         if self._may_go_back(leaf):
             self.leaves.pop(self.key(leaf.scope, leaf.tensor), None)
             for scope, name in self._include(leaf):
                 self._reach(scope, name)
 
-    def _include(self, leaf: Leaf) -> list[tuple[Scope, str]]:
+    def _include(self, leaf: BoundaryInput) -> list[tuple[Scope, str]]:
         found = self.origin.producer(leaf.scope, leaf.tensor)
         if found is None:
-            raise CannotCut(f"nothing makes {leaf.tensor!r}")
+            raise CannotSlice(f"nothing makes {leaf.tensor!r}")
         home, node = found
         if node in self._inside:
-            raise CannotCut(f"{leaf.tensor!r}, which it reads, comes from the rewritten nodes themselves")
+            raise CannotSlice(f"{leaf.tensor!r}, which it reads, comes from the rewritten nodes themselves")
         self._reached.add(node)
         for name in node.outputs:
             if name:
@@ -278,25 +282,27 @@ class Cut:
                 self.leaves.pop((id(home), name), None)
         return [(home, name) for name in self.reads(node)]
 
-    def _leads_back(self, leaf: Leaf) -> bool:
+    def _leads_back(self, leaf: BoundaryInput) -> bool:
         """Whether a tensor is not where a cut begins: integers, copies, and what is computed from constants alone."""
         found = self.origin.producer(leaf.scope, leaf.tensor)
         if found is None or not self._may_go_back(leaf):
             return False
-        return leaf.dtype in WHOLE or found[1].op in TRANSPARENT or self._follow.is_of(leaf.scope, leaf.tensor)
+        return (
+            leaf.dtype in INTEGERS_AND_BOOL or found[1].op in TRANSPARENT or self._follow.is_of(leaf.scope, leaf.tensor)
+        )
 
-    def _follows(self, leaf: Leaf) -> bool:
+    def _follows(self, leaf: BoundaryInput) -> bool:
         """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
         # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
-        return self._may_go_back(leaf) and self._follow.is_of(leaf.scope, leaf.tensor, WHOLE)
+        return self._may_go_back(leaf) and self._follow.is_of(leaf.scope, leaf.tensor, INTEGERS_AND_BOOL)
 
-    def _may_go_back(self, leaf: Leaf) -> bool:
+    def _may_go_back(self, leaf: BoundaryInput) -> bool:
         found = self.origin.producer(leaf.scope, leaf.tensor)
         return found is not None and len(self._reached) < MOST_NODES and self._follow.may_hold(found[1])
 
-    def _twins(self) -> Iterator[Leaf]:
+    def _twins(self) -> Iterator[BoundaryInput]:
         """Leaves that hold the same values as another, made by another node."""
-        alike: dict[str, list[Leaf]] = {}
+        alike: dict[str, list[BoundaryInput]] = {}
         for leaf in self.leaves.values():
             found = self.origin.producer(leaf.scope, leaf.tensor)
             if found is not None and self._may_go_back(leaf):
@@ -307,10 +313,10 @@ class Cut:
                 if any(self._alike.are_equal((leaf.scope, leaf.tensor), (x.scope, x.tensor)) for x in others):
                     yield leaf
 
-    def _regrouped(self) -> list[Leaf]:
+    def _regrouped(self) -> list[BoundaryInput]:
         """Leaves that hold the elements of another behind reshapes, through which rules look."""
         leaves = self.leaves.items()
-        behind = {key: self.key(*regrouped_from(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
+        behind = {key: self.key(*source_before_reshapes(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
         shared = Counter(behind.values())
         return [leaf for key, leaf in leaves if behind[key] != key and shared[behind[key]] > 1]
 
@@ -320,27 +326,32 @@ class Cut:
         if home.home(name) is None:
             tensor = scope.initializers.get(name)  # made for the replacement
             if tensor is None:
-                raise CannotCut(f"{name!r}, which it reads, is no tensor of the source")
+                raise CannotSlice(f"{name!r}, which it reads, is no tensor of the source")
             self.constants[self._names[key]] = tensor
-            self.bakes = self.bakes or math.prod(tensor.dims) > SMALL
+            self.bakes = self.bakes or math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS
             return True
         if not origin.constants.is_constant(home, name):
             return False
         shape = origin.constants.shape(home, name)
         facts = self.shapes.facts(home, name)
         size = int(np.prod(shape)) if shape is not None else 0
-        if shape is not None and size > SMALL and facts.dtype not in EXACT and not self.real_weights:
-            self.leaves[key] = Leaf(self._names[key], scope, name, facts.dtype, shape, weight=True)
+        if (
+            shape is not None
+            and size > MAX_CONSTANT_ELEMENTS
+            and facts.dtype not in EXACT_DTYPES
+            and not self.real_weights
+        ):
+            self.leaves[key] = BoundaryInput(self._names[key], scope, name, facts.dtype, shape, weight=True)
             return True
         array = origin.constants.array(home, name)
         if array is None:
             return False
-        self.reads_weights = self.reads_weights or size > SMALL
+        self.reads_weights = self.reads_weights or size > MAX_CONSTANT_ELEMENTS
         self.constants[self._names[key]] = encode(array)
         return True
 
     def _fresh(self, stem: str) -> str:
-        name = unused(stem, self._taken)
+        name = unique_name(stem, self._taken)
         self._taken.add(name)
         return name
 

@@ -2,23 +2,23 @@
 
 from collections.abc import Callable
 
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import LOOKUPS, RANDOM, TRANSPARENT
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 MOST_NODES = 96  # that are followed back from one tensor
 
 
-class Following:
+class DataDependence:
     """What tells what a tensor is computed from.
 
     same: what is read in the place of a tensor, as another site proves.
     """
 
-    def __init__(self, origin: Origin, shapes: Shapes, same: Callable[[Scope, str], str]) -> None:
+    def __init__(self, origin: OriginalModel, shapes: ShapeInference, same: Callable[[Scope, str], str]) -> None:
         self._origin, self._shapes, self._same = origin, shapes, same
 
     def is_of(self, scope: Scope, name: str, dtypes: frozenset[int] = frozenset()) -> bool:
@@ -50,7 +50,7 @@ class Following:
         home = self._origin.scope(scope)
         if self._origin.constants.is_constant(home, name):
             return True
-        value = self._shapes.value(home, name) if self._shapes.facts(home, name).dtype in WHOLE else None
+        value = self._shapes.value(home, name) if self._shapes.facts(home, name).dtype in INTEGERS_AND_BOOL else None
         return value is not None and all(isinstance(item, int) for item in value.flat)
 
     def may_hold(self, node: Node) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import Values
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import ValueArray
 
 
-def told_size(shapes: Shapes, home: Scope, name: str) -> Values | None:
+def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray | None:
     """The size that an input of one integer is in the target of a Reshape, joined from one for each axis; or None."""
     if home.parent is not None or home.is_function or name not in home.inputs or shapes.facts(home, name).shape != (1,):
         return None
@@ -21,7 +21,7 @@ def told_size(shapes: Shapes, home: Scope, name: str) -> Values | None:
         parts, target = list(joined.inputs), joined.outputs[0]
         is_list = joined.op == "Concat" and all(shapes.facts(home, part).shape == (1,) for part in parts)
         for reader in _readers(home, target) if is_list and parts.count(name) == 1 else ():
-            known = record(reader.op)
+            known = traits_of(reader.op)
             is_target = any(reader.inputs[slot : slot + 1] == (target,) for slot in known.sizes_at)
             shape = shapes.facts(home, reader.outputs[0]).shape
             if known.regroups and is_target and shape is not None and len(shape) == len(parts):

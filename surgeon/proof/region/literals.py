@@ -9,32 +9,32 @@ import numpy as np
 from onnx import AttributeProto, TensorProto, numpy_helper
 
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 if TYPE_CHECKING:
-    from surgeon.proof.region.backward_slice import Cut
+    from surgeon.proof.region.backward_slice import RegionSlice
 
 LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
 MOST_TIMES = 256  # a small dim that a number may be spoken of as: heads of a size
-KEPT = 16  # fixed dims up to here stay as they are
+MAX_UNREDUCED_DIM = 16  # fixed dims up to here stay as they are
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
 # Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
 _LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 
 
-def pinned(cut: "Cut") -> frozenset[int]:
+def region_literals(cut: "RegionSlice") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of, as dims or as values."""
     groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
-    return values_of(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
+    return value_literals(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
 
 
-def values_of(cut: "Cut") -> frozenset[int]:
+def value_literals(cut: "RegionSlice") -> frozenset[int]:
     """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
     return _values(cut, cut.constants)
 
 
-def places_of(cut: "Cut") -> frozenset[int]:
+def position_literals(cut: "RegionSlice") -> frozenset[int]:
     """Those of them that are not but sizes which something is to have, be they put together for that first."""
     handed_on = {cut.name(cut.region.scope, name) for pair in cut.region.outputs for name in pair}
     readers: defaultdict[str, list[tuple[Node, int]]] = defaultdict(list)
@@ -50,7 +50,7 @@ def places_of(cut: "Cut") -> frozenset[int]:
         return known[name]
 
     def asks_for_size(node: Node, slot: int) -> bool:
-        told = record(node.op)
+        told = traits_of(node.op)
         if slot in told.sizes_at:
             return True
         puts_together = slot in told.moves and not told.broadcasts and not told.reduces
@@ -60,16 +60,16 @@ def places_of(cut: "Cut") -> frozenset[int]:
     return _values(cut, [name for name in cut.constants if not (readers[name] and is_size(name))])
 
 
-def _values(cut: "Cut", constants: Iterable[str]) -> frozenset[int]:
+def _values(cut: "RegionSlice", constants: Iterable[str]) -> frozenset[int]:
     found: set[int] = set()
     for tensor in map(cut.constants.__getitem__, constants):
         if math.prod(tensor.dims) > 64:
             continue
-        if tensor.data_type in WHOLE:
+        if tensor.data_type in INTEGERS_AND_BOOL:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
-            found.update(meant(numpy_helper.to_array(tensor)))
+            found.update(dims_encoded_by(numpy_helper.to_array(tensor)))
     for leaf in cut.leaves.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
@@ -78,11 +78,11 @@ def _values(cut: "Cut", constants: Iterable[str]) -> frozenset[int]:
             if item.name in _OF_CHANNELS:
                 continue
             found.update((item.i,) if item.type == AttributeProto.INT else (*item.ints, sum(item.ints)))
-            found.update(meant(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
+            found.update(dims_encoded_by(np.asarray([item.f] if item.type == AttributeProto.FLOAT else [], np.float32)))
     return frozenset(abs(number) for number in found)
 
 
-def meant(numbers: np.ndarray) -> Iterator[int]:
+def dims_encoded_by(numbers: np.ndarray) -> Iterator[int]:
     """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
     near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
     for number in numbers.reshape(-1):
@@ -90,15 +90,15 @@ def meant(numbers: np.ndarray) -> Iterator[int]:
         if not _LEAST < size < 1 / _LEAST:
             continue
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
-            if guess > KEPT and abs(guess - round(guess)) <= near * guess:
+            if guess > MAX_UNREDUCED_DIM and abs(guess - round(guess)) <= near * guess:
                 yield round(guess)
 
 
-def is_spoken_of(size: int, pinned: Iterable[int]) -> bool:
+def matches_literal(size: int, pinned: Iterable[int]) -> bool:
     """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
     return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
 
 
-def is_factor(size: int, pinned: Iterable[int]) -> bool:
+def divides_literal(size: int, pinned: Iterable[int]) -> bool:
     """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
     return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)

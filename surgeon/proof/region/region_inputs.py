@@ -12,7 +12,7 @@ from surgeon.shapes.algebra.size_expressions import Size
 
 
 @dataclass(slots=True)
-class Leaf:
+class BoundaryInput:
     """Where a cut begins: a tensor of the source that the proof makes up.
 
     name: its name in the mini-models.  shape: None where the rank is unknown.  value: a small tensor of integers that

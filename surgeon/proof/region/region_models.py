@@ -13,26 +13,26 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import likened, record
-from surgeon.ops.traversal import GRAPHS, Key, all_nodes, called_by, free_names, graphs_in
-from surgeon.proof.node_cost import Load, loads
-from surgeon.proof.proof_case import Experiment, Input, MiniModels, ProofOptions, Shape, Sum
-from surgeon.proof.region.backward_slice import SMALL, Cut
-from surgeon.proof.region.literals import pinned, places_of, values_of
-from surgeon.proof.region.region_inputs import Leaf
-from surgeon.proof.region.zero_signs import handed_on
-from surgeon.proof.site_proof import CannotCut
-from surgeon.rules.replacing.node_builder import renamed
-from surgeon.runtime.function_inlining import IR_VERSION, name_of
+from surgeon.ops.traits.trait_lookup import guess_traits, traits_of
+from surgeon.ops.traversal import GRAPHS, FunctionKey, all_nodes, attribute_graphs, called_function_key, names_read
+from surgeon.proof.node_cost import CostTerm, node_costs
+from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, Reduction, RegionModels, Shape
+from surgeon.proof.region.backward_slice import MAX_CONSTANT_ELEMENTS, RegionSlice
+from surgeon.proof.region.literals import position_literals, region_literals, value_literals
+from surgeon.proof.region.region_inputs import BoundaryInput
+from surgeon.proof.region.zero_signs import sign_sensitive_outputs
+from surgeon.proof.site_proof import CannotSlice
+from surgeon.rules.replacing.node_builder import with_renamed_bodies
+from surgeon.runtime.function_inlining import IR_VERSION, node_label
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
-from surgeon.shapes.constraints.size_constraints import Wish, most_looked_up, wishes
+from surgeon.shapes.constraints.size_constraints import SizeConstraint, most_looked_up, size_constraints
 
-Bodies = Callable[[Node], FunctionProto | None]
+BodyLookup = Callable[[Node], FunctionProto | None]
 """Gives an operation's reference as a function, for a node that ORT may have no kernel for."""
 HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
-def mini_models(cut: Cut) -> MiniModels:
+def mini_models(cut: RegionSlice) -> RegionModels:
     """Build both mini-models of a cut.  Raises CannotCut where an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
     inputs = [_input(leaf, dims) for leaf in cut.leaves.values()]
@@ -45,38 +45,38 @@ def mini_models(cut: Cut) -> MiniModels:
             source = new if new in made else cut.instead.get(new) or cut.name(cut.region.scope, new)
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
-            raise CannotCut(f"nothing makes {old!r} any more")
+            raise CannotSlice(f"nothing makes {old!r} any more")
     if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read what is handed on in place of another's
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
     sides = [_model(cut, nodes, inputs, names, nodes is after) for nodes in (before, after)]
     sides[0].graph.value_info.extend(_tables(cut, dims))
-    return MiniModels(sides[0], sides[1], {text: size for size, text in dims.items()})
+    return RegionModels(sides[0], sides[1], {text: size for size, text in dims.items()})
 
 
 def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
     """Nodes behind those that make what they read, else in the order given."""
     listed = list(nodes)
     makers = {name: place for place, node in enumerate(listed) for name in node.output if name}
-    needs = {place: [makers[name] for name in free_names(node) if name in makers] for place, node in enumerate(listed)}
+    needs = {place: [makers[name] for name in names_read(node) if name in makers] for place, node in enumerate(listed)}
     try:
         return [listed[place] for place in TopologicalSorter(needs).static_order()]
     except CycleError:
-        raise CannotCut("its nodes wait for one another") from None
+        raise CannotSlice("its nodes wait for one another") from None
 
 
-def _input(leaf: Leaf, dims: dict[Size, str]) -> onnx.ValueInfoProto:
+def _input(leaf: BoundaryInput, dims: dict[Size, str]) -> onnx.ValueInfoProto:
     if not leaf.dtype:
-        raise CannotCut(f"the dtype of {leaf.tensor!r} is unknown")
+        raise CannotSlice(f"the dtype of {leaf.tensor!r} is unknown")
     if leaf.shape is None:
-        raise CannotCut(f"the rank of {leaf.tensor!r} is unknown")
+        raise CannotSlice(f"the rank of {leaf.tensor!r} is unknown")
     if leaf.value is not None:
         return helper.make_tensor_value_info(leaf.name, leaf.dtype, list(leaf.value.shape))
     shape = [dims.setdefault(size, f"d{len(dims)}") for size in leaf.shape]
     return helper.make_tensor_value_info(leaf.name, leaf.dtype, shape)
 
 
-def _tables(cut: Cut, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
+def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
     """What the nodes make and look up in, as the sizes of the inputs tell how large it is, so that indices fit."""
     free = frozenset().union(*map(symbols, dims))
     given = cut.constants.keys() | {leaf.name for leaf in cut.leaves.values()}
@@ -87,13 +87,13 @@ def _tables(cut: Cut, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
             yield helper.make_tensor_value_info(name, dtype, told)
 
 
-def _looked_up(cut: Cut) -> Iterator[tuple[Scope, str]]:
+def _looked_up(cut: RegionSlice) -> Iterator[tuple[Scope, str]]:
     for node in (*cut.prefix, *cut.before):
-        for lookup in likened(node.op).lookups:
+        for lookup in guess_traits(node.op).lookups:
             yield from ((node.scope, table) for table in node.inputs[lookup.table : lookup.table + 1] if table)
 
 
-def _node(cut: Cut, node: Node, made: "frozenset[str] | set[str]" = frozenset()) -> NodeProto:
+def _node(cut: RegionSlice, node: Node, made: "frozenset[str] | set[str]" = frozenset()) -> NodeProto:
     """A node with the names of the mini-models; references to a function's attributes are resolved."""
     proto = NodeProto()
     proto.CopyFrom(_full(cut, node))
@@ -117,10 +117,10 @@ def _rename_captured(proto: NodeProto, called: dict[str, str]) -> None:
     if any(name != now for name, now in called.items()):
         for item in proto.attribute:
             if item.type in GRAPHS:
-                item.CopyFrom(renamed(item, called, str))
+                item.CopyFrom(with_renamed_bodies(item, called, str))
 
 
-def _again(cut: Cut, node: Node) -> NodeProto:
+def _again(cut: RegionSlice, node: Node) -> NodeProto:
     """A node of the source beside what came, with names of its own for what it makes."""
     proto = _node(cut, node)
     for names in (proto.input, proto.output):
@@ -129,7 +129,7 @@ def _again(cut: Cut, node: Node) -> NodeProto:
     return proto
 
 
-def _resolve(cut: Cut, proto: NodeProto) -> None:
+def _resolve(cut: RegionSlice, proto: NodeProto) -> None:
     """Put what the call of a function gives in place of references to the function's attributes, in bodies too."""
     kept: list[AttributeProto] = []
     for item in proto.attribute:
@@ -140,7 +140,7 @@ def _resolve(cut: Cut, proto: NodeProto) -> None:
                 kept[-1].CopyFrom(given)
                 kept[-1].name = item.name
             continue
-        for graph in graphs_in(item):
+        for graph in attribute_graphs(item):
             for inner in graph.node:
                 _resolve(cut, inner)
         kept.append(item)
@@ -150,7 +150,7 @@ def _resolve(cut: Cut, proto: NodeProto) -> None:
         proto.attribute.extend(kept)
 
 
-def _full(cut: Cut, node: Node) -> NodeProto:
+def _full(cut: RegionSlice, node: Node) -> NodeProto:
     """The node with all its data: those of its own tensors and of its bodies may have been left in the file."""
     proto = node.proto
     if node.original and any(item.type in HEAVY for item in proto.attribute):
@@ -163,7 +163,7 @@ def _full(cut: Cut, node: Node) -> NodeProto:
 
 
 def _model(
-    cut: Cut,
+    cut: RegionSlice,
     nodes: Sequence[NodeProto],
     inputs: Sequence[onnx.ValueInfoProto],
     outputs: Iterable[str],
@@ -183,9 +183,9 @@ def _model(
             node.name = ""
     graph.input.extend(inputs)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-    read = {name for node in nodes for name in free_names(node)}
+    read = {name for node in nodes for name in names_read(node)}
     for name, tensor in cut.constants.items():
-        if name in read or math.prod(tensor.dims) <= SMALL:
+        if name in read or math.prod(tensor.dims) <= MAX_CONSTANT_ELEMENTS:
             graph.initializer.add().CopyFrom(tensor)
             graph.initializer[-1].name = name
     functions = _functions(cut, nodes, with_new)
@@ -204,13 +204,13 @@ def _model(
     return model
 
 
-def _functions(cut: Cut, nodes: Iterable[NodeProto], with_new: bool) -> list[FunctionProto]:
+def _functions(cut: RegionSlice, nodes: Iterable[NodeProto], with_new: bool) -> list[FunctionProto]:
     """The local functions that the nodes call, also from one another."""
     local = cut.origin.index.local
-    found: dict[Key, FunctionProto] = {}
+    found: dict[FunctionKey, FunctionProto] = {}
     waiting = list(all_nodes(nodes))
     while waiting:
-        key = called_by(waiting.pop())
+        key = called_function_key(waiting.pop())
         function = local.get(key) if with_new or local.is_in_source(key) else None
         if function is not None and key not in found:
             found[key] = function
@@ -218,73 +218,75 @@ def _functions(cut: Cut, nodes: Iterable[NodeProto], with_new: bool) -> list[Fun
     return list(found.values())
 
 
-def sums(cut: Cut) -> Iterator[Sum]:
+def reductions(cut: RegionSlice) -> Iterator[Reduction]:
     """The sums that the original nodes take, where their shapes are known."""
     for node in cut.before:
         yield from _sums(cut, node)
 
 
-def picks_by_products(cut: Cut) -> bool:
+def picks_by_products(cut: RegionSlice) -> bool:
     """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
-    if any(likened(node.op).product == "attention" for node in cut.before):
+    if any(guess_traits(node.op).product == "attention" for node in cut.before):
         return True
-    return any(likened(node.op).softmax for node in cut.before) and any(map(partial(_computes_both, cut), cut.before))
+    return any(guess_traits(node.op).softmax for node in cut.before) and any(
+        map(partial(_computes_both, cut), cut.before)
+    )
 
 
-def _computes_both(cut: Cut, node: Node) -> bool:
+def _computes_both(cut: RegionSlice, node: Node) -> bool:
     """Whether a node multiplies two matrices, neither of them a constant."""
     scope = cut.origin.scope(node.scope)
-    slots = likened(node.op).factors or ()
+    slots = guess_traits(node.op).factors or ()
     return bool(slots) and not any(cut.origin.constants.is_constant(scope, node.inputs[slot]) for slot in slots)
 
 
-def _sums(cut: Cut, node: Node) -> Iterator[Sum]:
+def _sums(cut: RegionSlice, node: Node) -> Iterator[Reduction]:
     """The sums that one node takes."""
-    known = record(node.op)
+    known = traits_of(node.op)
     if known.reads_places and known.weight is not None:
         weight = _shape(cut, node, node.inputs[known.weight])
         if weight is not None:
-            yield Sum(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
+            yield Reduction(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
     if known.reduces != "sum" and known.norm is None:
         return
     given, made = (_shape(cut, node, name) for name in (node.inputs[0], node.outputs[0]))
     if given is None or made is None:
         return
     if known.norm is None:
-        yield Sum(given, made)
+        yield Reduction(given, made)
         return
     first = known.norm
     if isinstance(first, str):
         axis = node.attribute(first)
         first = -1 if axis is None else axis.i
-    yield Sum(given[first:])
+    yield Reduction(given[first:])
 
 
-def _shape(cut: Cut, node: Node, name: str) -> Shape | None:
+def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
     return cut.shapes.facts(cut.origin.scope(node.scope), name).shape
 
 
-def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
+def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
     """The experiment that proves the region of a cut.  Raises CannotCut where an input's dtype or rank is unknown."""
     minis = mini_models(cut)
-    return Experiment(
+    return ProofCase(
         minis=minis,
-        inputs=tuple(Input(leaf.name, leaf.shape or (), leaf.value, leaf.weight) for leaf in cut.leaves.values()),
+        inputs=tuple(CaseInput(leaf.name, leaf.shape or (), leaf.value, leaf.weight) for leaf in cut.leaves.values()),
         outputs=tuple(name for name, _ in cut.region.outputs),
         options=options,
         bodies_before=_bodies(cut, minis.before, cut.before, bodies),
         bodies_after=_bodies(cut, minis.after, cut.after, bodies),
         empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
-        zeros=handed_on(cut.region),
+        zeros=sign_sensitive_outputs(cut.region),
         stated={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
         added=frozenset(_added(cut)),
-        pinned=pinned(cut),
-        values=values_of(cut),
-        places=places_of(cut),
+        pinned=region_literals(cut),
+        values=value_literals(cut),
+        places=position_literals(cut),
         loads=tuple(_loads(cut)),
         wishes=tuple(_wishes(cut)),
         most=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
-        sums=tuple(sums(cut)),
+        sums=tuple(reductions(cut)),
         picks_by_products=picks_by_products(cut),
         weights=cut.weights,
         slack=cut.region.slack,
@@ -292,7 +294,7 @@ def prepared(cut: Cut, options: ProofOptions, bodies: Bodies) -> Experiment:
     )
 
 
-def _loads(cut: Cut) -> Iterator[Load]:
+def _loads(cut: RegionSlice) -> Iterator[CostTerm]:
     """What the original nodes compute, where their shapes are known."""
     for node in cut.before:
         scope = cut.origin.scope(node.scope)
@@ -300,12 +302,14 @@ def _loads(cut: Cut) -> Iterator[Load]:
             [cut.shapes.facts(scope, name).shape if name else None for name in names]
             for names in (node.inputs, node.outputs)
         )
-        yield from loads(node.op, reads, makes)
+        yield from node_costs(node.op, reads, makes)
 
 
-def _bodies(cut: Cut, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: Bodies) -> dict[str, FunctionProto]:
+def _bodies(
+    cut: RegionSlice, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: BodyLookup
+) -> dict[str, FunctionProto]:
     """The reference patterns that are known of some nodes, by what the mini-model calls the node."""
-    known = {name_of(node) for node in mini.graph.node}
+    known = {node_label(node) for node in mini.graph.node}
     found: dict[str, FunctionProto] = {}
     for node in nodes:
         body = bodies(node)
@@ -315,7 +319,7 @@ def _bodies(cut: Cut, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: Bodi
     return found
 
 
-def _wishes(cut: Cut) -> Iterator[Wish]:
+def _wishes(cut: RegionSlice) -> Iterator[SizeConstraint]:
     """What nodes want of sizes, where more than one is free: one by itself has nothing to fit."""
     free: set[str] = set()
     for leaf in cut.leaves.values():
@@ -324,12 +328,12 @@ def _wishes(cut: Cut) -> Iterator[Wish]:
     if len(free) < 2:
         return
     try:
-        yield from wishes(cut.shapes, (*cut.prefix, *cut.before))
+        yield from size_constraints(cut.shapes, (*cut.prefix, *cut.before))
     except SizeError:
         return  # too long to compute with: the sizes are fitted as far as is known
 
 
-def _added(cut: Cut) -> set[str]:
+def _added(cut: RegionSlice) -> set[str]:
     """The constants that the original nodes do not read themselves, by their names in the mini-models."""
     read = {cut.name(node.scope, name) for node in cut.before for name in cut.reads(node)}
     return cut.constants.keys() - read

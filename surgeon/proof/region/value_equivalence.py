@@ -2,33 +2,35 @@
 
 from collections.abc import Callable, Collection, Sequence
 
-from surgeon.ir.constants import Value
+from surgeon.ir.constants import ConstantValue
 from surgeon.ir.equivalence import DEPTH, are_equal, repeats
-from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import REGROUPING, TRANSPARENT
+from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, TRANSPARENT
 
 Key = tuple[int, str]  # a tensor of the source: the scope that makes it, by id, and its name
 Tensor = tuple[Scope, str]
 
 
-def regrouped_from(origin: Origin, scope: Scope, name: str) -> Tensor:
+def source_before_reshapes(origin: OriginalModel, scope: Scope, name: str) -> Tensor:
     """The tensor whose elements one has in their order, behind reshapes; itself where no reshape makes it."""
     for _ in range(DEPTH):
         found = origin.producer(scope, name)
-        if found is None or found[1].op not in REGROUPING:
+        if found is None or found[1].op not in RESHAPE_OPS:
             break
         scope, name = found[0], origin.inputs(found[1])[0]
     return scope, name
 
 
-class Twins:
+class ValueEquivalence:
     """What tells whether tensors of the source hold the same values.
 
     key: the identity of a tensor as a scope sees it.  may_hold: whether a node can be part of a proof.
     """
 
-    def __init__(self, origin: Origin, key: Callable[[Scope, str], Key], may_hold: Callable[[Node], bool]) -> None:
+    def __init__(
+        self, origin: OriginalModel, key: Callable[[Scope, str], Key], may_hold: Callable[[Node], bool]
+    ) -> None:
         self._origin, self._key, self.repeats = origin, key, may_hold
 
     def are_equal(self, one: Tensor, other: Tensor) -> bool:
@@ -56,22 +58,22 @@ class Twins:
         home, node = found
         return node, [(home, name) for name in self._origin.inputs(node)], node.outputs.index(tensor[1])
 
-    def constant(self, tensor: Tensor) -> Value | None:
+    def constant(self, tensor: Tensor) -> ConstantValue | None:
         """What a tensor of the source holds, where that is fixed."""
         scope, name = tensor
         return self._origin.constants.get(self._origin.scope(scope), name)
 
 
-class EqualNodes(Twins):
+class NodeEquivalence(ValueEquivalence):
     """What tells whether nodes of the source say the same of the same tensors, and so compute the same to the last bit.
 
     own: what the region makes that is to be proved; of no other tensor it is asked whether it equals another.
     rests: tensors that were taken for equal to others, as other sites prove.
     """
 
-    def __init__(self, origin: Origin, own: Collection[str]) -> None:
+    def __init__(self, origin: OriginalModel, own: Collection[str]) -> None:
         super().__init__(origin, self._identity, lambda node: repeats(node.op, origin.index.local))
-        self._own, self.rests = own, set[Place]()
+        self._own, self.rests = own, set[TensorAddress]()
 
     def behind(self, tensor: Tensor) -> Tensor:
         """What is read in the place of a tensor, as another site proves."""

@@ -4,6 +4,6 @@ from surgeon.ir.divisors import divides
 from surgeon.proof.region.region import Region
 
 
-def handed_on(region: Region) -> frozenset[str]:
+def sign_sensitive_outputs(region: Region) -> frozenset[str]:
     """The outputs of a region, by their names in the source, that something divides by as it stands now."""
     return frozenset(old for old, new in region.outputs if any(divides(region.scope, name) for name in {old, new}))

@@ -7,20 +7,20 @@ from typing import Any
 from onnx import ModelProto, helper, numpy_helper
 
 from surgeon.errors import SurgeonError
-from surgeon.proof.cases.dim_assignment import Setting
-from surgeon.proof.proof_case import Experiment, sized
+from surgeon.proof.cases.dim_assignment import DimAssignment
+from surgeon.proof.proof_case import ProofCase, with_fixed_dims
 from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError
 from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
 
-def line_of(error: SessionError, experiment: Experiment, side: ModelProto, setting: Setting | None) -> str:
+def error_message(error: SessionError, experiment: ProofCase, side: ModelProto, setting: DimAssignment | None) -> str:
     """What a runtime says, as a clause; of a lack of memory, which tensor takes it."""
     line = error.line.rstrip(".")
-    told = largest(experiment, side, setting) if error.line == OUT_OF_MEMORY and setting is not None else ""
+    told = largest_tensor(experiment, side, setting) if error.line == OUT_OF_MEMORY and setting is not None else ""
     return f"{line} ({told})" if told else line
 
 
-def largest(experiment: Experiment, side: ModelProto, setting: Setting) -> str:
+def largest_tensor(experiment: ProofCase, side: ModelProto, setting: DimAssignment) -> str:
     """The largest tensor that a side of an experiment makes, with its shape, dtype and bytes; "" where none is known.
 
     Bytes are the elements of the shape by the size of one in numpy.
@@ -44,14 +44,14 @@ def largest(experiment: Experiment, side: ModelProto, setting: Setting) -> str:
     return f"{name!r}, {kind}, has {size / 1e9:.3g} GB"
 
 
-def to_note(setting: Setting | None) -> dict[str, Any] | None:
+def dims_to_json(setting: DimAssignment | None) -> dict[str, Any] | None:
     """The sizes of a run as JSON holds them."""
     return None if setting is None else {"by_symbol": dict(setting.by_symbol), "shrunk": sorted(setting.shrunk.items())}
 
 
-def of_note(noted: Mapping[str, Any]) -> Setting:
+def dims_from_json(noted: Mapping[str, Any]) -> DimAssignment:
     """The sizes that were noted."""
-    return Setting(noted["by_symbol"], dict(noted["shrunk"]))
+    return DimAssignment(noted["by_symbol"], dict(noted["shrunk"]))
 
 
 def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | None:
@@ -65,10 +65,10 @@ def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | N
     return prod(sizes) * dtype.itemsize, f"{dtype.name}{sizes}"
 
 
-def _at(experiment: Experiment, side: ModelProto, setting: Setting) -> ModelProto:
+def _at(experiment: ProofCase, side: ModelProto, setting: DimAssignment) -> ModelProto:
     """A side with the sizes of a run in place of its free dimensions, and in the tensors that follow from them."""
     dims = experiment.minis.dims
-    made = sized(side, lambda text: setting.size(dims[text]) if text in dims else None)
+    made = with_fixed_dims(side, lambda text: setting.size(dims[text]) if text in dims else None)
     values = {item.name: item.value for item in experiment.inputs if item.value is not None}
     for port in made.graph.input:
         if port.name in values:

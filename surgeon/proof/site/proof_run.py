@@ -9,86 +9,95 @@ import numpy as np
 import onnx
 from onnx import FunctionProto
 
-from surgeon.proof.cases.case_inputs import Feeder
-from surgeon.proof.cases.dim_assignment import Setting
+from surgeon.proof.cases.case_inputs import CaseInputs
+from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
-from surgeon.proof.cases.size_strategies import COSTLY_WORK, FULL, MOST_AT_ONCE, PLENTY, Halving, Sizes
+from surgeon.proof.cases.size_strategies import (
+    COSTLY_WORK,
+    MAX_FULL_ELEMENTS,
+    MOST_AT_ONCE,
+    REDUCE_ABOVE_ELEMENTS,
+    Halving,
+    SizeStrategies,
+)
 from surgeon.proof.cases.value_strategies import (
-    ANEW,
-    BRIEF,
-    COSTLY,
-    FIRST,
-    FURTHER,
+    BRIEF_SCHEDULE,
+    COSTLY_SCHEDULE,
+    FULL_SCHEDULE,
+    LITERALS_VARIANT,
     LOSING,
     MANY,
-    OFTEN,
-    OTHERS,
+    OTHER_SIZES_SCHEDULE,
+    REPEATED_SCHEDULE,
     ROOM,
-    SPOKEN_OF,
+    SINGLE_RUN_SCHEDULE,
+    VARIANT_STRIDE,
     WEIGHED,
+    absolute_error,
+    adapted_kind,
     adds_nothing,
     begins_at_zero,
-    errs_absolutely,
-    kinds_further,
-    name_of_kind,
+    describe_inputs,
+    has_absolute_error,
+    kind_name,
+    kinds_at_other_sizes,
     overflows_in_doubles,
-    part_of_one,
-    suited,
-    told_inputs,
     told_limits,
 )
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.judge.common_nodes import have_same
+from surgeon.proof.judge.common_nodes import have_common_nodes
 from surgeon.proof.judge.common_prefix import front_opened
-from surgeon.proof.judge.error_summary import ErrorLedger
-from surgeon.proof.judge.exemptions import is_unfit, overflows, reach_fill
-from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, Experiment, MiniModels
-from surgeon.proof.site.largest_tensor import line_of, to_note
-from surgeon.proof.site_proof import CannotCut
-from surgeon.runtime.inputs.input_generator import InputsUnknown, Values
+from surgeon.proof.judge.error_summary import ErrorSummary
+from surgeon.proof.judge.exemptions import cannot_be_empty, overflows, reach_fill
+from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase, RegionModels
+from surgeon.proof.site.largest_tensor import dims_to_json, error_message
+from surgeon.proof.site_proof import CannotSlice
+from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind
 from surgeon.runtime.inputs.string_values import unmatched
 from surgeon.runtime.numerics.array_comparison import same_values
-from surgeon.runtime.numerics.sensitivity import Movement
-from surgeon.runtime.numerics.sensitivity_probe import Moves
-from surgeon.runtime.numerics.tensor_judge import TensorError, judge
-from surgeon.runtime.sessions.float64_reference import Reference
-from surgeon.runtime.sessions.oracle import KERNELS, Oracle, open_evaluator, open_oracle
+from surgeon.runtime.numerics.sensitivity import Sensitivity
+from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor
+from surgeon.runtime.sessions.float64_reference import Float64Reference
+from surgeon.runtime.sessions.oracle import KERNEL_ORACLES, Oracle, open_evaluator, open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
 MOST_AGAIN = 1 << 22  # elements of inputs up to which a region that fails at smaller sizes is run at its own
 MOST_OFTEN = 1 << 12  # elements of inputs up to which it is run on many sets of them
 
-class Attempt:
+class ProofRun:
     """One way of running an experiment: the steps, and what they share.
 
     is_evaluated: by onnx's ReferenceEvaluator alone.  once: on one set of inputs.
     """
 
     def __init__(
-        self, experiment: Experiment, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
+        self, experiment: ProofCase, note: Callable[[Any], None], *, is_evaluated: bool = False, once: bool = False
     ) -> None:
         self._once, self._note_down, self._agreed, self._is_empty = once, note, 0, False
-        self._suspect: tuple[Values, int] | None = None  # what failed last: where it fails again, the rest is not run
-        self._at: Setting | None = None
+        self._suspect: tuple[ValueKind, int] | None = (
+            None  # what failed last: where it fails again, the rest is not run
+        )
+        self._at: DimAssignment | None = None
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
-        self.reference: Reference | None = None
+        self.reference: Float64Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
-        self.ledger, self.runs, self.refusal = ErrorLedger(experiment.empty), 0, ""
+        self.ledger, self.runs, self.refusal = ErrorSummary(experiment.empty), 0, ""
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
-        self._ran_at: Setting | None = None  # all kinds of inputs
+        self._ran_at: DimAssignment | None = None  # all kinds of inputs
         self._tells, self._rounds = False, False  # a run at sizes other than 1; an output of integers, made of floats
         picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
-        self._suited = partial(suited, picks=picks, squares=squares, divides=divides)
+        self._suited = partial(adapted_kind, picks=picks, squares=squares, divides=divides)
         self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
-        self._errs_alike = have_same(experiment.minis, errs_absolutely)
+        self._errs_alike = have_common_nodes(experiment.minis, has_absolute_error)
         self._zeros = frozenset[str]() if begins_at_zero(self._ops) else experiment.zeros
-        self._kinds, self._tried = dict[str, None](), list[Setting]()
+        self._kinds, self._tried = dict[str, None](), list[DimAssignment]()
         self._only_filled = ""  # sizes, one of them 0, at which the original runs and the replacement does not
 
     @property
     def is_refused(self) -> bool:
         """Whether ONNX Runtime loads both sides, and runs the original at no sizes that tell anything."""
-        return bool(self.refusal) and not self._tells and self.oracle in KERNELS
+        return bool(self.refusal) and not self._tells and self.oracle in KERNEL_ORACLES
 
     @property
     def kinds(self) -> Iterable[str]:
@@ -100,7 +109,7 @@ class Attempt:
         """The sets of sizes at which they did, in words."""
         return (setting.told for setting in self._tried if setting.by_symbol)
 
-    def take(self, other: "Attempt") -> None:
+    def take(self, other: "ProofRun") -> None:
         """Count the runs of another proof of the same region among these, and keep what was worst in either."""
         self.runs += other.runs
         self.ledger.take(other.ledger)
@@ -110,14 +119,14 @@ class Attempt:
         try:
             with front_opened(self.experiment.minis, self._oracle) as (minis, self._fed, made):
                 return self._judged(minis, made)
-        except CannotCut as error:
+        except CannotSlice as error:
             return Outcome.UNPROVED, str(error)
         except InputsUnknown as error:
             return Outcome.UNPROVED, error.reason
 
-    def _judged(self, minis: MiniModels, made: frozenset[str]) -> tuple[Outcome, str]:
+    def _judged(self, minis: RegionModels, made: frozenset[str]) -> tuple[Outcome, str]:
         """The same of what is behind what both sides compute first; made: what that hands on, but for integers."""
-        bodies, self._feeder = self.experiment.bodies_before, Feeder(self.experiment)
+        bodies, self._feeder = self.experiment.bodies_before, CaseInputs(self.experiment)
         self._note(ORIGINAL)
         try:
             first = self._oracle(minis.before, bodies)
@@ -137,13 +146,15 @@ class Attempt:
                 return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
             with second, ExitStack() as stack:
                 self.oracle, self.independent = second.name, first.independent and second.independent
-                if first.name not in (second.name, *KERNELS):
+                if first.name not in (second.name, *KERNEL_ORACLES):
                     self.oracle += f", the original under {first.name}"
                 self.reference = self._reference(minis.before, bodies)
                 if self.reference is not None:
                     stack.enter_context(self.reference)
                 ops, plain = self.options.custom_ops, self._feeder.plain | made
-                self._moves = stack.enter_context(Moves(minis.before, bodies, ops, self.reference, first.run, plain))
+                self._moves = stack.enter_context(
+                    SensitivityProbe(minis.before, bodies, ops, self.reference, first.run, plain)
+                )
                 self._first, self._second = first, second
                 failure = self._run_all()
                 if self.reference is not None:
@@ -168,7 +179,7 @@ class Attempt:
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
-        at = to_note(self._at)
+        at = dims_to_json(self._at)
         self._note_down({"side": side, "agreed": self._agreed, "empty": self._is_empty, "at": at})
 
     def _state_sizes(self) -> bool:
@@ -179,22 +190,22 @@ class Attempt:
     def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
         return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.options.custom_ops, bodies)
 
-    def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Reference | None:
+    def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Float64Reference | None:
         """The original in higher precision; None where nothing computes it."""
         self._note(REFERENCE)
         try:
-            return Reference(model, bodies, custom_ops=self.options.custom_ops)
+            return Float64Reference(model, bodies, custom_ops=self.options.custom_ops)
         except SessionError:
             return None
 
     def _run_all(self) -> str:
         """Run all sets of inputs; returns what is wrong, worst first, or an empty string."""
-        sizes, failure = Sizes(self.experiment, self.options.dims), ""
+        sizes, failure = SizeStrategies(self.experiment, self.options.dims), ""
         for group in sizes.groups():
             if failure and group[0].elements > MOST_AGAIN:
                 continue
             before = self.ledger, self.runs
-            self.ledger, self.runs = ErrorLedger(self.experiment.empty), 0
+            self.ledger, self.runs = ErrorSummary(self.experiment.empty), 0
             found = self._run_group(group)
             if not self.runs:
                 self.ledger, self.runs = before
@@ -207,13 +218,13 @@ class Attempt:
         if not self.runs or failure or not self._tells or self._once:
             return failure
         at = self._ran_at or group[0]
-        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else FULL) if group[0].shrunk else ()
-        further: Iterable[Setting] = tuple(full)
+        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else MAX_FULL_ELEMENTS) if group[0].shrunk else ()
+        further: Iterable[DimAssignment] = tuple(full)
         if not self.experiment.brief:
             failure = self._run_weighed(at) or self._run_often(at)
             further = (*further, *sizes.further(at))
-        roomy: Setting | None = None
-        long: Setting | None = None
+        roomy: DimAssignment | None = None
+        long: DimAssignment | None = None
         wanted = () if failure else (setting for setting in further if not adds_nothing(setting, self._ops))
         for number, setting in enumerate(wanted, 1):
             roomy = roomy or (setting if setting.elements >= ROOM else None)
@@ -221,7 +232,7 @@ class Attempt:
             long = long or (setting if longest >= MANY and setting.work <= COSTLY_WORK else None)
             counted = 1 in setting.by_symbol.values() or self._feeder.counts_past
             special = {"has_room": setting is roomy, "is_counted": counted, "is_first": setting is long}
-            kinds = [*kinds_further(number, longest, **special), *self._feeder.counts_sized(setting)]
+            kinds = [*kinds_at_other_sizes(number, longest, **special), *self._feeder.counts_sized(setting)]
             failure = self._run_at(setting, kinds)
             for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
@@ -231,7 +242,7 @@ class Attempt:
                 break
         return failure
 
-    def _run_longest(self, asked: Halving, kinds: Sequence[tuple[Values, int]]) -> str:
+    def _run_longest(self, asked: Halving, kinds: Sequence[tuple[ValueKind, int]]) -> str:
         """Run with the longest size that the nodes take of a dim of which they refuse one, as a table has rows."""
         failure, is_taken = "", None
         with suppress(StopIteration):
@@ -240,10 +251,10 @@ class Attempt:
                 failure, is_taken = self._run_at(setting, kinds), self.runs > runs
         return failure
 
-    def _run_weighed(self, setting: Setting) -> str:
+    def _run_weighed(self, setting: DimAssignment) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
         for values in WEIGHED if self._feeder.weights else ():
-            if name_of_kind(values) in self.experiment.apart:
+            if kind_name(values) in self.experiment.apart:
                 continue
             failure = self._run(self._feeder.weighed(setting, values), values)
             if failure:
@@ -252,12 +263,12 @@ class Attempt:
             self._kinds[f"weights {values.words}"] = None
         return ""
 
-    def _run_often(self, setting: Setting) -> str:
+    def _run_often(self, setting: DimAssignment) -> str:
         """Run on more usual inputs where floats become integers: few tell one rounding from another."""
-        often = OFTEN if self._rounds and setting.elements <= MOST_OFTEN else ()
+        often = REPEATED_SCHEDULE if self._rounds and setting.elements <= MOST_OFTEN else ()
         return self._run_at(setting, often)
 
-    def _run_group(self, group: Sequence[Setting]) -> str:
+    def _run_group(self, group: Sequence[DimAssignment]) -> str:
         """Run at each of several settings, on all kinds of inputs at the first that runs; returns what is wrong."""
         for setting in group:
             has_run = bool(self.runs)
@@ -268,13 +279,13 @@ class Attempt:
                 return failure
         return ""
 
-    def _kinds_at(self, setting: Setting, has_run: bool) -> Sequence[tuple[Values, int]]:
+    def _kinds_at(self, setting: DimAssignment, has_run: bool) -> Sequence[tuple[ValueKind, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
         if self._once or has_run or self.experiment.brief:
-            return FURTHER if self._once else OTHERS if has_run else BRIEF
-        return (*FIRST, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY
+            return SINGLE_RUN_SCHEDULE if self._once else OTHER_SIZES_SCHEDULE if has_run else BRIEF_SCHEDULE
+        return (*FULL_SCHEDULE, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY_SCHEDULE
 
-    def _run_at(self, setting: Setting, kinds: Sequence[tuple[Values, int]]) -> str:
+    def _run_at(self, setting: DimAssignment, kinds: Sequence[tuple[ValueKind, int]]) -> str:
         """Run on inputs of these kinds and of one set of sizes; returns what is wrong, or an empty string."""
         self._at, self._is_empty, before = setting, setting.is_empty, self.runs
         self._terms = self.experiment.longest_sum(setting.size)
@@ -287,40 +298,40 @@ class Attempt:
             self._tells = self._tells or (self.runs > 0 and setting.tells)
             if failure:
                 self._suspect = kind, turn
-                return f"{failure}{told_inputs(values, feeds)}"
+                return f"{failure}{describe_inputs(values, feeds)}"
             if self.runs > runs:
                 self._kinds[values.words] = None
-            elif self.runs == before and setting.elements > PLENTY:
+            elif self.runs == before and setting.elements > REDUCE_ABOVE_ELEMENTS:
                 break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
             self._tried.append(setting)
         return ""
 
-    def _run(self, feeds: Feeds, values: Values, turn: int = 0) -> str:
+    def _run(self, feeds: Feeds, values: ValueKind, turn: int = 0) -> str:
         """Run one set of inputs and judge it; returns why the replacement fails, or an empty string."""
         self._note(ORIGINAL)
         try:
             feeds = self._fed(feeds)
             original = self._first.run(feeds)
         except SessionError as error:
-            self.refusal = self.refusal or line_of(error, self.experiment, self.experiment.minis.before, self._at)
+            self.refusal = self.refusal or error_message(error, self.experiment, self.experiment.minis.before, self._at)
             return ""
-        if (self._is_empty or values in (Values.COUNTS, Values.OUT_OF_ROLE)) and not self._fits(original):
+        if (self._is_empty or values in (ValueKind.COUNTS, ValueKind.OUT_OF_ROLE)) and not self._fits(original):
             return ""  # the rule may stand on the shapes that the source states, which x[:-0] has not
         if not self.runs:
             again = self._first.run(feeds)
             for name, answer in original.items():
                 if not same_values(answer, again[name]):
-                    raise CannotCut(self.experiment.differs_by_itself(name))
+                    raise CannotSlice(self.experiment.differs_by_itself(name))
         self.runs += 1
         self._note(REPLACEMENT)
         try:
             rewritten = self._second.run(feeds)
         except SessionError as error:
             if error.missing:
-                why = line_of(error, self.experiment, self.experiment.minis.after, self._at)
-                raise CannotCut(f"nothing here runs the replacement: {why}") from error
-            is_odd = self._is_empty and not is_unfit(self.experiment, self._at, error.node)
+                why = error_message(error, self.experiment, self.experiment.minis.after, self._at)
+                raise CannotSlice(f"nothing here runs the replacement: {why}") from error
+            is_odd = self._is_empty and not cannot_be_empty(self.experiment, self._at, error.node)
             if is_odd and self._at is not None and self._fits(original):
                 self._only_filled = self._only_filled or self._at.told or "0"
             if is_odd or not self._fits(original):
@@ -341,7 +352,7 @@ class Attempt:
             found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, is_large, values in LOSING)
             if found is None:
                 return ""
-            is_usual = values is Values.USUAL and turn % ANEW < SPOKEN_OF
+            is_usual = values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT
             self.ledger.keep(found, answer, self.against, is_usual=is_usual)
             if not found.ok:
                 return f"{name!r} {found.why}"
@@ -377,7 +388,7 @@ class Attempt:
         loses: products of such inputs may overflow.  None where it differs as `surgeon.proof.judge.exemptions` says.
         """
         settled = partial(
-            judge,
+            judge_tensor,
             name,
             original,
             rewritten,
@@ -386,13 +397,13 @@ class Attempt:
             atol=self.options.atol,
             slack=self.experiment.slack,
             overflowing=large,
-            by_ones=part_of_one(self._ops, original.shape, feeds),
+            by_ones=absolute_error(self._ops, original.shape, feeds),
             errs_alike=self._errs_alike,
             has_signs=name in self._zeros,
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:
-            found = asked(Movement.alike(0.0))
+            found = asked(Sensitivity.alike(0.0))
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
         found = self._moves.settle(asked, name, answer, original.dtype, feeds)

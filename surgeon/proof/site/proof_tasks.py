@@ -5,31 +5,33 @@ from typing import Any
 import numpy as np
 import onnx
 
-from surgeon.proof.proof_case import Experiment, Trace, Traced
-from surgeon.proof.site.prove_region import run_experiment
-from surgeon.runtime.implementations.implementation import receive
-from surgeon.runtime.processes.dataclass_json import to_plain
-from surgeon.runtime.processes.worker_main import Note
+from surgeon.proof.proof_case import InnerShapesRequest, ProofCase, TracedShapes
+from surgeon.proof.site.prove_region import prove_case
+from surgeon.runtime.implementations.implementation import import_registry
+from surgeon.runtime.processes.dataclass_json import to_json_value
+from surgeon.runtime.processes.worker_main import ReportProgress
 
 
-def prove(experiment: Experiment, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def prove(experiment: ProofCase, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Run an experiment in this process; the proof as plain values.  Notes each step, should it be the last."""
-    receive(experiment.options.implementations)
-    return to_plain(run_experiment(experiment, note)), []
+    import_registry(experiment.options.implementations)
+    return to_json_value(prove_case(experiment, note)), []
 
 
-def trace(asked: Trace, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def trace(asked: InnerShapesRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Run a model once in this process; what was found as plain values."""
-    receive(asked.options.implementations)
-    return to_plain(found_by(asked)), []
+    import_registry(asked.options.implementations)
+    return to_json_value(found_by(asked)), []
 
 
-def found_by(asked: Trace) -> Traced:
+def found_by(asked: InnerShapesRequest) -> TracedShapes:
     """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
-    from surgeon.proof.model.inner_tensors import find_inner  # not at the top: few models have to be run for that
+    from surgeon.proof.model.inner_tensors import (
+        run_inner_tensors,  # not at the top: few models have to be run for that
+    )
 
     options = asked.options
-    found = find_inner(
+    found = run_inner_tensors(
         asked.model,
         asked.skeleton,
         asked.names,
@@ -37,7 +39,7 @@ def found_by(asked: Trace) -> Traced:
         dims=options.dims,
         custom_ops=options.custom_ops,
     )
-    return Traced({name: (_dtype_of(array), array.shape) for name, array in found.values.items()}, found.refusal)
+    return TracedShapes({name: (_dtype_of(array), array.shape) for name, array in found.values.items()}, found.refusal)
 
 
 def _dtype_of(array: np.ndarray) -> int:

@@ -1,9 +1,9 @@
 """One region proved: narrow where that is possible, under ONNX Runtime or by an evaluator.
 
-`Sizes` makes dims smaller that nothing speaks of.  Where constants of integers do, both sides are written anew with
-another number in its place, and of a longer constant the first numbers.  So are the columns of a weight that are the
-columns of what the region hands on, also where they are as many as its rows.  What is proved so is run once more as it
-is, unless that is too much: a dim may mean more than its size.
+`SizeStrategies` makes dims smaller that nothing speaks of.  Where constants of integers do, both sides are written anew
+with another number in its place, and of a longer constant the first numbers.  So are the columns of a weight that are
+the columns of what the region hands on, also where they are as many as its rows.  What is proved so is run once more as
+it is, unless that is too much: a dim may mean more than its size.
 """
 
 import time
@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from surgeon.ops.traits.trait_lookup import likened_node
+from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.ops.traversal import all_nodes, nodes_of
-from surgeon.proof.cases.reduced_dims import SHRUNK
-from surgeon.proof.cases.size_strategies import COSTLY_WORK, MUCH, PLENTY, Sizes
+from surgeon.proof.cases.reduced_dims import REDUCED_SIZES
+from surgeon.proof.cases.size_strategies import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, SizeStrategies
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.node_cost import Load
-from surgeon.proof.proof_case import Experiment, Input, Sum
-from surgeon.proof.region.literals import KEPT, is_spoken_of, meant
-from surgeon.proof.site.proof_run import Attempt
+from surgeon.proof.node_cost import CostTerm
+from surgeon.proof.proof_case import CaseInput, ProofCase, Reduction
+from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, dims_encoded_by, matches_literal
+from surgeon.proof.site.proof_run import ProofRun
 from surgeon.proof.site_proof import SiteProof
-from surgeon.runtime.numerics.array_comparison import stated
-from surgeon.runtime.provider_support import COARSE_BODIES
-from surgeon.runtime.sessions.unknown_ops import cure
+from surgeon.runtime.numerics.array_comparison import tolerances_in_force
+from surgeon.runtime.provider_support import IMPRECISE_BODIES
+from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.constraints.size_constraints import Wish
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.shapes.constraints.size_constraints import SizeConstraint
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 MOST_VALUES = 64  # elements of a constant up to which it may hold dims
 LARGE_SUM = 64  # of smaller ones many are so by chance
@@ -39,14 +39,14 @@ MOST_WORK = 4e8  # multiplications, for each second of a proof, up to which what
 Renamed = Mapping[int, int]
 
 
-def narrowed(experiment: Experiment) -> Iterator[Experiment]:
+def reduce_dims(experiment: ProofCase) -> Iterator[ProofCase]:
     """The same with smaller numbers in the place of large fixed dims: what is to be tried in turn.
 
     Nothing where little is computed, or no dim is large.
     """
-    sizes = Sizes(experiment, experiment.options.dims)
+    sizes = SizeStrategies(experiment, experiment.options.dims)
     usual = sizes.as_it_is() if _summed(experiment) else sizes.usual()
-    if usual is not None and usual.elements <= PLENTY and usual.work <= MUCH:
+    if usual is not None and usual.elements <= REDUCE_ABOVE_ELEMENTS and usual.work <= REDUCE_ABOVE_WORK:
         return
     apart = _with_columns_apart(experiment)
     renamed, products = _renamed(apart)
@@ -59,13 +59,13 @@ def narrowed(experiment: Experiment) -> Iterator[Experiment]:
         yield apart
 
 
-def _work(experiment: Experiment) -> int:
+def _work(experiment: ProofCase) -> int:
     """What the original nodes compute at the first sizes that are tried, in multiplications."""
-    usual = Sizes(experiment, experiment.options.dims).usual()
+    usual = SizeStrategies(experiment, experiment.options.dims).usual()
     return 0 if usual is None else usual.work
 
 
-def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
+def _with(experiment: ProofCase, renamed: Renamed) -> ProofCase:
     """The same with other numbers wherever a dim may be meant."""
 
     def name(size: Size) -> Size:
@@ -87,13 +87,13 @@ def _with(experiment: Experiment, renamed: Renamed) -> Experiment:
         pinned=numbers(experiment.pinned),
         values=numbers(experiment.values),
         places=None if experiment.places is None else numbers(experiment.places),
-        wishes=tuple(Wish(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
-        sums=tuple(Sum(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
-        loads=tuple(Load(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
+        wishes=tuple(SizeConstraint(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
+        sums=tuple(Reduction(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
+        loads=tuple(CostTerm(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
     )
 
 
-def _with_columns_apart(experiment: Experiment) -> Experiment:
+def _with_columns_apart(experiment: ProofCase) -> ProofCase:
     """The same with few columns of a weight where these are the columns of an output, and nothing speaks of them.
 
     As of the projection behind an attention: its rows are all heads together, which stay.
@@ -103,7 +103,7 @@ def _with_columns_apart(experiment: Experiment) -> Experiment:
         return experiment
     minis, dims = experiment.minis, dict(experiment.minis.dims)
     taken = {*experiment.pinned, *(size for item in experiment.inputs for size in item.shape)}
-    number = next(number for number in count(KEPT + 1) if number not in taken)
+    number = next(number for number in count(MAX_UNREDUCED_DIM + 1) if number not in taken)
     text = f"d{len(dims)}"
     before, after = ModelProto(), ModelProto()
     for made, side in ((before, minis.before), (after, minis.after)):
@@ -136,12 +136,14 @@ def _with_columns_apart(experiment: Experiment) -> Experiment:
     )
 
 
-def _wide(experiment: Experiment) -> dict[str, Input]:
+def _wide(experiment: ProofCase) -> dict[str, CaseInput]:
     """The weights that are made up and large both ways."""
     return {
         item.name: item
         for item in experiment.inputs
-        if item.weight and len(item.shape) == 2 and all(isinstance(size, int) and size > KEPT for size in item.shape)
+        if item.weight
+        and len(item.shape) == 2
+        and all(isinstance(size, int) and size > MAX_UNREDUCED_DIM for size in item.shape)
     }
 
 
@@ -156,7 +158,7 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
         name, axis = port.name, 1
         while len(found := readers.get(name, [])) == 1:
             node = found[0]
-            known = likened_node(node)
+            known = guess_node_traits(node)
             is_last = known.factors is not None and list(node.input).index(name) == known.factors[1]
             if known.product == "matrices" and is_last and not node.attribute and node.output[0] in outputs:
                 if node.output[0] not in readers:
@@ -167,7 +169,7 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
             name, axis = node.output[0], 1 - axis
 
 
-def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
+def _renamed(experiment: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     """Smaller numbers by those whose place they take; and the same for dims that are products of other numbers.
 
     A dim stays that a float may stand for; of the sum of two dims, these are taken.  A product most often is one, as
@@ -176,23 +178,31 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     models = (experiment.minis.before, experiment.minis.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
     dims = _fixed_dims(experiment)
-    floats = {number for tensor in constants if tensor.data_type not in WHOLE for number in _floats(tensor)}
+    floats = {number for tensor in constants if tensor.data_type not in INTEGERS_AND_BOOL for number in _floats(tensor)}
     given = (item for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
-    floats.update(number for item in given for number in meant(np.array([item.f] * item.HasField("f"), np.float32)))
+    floats.update(
+        number for item in given for number in dims_encoded_by(np.array([item.f] * item.HasField("f"), np.float32))
+    )
     numbers = {abs(number) for number in (*dims, *experiment.values)}
     factors = numbers - {0, 1}
-    least = max((number for number in numbers if number <= KEPT), default=0)  # a Slice of 6 must not become all
+    least = max(
+        (number for number in numbers if number <= MAX_UNREDUCED_DIM), default=0
+    )  # a Slice of 6 must not become all
     found: dict[int, int] = {}
     products: dict[int, int] = {}
     taken = set(numbers)
     summed = _summed(experiment)
-    spoken = experiment.values.union(*(tensor.dims for tensor in constants if tensor.data_type in WHOLE))
+    spoken = experiment.values.union(*(tensor.dims for tensor in constants if tensor.data_type in INTEGERS_AND_BOOL))
     parts = {part for size in dims & spoken for part in summed.get(size, (size,))}.union(*summed.values())
-    multiples = {size for size in dims - experiment.pinned if is_spoken_of(size, experiment.pinned)}
+    multiples = {size for size in dims - experiment.pinned if matches_literal(size, experiment.pinned)}
     for size in sorted(parts | multiples):
-        if size <= KEPT or size in floats:
+        if size <= MAX_UNREDUCED_DIM or size in floats:
             continue
-        smaller = (number for number in (*SHRUNK, *range(KEPT + 1, size)) if number > least and number not in taken)
+        smaller = (
+            number
+            for number in (*REDUCED_SIZES, *range(MAX_UNREDUCED_DIM + 1, size))
+            if number > least and number not in taken
+        )
         number = next(smaller, size)
         is_product = size in multiples or any(size % one == 0 and size // one in factors for one in factors)
         if number != size:
@@ -201,18 +211,18 @@ def _renamed(experiment: Experiment) -> tuple[dict[int, int], dict[int, int]]:
     return found, products
 
 
-def _fixed_dims(experiment: Experiment) -> set[int]:
+def _fixed_dims(experiment: ProofCase) -> set[int]:
     """The dims of the inputs that are numbers."""
     return {size for item in experiment.inputs for size in item.shape if isinstance(size, int)}
 
 
-def _summed(experiment: Experiment) -> dict[int, tuple[int, int]]:
+def _summed(experiment: ProofCase) -> dict[int, tuple[int, int]]:
     """The large numbers of which a region speaks and that are the sum of two dims of its inputs, and these."""
     sums = {one + other: (one, other) for one, other in combinations(sorted(_fixed_dims(experiment)), 2)}
     return {size: sums[size] for size in sums.keys() & experiment.values if size > LARGE_SUM}
 
 
-def _followed(experiment: Experiment, renamed: Renamed) -> dict[int, int]:
+def _followed(experiment: ProofCase, renamed: Renamed) -> dict[int, int]:
     """The same with numbers that follow from such a dim: products and sums with others, and the last of its places."""
     dims = _fixed_dims(experiment)
     numbers = dims | experiment.values
@@ -244,17 +254,17 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def _may_hold_dims(tensor: TensorProto) -> bool:
     """Whether a constant is of few integers."""
-    return tensor.data_type in WHOLE and bool(np.prod(tensor.dims) <= MOST_VALUES)
+    return tensor.data_type in INTEGERS_AND_BOOL and bool(np.prod(tensor.dims) <= MOST_VALUES)
 
 
 def _floats(tensor: TensorProto) -> Iterable[int]:
     """The dims that a number may stand for."""
     if tensor.data_type == TensorProto.STRING or np.prod(tensor.dims) != 1:
         return ()
-    return meant(numpy_helper.to_array(tensor))
+    return dims_encoded_by(numpy_helper.to_array(tensor))
 
 
-def _input(item: Input, name: Callable[[Size], Size]) -> Input:
+def _input(item: CaseInput, name: Callable[[Size], Size]) -> CaseInput:
     value = item.value
     if value is not None:
         flat = np.empty(value.size, object)
@@ -292,7 +302,7 @@ def _untyped(graph: GraphProto) -> None:
         port.ClearField("type")
 
 
-def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
+def prove_case(experiment: ProofCase, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
     """Run both sides and judge.  What the models do never raises: every way of not running is an outcome.
 
     note: told which side is run next, and how many runs agreed before: what it takes in may be its last.
@@ -312,7 +322,9 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
         reference=proof.against,
         errors=tuple(proof.ledger.worst.values()),
         runs=proof.runs,
-        tolerance=stated({error.dtype: None for error in proof.ledger.worst.values()}, options.rtol, options.atol),
+        tolerance=tolerances_in_force(
+            {error.dtype: None for error in proof.ledger.worst.values()}, options.rtol, options.atol
+        ),
         seconds=time.perf_counter() - started,
         is_of_weights=proof.is_of_weights,
         kinds=tuple(proof.kinds),
@@ -320,28 +332,28 @@ def run_experiment(experiment: Experiment, note: Callable[[Any], None] = lambda 
     )
 
 
-def _by_itself(experiment: Experiment) -> str:
+def _by_itself(experiment: ProofCase) -> str:
     """Why agreement says little where the rule's own pattern computed what the rule wrote, or took out."""
     minis, custom_ops = experiment.minis, experiment.options.custom_ops
-    help_ = next(filter(None, (cure(model, custom_ops) for model in (minis.after, minis.before))), "")
+    help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (minis.after, minis.before))), "")
     return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
 
 
-def _unlike_bodies(experiment: Experiment) -> str:
+def _unlike_bodies(experiment: ProofCase) -> str:
     """What of the replacement ONNX Runtime runs otherwise than it was run here, as a clause; empty for nothing."""
     written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(experiment.minis.after))
-    coarse = [(op, COARSE_BODIES[domain, op]) for domain, op in written if (domain, op) in COARSE_BODIES]
+    coarse = [(op, IMPRECISE_BODIES[domain, op]) for domain, op in written if (domain, op) in IMPRECISE_BODIES]
     return "; ".join(f"{op} was not run as ONNX Runtime runs it, which has no kernel: {body}" for op, body in coarse)
 
 
-def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
+def _found(experiment: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:
     """Run a region narrow where its dims may be made small, and as it is once; else, or if that fails, as it is.
 
     What is too much as it is has the word of the narrow run.  Where that differs, a dim may mean more than its size: it
     is unproved.
     """
-    failed: tuple[Attempt, Outcome, str] | None = None
-    for narrow in narrowed(experiment):
+    failed: tuple[ProofRun, Outcome, str] | None = None
+    for narrow in reduce_dims(experiment):
         attempt, outcome, reason = _run(narrow, lambda told: note({**told, "at": None}))  # the sizes of another
         if outcome is Outcome.UNPROVED:
             continue
@@ -353,22 +365,22 @@ def _found(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt
                 return attempt, outcome, reason  # it is run again with the weights that are there
             failed = failed or (attempt, Outcome.UNPROVED, told)
         elif outcome is Outcome.PROVED:
-            once = Attempt(experiment, note, once=True)
+            once = ProofRun(experiment, note, once=True)
             if once.judged()[0] is Outcome.PROVED:
                 attempt.take(once)
                 return attempt, outcome, reason
     return failed or _run(experiment, note)
 
 
-def _is_much_as_it_is(experiment: Experiment) -> bool:
+def _is_much_as_it_is(experiment: ProofCase) -> bool:
     """Whether one run with all fixed dims as they are takes too long, or its inputs are too large to make."""
-    usual = Sizes(experiment, experiment.options.dims).as_it_is()
+    usual = SizeStrategies(experiment, experiment.options.dims).as_it_is()
     return usual is None or usual.work > MOST_WORK * experiment.options.proof_time
 
 
-def _made_smaller(experiment: Experiment, narrow: Experiment) -> str:
+def _made_smaller(experiment: ProofCase, narrow: ProofCase) -> str:
     """Which dims were smaller in a narrow run that is the last word, in words."""
-    usual = Sizes(narrow, narrow.options.dims).usual()
+    usual = SizeStrategies(narrow, narrow.options.dims).usual()
     pairs = zip(experiment.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
@@ -376,15 +388,15 @@ def _made_smaller(experiment: Experiment, narrow: Experiment) -> str:
     return f"run at smaller sizes alone, {told}, as its own take too long (--proof-time)"
 
 
-def _run(experiment: Experiment, note: Callable[[Any], None]) -> tuple[Attempt, Outcome, str]:
+def _run(experiment: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outcome, str]:
     """Run an experiment under ONNX Runtime, or where its kernels take less than the ops allow by an evaluator.
 
     What fails where they run has failed.
     """
-    proof = Attempt(experiment, note)
+    proof = ProofRun(experiment, note)
     outcome, reason = proof.judged()
     if proof.is_refused and outcome is not Outcome.FAILED:
-        other = Attempt(experiment, note, is_evaluated=True)
+        other = ProofRun(experiment, note, is_evaluated=True)
         found = other.judged()
         if found[0] is not Outcome.UNPROVED:
             return other, *found

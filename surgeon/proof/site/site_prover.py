@@ -10,20 +10,20 @@ from pathlib import Path
 import onnx
 
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin, Place
+from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Scope
-from surgeon.proof.cache.proof_class import Form, form_of
+from surgeon.proof.cache.proof_class import ProofClass, proof_class_of
 from surgeon.proof.cache.region_signature import Signature, Signatures
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.proof_case import Experiment, ProofOptions, Trace
-from surgeon.proof.region.backward_slice import Cut
+from surgeon.proof.proof_case import InnerShapesRequest, ProofCase, ProofOptions
+from surgeon.proof.region.backward_slice import RegionSlice
 from surgeon.proof.region.region import Region
-from surgeon.proof.region.region_models import Bodies, prepared
-from surgeon.proof.region.value_equivalence import EqualNodes
-from surgeon.proof.site.worker_proofs import proofs_of, run_here, stays, traced
-from surgeon.proof.site_proof import CannotCut, SiteProof, least
+from surgeon.proof.region.region_models import BodyLookup, build_proof_case
+from surgeon.proof.region.value_equivalence import NodeEquivalence
+from surgeon.proof.site.worker_proofs import needs_this_process, prove_cases, prove_in_process, run_inner_shapes
+from surgeon.proof.site_proof import CannotSlice, SiteProof, weakest_proof
 from surgeon.shapes.scope_inputs import Entrances
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may hold only for what its model computes there
 MOST_READ, MOST_READ_IN_ALL = 1 << 26, 1 << 30  # bytes of weights, for one region and for all that fail without
@@ -33,26 +33,30 @@ MOST_CONTEXTS = 256  # ways in which one local function is called
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
 
-class SiteCheck:
+class SiteProver:
     """The proofs of one rewrite.
 
     index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it is run once where nothing
     else tells the rank of some tensors.  bodies: the references of operations.
     """
 
-    def __init__(self, index: Index, original: Path | onnx.ModelProto, options: ProofOptions, bodies: Bodies) -> None:
-        self._origin = Origin(index)
-        self._shapes = Shapes(self._origin)
+    def __init__(
+        self, index: Index, original: Path | onnx.ModelProto, options: ProofOptions, bodies: BodyLookup
+    ) -> None:
+        self._origin = OriginalModel(index)
+        self._shapes = ShapeInference(self._origin)
         self._signatures = Signatures(self._origin)
         self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
-        self._forms: dict[Form, Signature] = {}  # which is proved in full
+        self._forms: dict[ProofClass, Signature] = {}  # which is proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._in_vain: Counter[Signature] = Counter()
         self._entrances = Entrances(index, self._shapes)
-        self._rests: dict[Region, set[Place]] = {}  # by a comparison of nodes
-        self._cuts: dict[tuple[Region, Shapes], Cut] = {}  # made to see what is unknown, until their regions are proved
+        self._rests: dict[Region, set[TensorAddress]] = {}  # by a comparison of nodes
+        self._cuts: dict[
+            tuple[Region, ShapeInference], RegionSlice
+        ] = {}  # made to see what is unknown, until their regions are proved
         self._read = 0
         self._untold = ""  # why one run of the model did not tell a rank
 
@@ -68,7 +72,7 @@ class SiteCheck:
         scope, own = region.scope, {name for node in region.before for name in node.outputs}
         if not region.outputs or not all(node.original for node in region.after):
             return None
-        nodes = EqualNodes(self._origin, own)
+        nodes = NodeEquivalence(self._origin, own)
         if not all(nodes.are_equal((scope, old), (scope, new)) for old, new in region.outputs):
             return None
         self._rests[region] = nodes.rests
@@ -86,23 +90,23 @@ class SiteCheck:
         """What tells tensors that a site of the main graph reads; None where a proof may rest on more of them."""
         return None if self._origin.shares else self._signatures.plain(scope, names, self._shapes)
 
-    def rests(self, region: Region) -> set[Place]:
+    def rests(self, region: Region) -> set[TensorAddress]:
         """The tensors that a proof of this region may have taken for equal to others, as other sites prove."""
         if region in self._rests:
             return set(self._rests[region])
-        found: set[Place] = set()
+        found: set[TensorAddress] = set()
         for shapes in self._entrances.into(region.scope):
             for depth in (0, max(DEEPER)):
-                with suppress(CannotCut):  # then nothing was proved in that way
-                    found |= Cut(region, self._origin, shapes, depth=depth).rests
+                with suppress(CannotSlice):  # then nothing was proved in that way
+                    found |= RegionSlice(region, self._origin, shapes, depth=depth).rests
         return found
 
-    def _signed(self, region: Region) -> Iterator[tuple[Signature, Shapes]]:
+    def _signed(self, region: Region) -> Iterator[tuple[Signature, ShapeInference]]:
         """The signature of a region for each way in which its scope is reached."""
         for shapes in self._entrances.into(region.scope):
             yield self._signatures.of(region, shapes), shapes
 
-    def _of(self, region: Region, ways: Sequence[tuple[Signature, Shapes]]) -> SiteProof:
+    def _of(self, region: Region, ways: Sequence[tuple[Signature, ShapeInference]]) -> SiteProof:
         if not ways:
             return SiteProof(Outcome.UNPROVED, f"nothing calls {region.scope.label}, in which it lies")
         distinct = dict(ways)
@@ -123,16 +127,16 @@ class SiteCheck:
                     proof, reason=f"{proof.reason}; {MOST_IN_VAIN} like it failed behind their own nodes too"
                 )
             proofs.append(proof)
-        return least(proofs)
+        return weakest_proof(proofs)
 
-    def _prove_anew(self, signed: Iterable[tuple[Region, Sequence[tuple[Signature, Shapes]]]]) -> None:
+    def _prove_anew(self, signed: Iterable[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> None:
         """Prove one region of each signature that is not proved yet, several at once.
 
         Inputs take any value, and weights that are large are made up too, unless the replacement holds what was
         computed from them.  Of regions of one form, that differ in widths and weights alone, the first is proved in
         full and the others on few inputs, unless it is not proved.
         """
-        waiting: dict[Signature, tuple[Region, Shapes]] = {}
+        waiting: dict[Signature, tuple[Region, ShapeInference]] = {}
         for region, ways in signed:
             distinct = dict(ways)
             for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
@@ -141,11 +145,11 @@ class SiteCheck:
         waiting = dict(sorted(waiting.items(), key=lambda item: self._carried(item[1][0])))  # a first costs most
         led: dict[Signature, Signature] = {}
 
-        def experiments() -> Iterator[Experiment | SiteProof]:
+        def experiments() -> Iterator[ProofCase | SiteProof]:
             for signature, (region, shapes) in waiting.items():
                 item = self._experiment(signature, region, shapes)
-                if isinstance(item, Experiment):
-                    first = self._forms.setdefault(form_of(item), signature)
+                if isinstance(item, ProofCase):
+                    first = self._forms.setdefault(proof_class_of(item), signature)
                     if first != signature:
                         led[signature] = first
                         item = replace(item, brief=True)
@@ -169,49 +173,49 @@ class SiteCheck:
         return outcome is not Outcome.FAILED and not is_sure
 
     def _keep(
-        self, places: Mapping[Signature, tuple[Region, Shapes]], experiments: Iterable[Experiment | SiteProof]
+        self, places: Mapping[Signature, tuple[Region, ShapeInference]], experiments: Iterable[ProofCase | SiteProof]
     ) -> None:
         """Keep the proofs of these regions."""
         for (signature, (region, _)), proof in zip(places.items(), self._outcomes(experiments), strict=True):
             self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
             self._proved[signature] = region
 
-    def _experiment(self, signature: Signature, region: Region, shapes: Shapes) -> Experiment | SiteProof:
+    def _experiment(self, signature: Signature, region: Region, shapes: ShapeInference) -> ProofCase | SiteProof:
         """What proves a region, or the proof where nothing has to be run for it."""
         try:
-            cut = self._cuts.pop((region, shapes), None) or Cut(region, self._origin, shapes)
+            cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
             if cut.bakes and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
                 cut.read_weights()
                 self._whole.add(signature)
             return self._prepared(cut)
-        except CannotCut as error:
+        except CannotSlice as error:
             return SiteProof(Outcome.UNPROVED, str(error))
 
-    def _prepared(self, cut: Cut) -> Experiment | SiteProof:
+    def _prepared(self, cut: RegionSlice) -> ProofCase | SiteProof:
         """The same of a region as it is cut out."""
         if not cut.region.outputs:
             return SiteProof(Outcome.PROVED, "nothing reads what was taken out")
         try:
-            return prepared(cut, self._options, self._bodies)
-        except CannotCut as error:
+            return build_proof_case(cut, self._options, self._bodies)
+        except CannotSlice as error:
             return SiteProof(Outcome.UNPROVED, str(error))
 
-    def _outcomes(self, experiments: Iterable[Experiment | SiteProof]) -> list[SiteProof]:
+    def _outcomes(self, experiments: Iterable[ProofCase | SiteProof]) -> list[SiteProof]:
         """The proofs, in order: by children, but where an operator is computed by what this process alone has."""
         known: dict[int, SiteProof] = {}
         away: list[int] = []
 
-        def sent() -> Iterator[Experiment]:
+        def sent() -> Iterator[ProofCase]:
             for place, item in enumerate(experiments):
                 if isinstance(item, SiteProof):
                     known[place] = item
-                elif stays(item):
-                    known[place] = run_here(item)
+                elif needs_this_process(item):
+                    known[place] = prove_in_process(item)
                 else:
                     away.append(place)
                     yield item
 
-        found = proofs_of(sent(), self._options.jobs)
+        found = prove_cases(sent(), self._options.jobs)
         known.update(zip(away, found, strict=True))
         return [known[place] for place in sorted(known)]
 
@@ -219,13 +223,15 @@ class SiteCheck:
         """A reason, and where it is an unknown rank why no run of the model told it."""
         return f"{reason}, and {self._untold}" if self._untold and reason.startswith("the rank of ") else reason
 
-    def _prove_in_context(self, region: Region, shapes: Shapes, failed: SiteProof, *, is_whole: bool) -> SiteProof:
+    def _prove_in_context(
+        self, region: Region, shapes: ShapeInference, failed: SiteProof, *, is_whole: bool
+    ) -> SiteProof:
         """Prove a region that fails for some inputs on those that its model can give it.
 
         Such a proof is the region's own: another that looks the same may stand behind other nodes.  is_whole: it failed
         with the weights of the model.
         """
-        made_up = Cut(region, self._origin, shapes)
+        made_up = RegionSlice(region, self._origin, shapes)
         if not is_whole and not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
@@ -233,8 +239,8 @@ class SiteCheck:
             return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
-                cut = Cut(region, self._origin, shapes, real_weights=True, depth=depth)
-            except CannotCut:
+                cut = RegionSlice(region, self._origin, shapes, real_weights=True, depth=depth)
+            except CannotSlice:
                 break
             if depth or (cut.reads_weights and not is_whole):
                 (proof,) = self._outcomes([self._prepared(cut)])
@@ -250,17 +256,17 @@ class SiteCheck:
         self._read += size if fits else 0
         return fits
 
-    def _learn(self, signed: Sequence[tuple[Region, Sequence[tuple[Signature, Shapes]]]]) -> bool:
+    def _learn(self, signed: Sequence[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> bool:
         """Find by one run of the model the ranks that nothing else tells; returns whether any was found."""
         unknown: dict[str, Scope] = {}
-        firsts: dict[Signature, tuple[Region, Shapes]] = {}
+        firsts: dict[Signature, tuple[Region, ShapeInference]] = {}
         for region, ways in signed:
             for signature, shapes in ways[:1]:
                 firsts.setdefault(signature, (region, shapes))
         for region, shapes in firsts.values():
             try:
-                cut = self._cuts[region, shapes] = Cut(region, self._origin, shapes)
-            except CannotCut:
+                cut = self._cuts[region, shapes] = RegionSlice(region, self._origin, shapes)
+            except CannotSlice:
                 continue  # said when the region is proved
             main = self._origin.scope(self._origin.index.main)
             for leaf in cut.leaves.values():
@@ -268,7 +274,9 @@ class SiteCheck:
                     unknown[leaf.tensor] = main
         if not unknown:
             return False
-        found = traced(Trace(self._original, self._origin.model.skeleton, list(unknown), self._options))
+        found = run_inner_shapes(
+            InnerShapesRequest(self._original, self._origin.model.skeleton, list(unknown), self._options)
+        )
         self._untold = _as_clause(found.refusal)
         tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
         for name, (dtype, shape) in tensors.items():

@@ -9,15 +9,23 @@ from onnx import ModelProto
 
 from surgeon.file.external_data.on_demand import bring_everything
 from surgeon.ops.traversal import holds_any
-from surgeon.proof.cache.proof_key import found_for, keep_for_others, key_of, store_in_force
+from surgeon.proof.cache.proof_key import current_store, find_proof, proof_key, store_proof
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.proof_case import REPLACEMENT, Experiment, Trace, Traced
-from surgeon.proof.site.largest_tensor import largest, of_note
+from surgeon.proof.proof_case import REPLACEMENT, InnerShapesRequest, ProofCase, TracedShapes
+from surgeon.proof.site.largest_tensor import dims_from_json, largest_tensor
 from surgeon.proof.site_proof import SiteProof
-from surgeon.runtime.implementations.implementation import bound
+from surgeon.runtime.implementations.implementation import local_only_ops
 from surgeon.runtime.processes import worker, worker_pool
-from surgeon.runtime.processes.dataclass_json import from_plain
-from surgeon.runtime.processes.worker import FAULTS, Answer, Failure, Result, Task, by_the_clock, memory_limit
+from surgeon.runtime.processes.dataclass_json import from_json_value
+from surgeon.runtime.processes.worker import (
+    CPU_FAULT_SIGNALS,
+    Task,
+    TaskFailure,
+    TaskOutcome,
+    TaskResult,
+    memory_limit,
+    wall_clock_limit,
+)
 
 MODULE = "surgeon.proof.site.proof_tasks"
 LESS_MEMORY = "use a machine with more"
@@ -32,37 +40,37 @@ _TRACE_WITHOUT = {
 
 def start() -> None:
     """Let a child start, if none is there: it is ready when there is something to prove."""
-    worker.start(MODULE)
+    worker.warm_up(MODULE)
 
 
-def stays(experiment: Experiment) -> bool:
+def needs_this_process(experiment: ProofCase) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    minis, own = experiment.minis, bound(experiment.options.custom_ops)
+    minis, own = experiment.minis, local_only_ops(experiment.options.custom_ops)
     return holds_any(minis.before, own) or holds_any(minis.after, own)
 
 
-def run_here(experiment: Experiment) -> SiteProof:
+def prove_in_process(experiment: ProofCase) -> SiteProof:
     """The proof of an experiment that stays: without limits, and what ends it ends this process."""
-    from surgeon.proof.site.prove_region import run_experiment  # not at the top: what runs models is for children
+    from surgeon.proof.site.prove_region import prove_case  # not at the top: what runs models is for children
 
-    return run_experiment(experiment)
+    return prove_case(experiment)
 
 
-def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
+def prove_cases(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
     """The proofs of experiments, in order; they are asked for one by one, while children run those before.
 
     What another model has a proof for is not run.
     """
-    store = store_in_force()
+    store = current_store()
     if store is None:
         return _proofs_made(experiments, jobs)
     known: dict[int, SiteProof] = {}
-    away: list[tuple[int, Experiment, str | None]] = []
+    away: list[tuple[int, ProofCase, str | None]] = []
 
-    def unknown() -> Iterator[Experiment]:
+    def unknown() -> Iterator[ProofCase]:
         for place, experiment in enumerate(experiments):
-            key = key_of(experiment)
-            found = found_for(experiment, key, store)
+            key = proof_key(experiment)
+            found = find_proof(experiment, key, store)
             if found is not None:
                 known[place] = found
             else:
@@ -72,67 +80,67 @@ def proofs_of(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
     made = _proofs_made(unknown(), jobs)
     for (place, experiment, key), proof in zip(away, made, strict=True):
         known[place] = proof
-        keep_for_others(experiment, key, proof, store)
+        store_proof(experiment, key, proof, store)
     return [known[place] for place in sorted(known)]
 
 
-def _proofs_made(experiments: Iterable[Experiment], jobs: int) -> list[SiteProof]:
+def _proofs_made(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
     """The same, all of them run."""
-    asked: list[Experiment] = []
+    asked: list[ProofCase] = []
 
     def tasks() -> Iterator[Task]:
         for experiment in experiments:
             asked.append(experiment)
             yield _task(experiment)
 
-    results = worker_pool.run(tasks(), jobs or worker_pool.usual_jobs())
+    results = worker_pool.run(tasks(), jobs or worker_pool.default_jobs())
     again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
     if again:  # some kernels crash on a tensor without elements: what else was tried still counts
         without = [replace(asked[place], takes_empty=False) for place in again]
-        more = worker_pool.run((_task(experiment) for experiment in without), jobs or worker_pool.usual_jobs())
+        more = worker_pool.run((_task(experiment) for experiment in without), jobs or worker_pool.default_jobs())
         for place, result in zip(again, more, strict=True):
             results[place] = result
     return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
 
 
-def _task(experiment: Experiment) -> Task:
+def _task(experiment: ProofCase) -> Task:
     return Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
 
 
-def _ended_on_empty(result: Result) -> bool:
+def _ended_on_empty(result: TaskOutcome) -> bool:
     """Whether an experiment ended its child on a tensor without elements."""
-    return isinstance(result, Failure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
+    return isinstance(result, TaskFailure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
 
 
-def traced(trace: Trace) -> Traced:
+def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
     """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
-    if holds_any(trace.skeleton, bound(trace.options.custom_ops)):
+    if holds_any(trace.skeleton, local_only_ops(trace.options.custom_ops)):
         from surgeon.proof.site.proof_tasks import found_by  # not at the top: what runs models is for children
 
         return found_by(trace)
     if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
-        return Traced({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
+        return TracedShapes({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
     bring_everything()
     seconds = trace.options.proof_time * MORE
     (result,) = worker_pool.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
-    if isinstance(result, Answer):
+    if isinstance(result, TaskResult):
         with suppress(ValueError):
-            return from_plain(Traced, result.value)
-    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, Failure) else None
-    how = f" with {result.how}" if isinstance(result, Failure) and result.how else ""
-    return Traced({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
+            return from_json_value(TracedShapes, result.value)
+    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, TaskFailure) else None
+    how = f" with {result.how}" if isinstance(result, TaskFailure) and result.how else ""
+    return TracedShapes({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
 
 
-def _proof(experiment: Experiment, result: Result) -> SiteProof:
-    if isinstance(result, Failure):
+def _proof(experiment: ProofCase, result: TaskOutcome) -> SiteProof:
+    if isinstance(result, TaskFailure):
         return _without_answer(experiment, result)
     try:
-        return from_plain(SiteProof, result.value)
+        return from_json_value(SiteProof, result.value)
     except ValueError as error:
         return SiteProof(Outcome.UNPROVED, f"the process that ran its nodes gave no proof: {error}")
 
 
-def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
+def _without_answer(experiment: ProofCase, failure: TaskFailure) -> SiteProof:
     noted = failure.noted if isinstance(failure.noted, dict) else {}
     side = str(noted.get("side") or "its proof")
     if failure.why in ("time", "clock"):
@@ -143,31 +151,31 @@ def _without_answer(experiment: Experiment, failure: Failure) -> SiteProof:
         cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
         return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
     why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
-    if side == REPLACEMENT and failure.how in FAULTS:
+    if side == REPLACEMENT and failure.how in CPU_FAULT_SIGNALS:
         return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
     return SiteProof(Outcome.UNPROVED, why)
 
 
-def _too_long(experiment: Experiment, failure: Failure, noted: dict[str, Any]) -> str:
+def _too_long(experiment: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
     """What was reached in the time, and what to do."""
     seconds, agreed = experiment.options.proof_time, noted.get("agreed")
-    took = f"{seconds:g} s" if failure.why == "time" else f"{by_the_clock(seconds):g} s by the clock"
+    took = f"{seconds:g} s" if failure.why == "time" else f"{wall_clock_limit(seconds):g} s by the clock"
     until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
     cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
     return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
 
 
-def _largest(experiment: Experiment, noted: dict[str, Any]) -> str:
+def _largest(experiment: ProofCase, noted: dict[str, Any]) -> str:
     """The largest tensor of what was run at last, if it is known at which sizes that was."""
     at = noted.get("at")
     if not isinstance(at, dict):
         return ""
     minis = experiment.minis
     side = minis.after if noted.get("side") == REPLACEMENT else minis.before
-    return largest(experiment, side, of_note(at))
+    return largest_tensor(experiment, side, dims_from_json(at))
 
 
-def _smaller(experiment: Experiment) -> list[str]:
+def _smaller(experiment: ProofCase) -> list[str]:
     """Which dims can be given sizes, as a cure; none where none is free."""
     names = experiment.free[:2]
     return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

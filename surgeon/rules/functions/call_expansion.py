@@ -8,51 +8,51 @@ import numpy as np
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
 
-from surgeon.errors import Refusal, RuleError, require
+from surgeon.errors import RuleError, Unavailable, require
 from surgeon.file.model import Model
-from surgeon.file.tensors.decoding import decode
+from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ir.index import Index
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.node_check import check_node
-from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, captured_names, imports_of
 from surgeon.rules.functions.function_body import first_version
-from surgeon.rules.replacing.replacement import FREE
-from surgeon.runtime.function_inlining import IR_VERSION, Find, written_out
+from surgeon.rules.replacing.replacement import OUTER_READS_KEY
+from surgeon.runtime.function_inlining import IR_VERSION, FunctionLookup, inline_call
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.opsets.migration import judge
+from surgeon.shapes.opsets.migration import migrate_node
 
 SMALL = 1024  # elements of a constant that is written in another dtype
 STRING = TensorProto.STRING
 
 
-def different(function: FunctionProto, versions: Mapping[str, int]) -> Refusal | None:
+def why_versions_differ(function: FunctionProto, versions: Mapping[str, int]) -> Unavailable | None:
     """Why the body of a function does not mean the same at these versions of its domains; None where it does."""
     own = imports_of(function.opset_import)
     rewritten: set[str] | None = None  # found out once an op is of another version
     for node in all_nodes(function.node):
-        domain = plain_domain(node.domain)
+        domain = normalize_domain(node.domain)
         before, after = own.get(domain), versions.get(domain, own.get(domain))
         if before is None or after is None or schema(domain, node.op_type, None) is None:
             continue
         first = first_version(domain, node.op_type)
         there, here = schema(domain, node.op_type, before), schema(domain, node.op_type, after)
         if there is None:
-            return Refusal(
+            return Unavailable(
                 f"its body is written at opset {before} and uses {node.op_type}, which exists from opset {first}; "
                 f"write it at opset {first} or later"
             )
         if here is None:
             why = f"the model has opset {after} and its body uses {node.op_type}, which exists from opset {first}"
-            return Refusal(why)
+            return Unavailable(why)
         if there.since_version == here.since_version:
             continue
         if rewritten is None:
             rewritten = _changed(function, own.get("", 0), versions.get("", 0))
         if domain or node.op_type in rewritten:
             changed = max(there.since_version, here.since_version)
-            return Refusal(
+            return Unavailable(
                 f"its body is written at opset {before} and the model has {after}, between which {node.op_type} "
                 f"changed (at {changed}); write it at opset {after}"
             )
@@ -66,8 +66,8 @@ def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
     low, high = sorted((before, after))
     found: set[str] = set()
     for node in (node for scope in index.scopes for node in scope.nodes if schema("", node.op, low) is not None):
-        change = judge(node, low, high, shapes_of(index))
-        if isinstance(change, Refusal) or not change.empty or check_node(node.proto, after, lambda _: None, True):
+        change = migrate_node(node, low, high, shapes_of(index))
+        if isinstance(change, Unavailable) or not change.empty or check_node(node.proto, after, lambda _: None, True):
             found.add(node.op)
     return found
 
@@ -78,7 +78,7 @@ def emit_body(
     inputs: Sequence[Any],
     attributes: Mapping[str, AttributeProto],
     *,
-    find: Find = lambda _: None,
+    find: FunctionLookup = lambda _: None,
     outputs: Sequence[bool] = (),
     settle: bool = False,
 ) -> list[Any]:
@@ -115,7 +115,7 @@ def emit_body(
     tensors: dict[str, Any] = {f"in{place}": item for place, item in enumerate(inputs) if item is not None}
     tensors[""] = None
     numbers: dict[str, np.ndarray] = {}
-    for node in written_out(call, function, find):
+    for node in inline_call(call, function, find):
         if node.op_type == "Identity" and not node.domain:
             tensors[node.output[0]] = tensors[node.input[0]]
             continue
@@ -138,7 +138,7 @@ def emit_body(
         free = captured_names(node)
         values: dict[str, Any] = {item.name: _value(item) for item in node.attribute}
         if free:
-            values[FREE] = tuple(free)
+            values[OUTER_READS_KEY] = tuple(free)
         read = [*node.input, *free]
         made = g.emit(node.domain, node.op_type, [tensors[name] for name in read], values, len(node.output))
         tensors.update(zip(node.output, made, strict=True))
@@ -167,7 +167,7 @@ def _number(node: NodeProto) -> np.ndarray:
     """What such a node holds, in the dtype that it gives it (ONNX spec, Constant-13)."""
     item = node.attribute[0]
     if item.name == "value":
-        return decode(item.t)
+        return decode_tensor(item.t)
     return np.asarray(helper.get_attribute_value(item), np.float32 if "float" in item.name else np.int64)
 
 

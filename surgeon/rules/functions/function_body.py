@@ -12,16 +12,16 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
-from surgeon.errors import OpsetError, Refused, RuleError
+from surgeon.errors import ConditionFailed, OpsetError, RuleError
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.builder.tensor_operators import Operators, building
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.schemas.node_check import check_node
-from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, imports_of
 from surgeon.printed_commands import upgrade_to
 from surgeon.rules.functions.function_signature import Signature
-from surgeon.rules.replacing.replacement import AttributeReference, Ref, freeze
+from surgeon.rules.replacing.replacement import AttributeReference, TensorRef, to_replacement
 
 CAST_LIKE = 15  # the opset of ai.onnx that brought it
 _AS_CONSTANT: dict[int, str] = {
@@ -34,7 +34,7 @@ _AS_CONSTANT: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class FunctionContext:
     """The model that a function goes into.  versions: of its domains, "" among them."""
 
     versions: Mapping[str, int]
@@ -90,7 +90,9 @@ def _siblings(inputs: Sequence[Any], kinds: Sequence[str | None], place: int) ->
     ]
 
 
-def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> tuple[FunctionProto, Graph]:
+def build_function(
+    signature: Signature, function: Callable[..., Any], home: FunctionContext
+) -> tuple[FunctionProto, Graph]:
     """The function at a model's opset, and the graph that its body was built on.
 
     Raises RuleError for a body that is wrong, OpsetError for one that needs a newer opset than the model's.
@@ -106,8 +108,8 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
         results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
         if not results or not all(isinstance(item, gs.Tensor) for item in results):
             raise RuleError(f"Local function {signature.op} must return the tensor or tensors that it makes.")
-        fragment = freeze(graph, results)
-    except Refused as error:
+        fragment = to_replacement(graph, results)
+    except ConditionFailed as error:
         raise RuleError(
             f"Local function {signature.op} refuses to be built ({error}); let the rule ask instead."
         ) from error
@@ -116,7 +118,7 @@ def body_of(signature: Signature, function: Callable[..., Any], home: Home) -> t
     if home.opset < CAST_LIKE and any(item.like is not None for item in fragment.constants):
         what = f"a number in it takes the type of a tensor by CastLike, which exists from opset {CAST_LIKE}"
         raise _too_new(signature, what, CAST_LIKE)
-    nodes, outputs = fragment.as_body({Ref("capture", (name, 0)): name for name in signature.inputs})
+    nodes, outputs = fragment.as_body({TensorRef("capture", (name, 0)): name for name in signature.inputs})
     made = FunctionProto(domain=signature.domain, name=signature.name, input=signature.inputs, output=outputs)
     made.node.extend(nodes)
     _declare(made, signature, home)
@@ -133,7 +135,7 @@ def _too_new(signature: Signature, what: str, needs: int | None) -> OpsetError:
     )
 
 
-def _declare(made: FunctionProto, signature: Signature, home: Home) -> None:
+def _declare(made: FunctionProto, signature: Signature, home: FunctionContext) -> None:
     """The attributes: those with a default apart, where the IR can say so."""
     for name, kind in signature.kinds.items():
         if home.has_defaults and name in signature.defaults:
@@ -158,7 +160,7 @@ def require_valid(function: FunctionProto) -> None:
     versions = imports_of(function.opset_import)
     name = f"{function.domain}::{function.name}"
     for node in all_nodes(function.node):
-        domain = plain_domain(node.domain)
+        domain = normalize_domain(node.domain)
         version = versions.get(domain)
         if version is None:
             raise RuleError(f"Local function {name} has a {node.op_type} and does not import its domain {domain!r}.")

@@ -26,18 +26,18 @@ from surgeon.ir.function_table import FIRST_IR, FIRST_IR_WITH_DEFAULTS
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import all_nodes, called_by
-from surgeon.rules.functions.call_expansion import different, emit_body
-from surgeon.rules.functions.function_body import Home, body_of, require_valid
-from surgeon.rules.functions.function_signature import KINDS, OF_KIND, Signature, signature_of
-from surgeon.rules.matching.match_state import Several, plain
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import all_nodes, called_function_key
+from surgeon.rules.functions.call_expansion import emit_body, why_versions_differ
+from surgeon.rules.functions.function_body import FunctionContext, build_function, require_valid
+from surgeon.rules.functions.function_signature import ATTRIBUTE_CONVERTERS, ATTRIBUTE_TYPES, Signature, signature_of
+from surgeon.rules.matching.match_state import VariadicBinding, plain
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.replacing.replacement import AttributeReference
 from surgeon.rules.rule import Rule, rule
-from surgeon.rules.tracing.tracer import PatternGraph, Symbol
-from surgeon.target_registry import ANY
+from surgeon.rules.tracing.tracer import PatternGraph, TracedTensor
+from surgeon.target_registry import ANY_KIND
 
 
 class LocalFunction(ABC):
@@ -71,7 +71,7 @@ class LocalFunction(ABC):
         for name in signature.inputs:
             parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Tensor"))
         for name, kind in signature.kinds.items():
-            said = next(text for text, known in KINDS.items() if known == kind)
+            said = next(text for text, known in ATTRIBUTE_TYPES.items() if known == kind)
             parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=said))
         self.__signature__ = inspect.Signature(parameters)
 
@@ -107,7 +107,7 @@ class LocalFunction(ABC):
         """The body as a pattern: its nodes written out, with the attributes as numbers to find."""
 
         def is_attribute(item: Any) -> bool:
-            return isinstance(item, Symbol) and item.name in self.signature.kinds
+            return isinstance(item, TracedTensor) and item.name in self.signature.kinds
 
         def body(g: Graph, *arguments: Any) -> Any:
             return self.inline(g, *[_number_of(g, item) if is_attribute(item) else item for item in arguments])
@@ -127,14 +127,14 @@ class LocalFunction(ABC):
             f"local functions need IR version {FIRST_IR}, and the model has {ir_version}; write the nodes with "
             f"{self.__name__}.inline(g, ...)",
         )
-        return self._protos(Home(versions, ir_version >= FIRST_IR_WITH_DEFAULTS), ir_version)
+        return self._protos(FunctionContext(versions, ir_version >= FIRST_IR_WITH_DEFAULTS), ir_version)
 
     @abstractmethod
     def outputs(self, g: Graph) -> int:
         """The number of outputs."""
 
     @abstractmethod
-    def _protos(self, home: Home, ir_version: int) -> list[FunctionProto]:
+    def _protos(self, home: FunctionContext, ir_version: int) -> list[FunctionProto]:
         """As `protos`, where functions may be."""
 
     @abstractmethod
@@ -169,10 +169,10 @@ class LocalFunction(ABC):
         kind = self.signature.kinds[name]
         if isinstance(value, AttributeReference) and value.kind != kind:
             raise RuleError(f"Attribute {name!r} of local function {self.op} is given {value.name!r}, of another kind.")
-        if isinstance(value, (Symbol, AttributeReference)):
+        if isinstance(value, (TracedTensor, AttributeReference)):
             return value
         try:
-            made = OF_KIND[kind](value)
+            made = ATTRIBUTE_CONVERTERS[kind](value)
             fits = made == value or (isinstance(value, (int, float)) and kind == AttributeProto.FLOAT)
         except (TypeError, ValueError):
             fits = False
@@ -209,14 +209,14 @@ class LocalFunction(ABC):
 
         define.__doc__, define.__module__ = f"{summary}\n\nWhat: {self.__doc__ or self.op}", self.__module__
         search = Search(self._placeholders, f"no node {self.op} without a body")
-        made = rule(search=search, target=ANY, name=self.__name__)(define)
+        made = rule(search=search, target=ANY_KIND, name=self.__name__)(define)
         made.where = self.where
         return made
 
     def _placeholders(self, index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the function's name that the model has no body for."""
         for node in list(scope.by_op.get(self.op, ())):
-            key = called_by(node.proto)
+            key = called_function_key(node.proto)
             is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
             if node.alive and not is_call:
                 yield _place(node)
@@ -225,14 +225,14 @@ class LocalFunction(ABC):
         return f"<local function {self.op} ({self.where})>"
 
 
-def _number_of(g: Graph, symbol: Symbol) -> Symbol:
+def _number_of(g: Graph, symbol: TracedTensor) -> TracedTensor:
     """An attribute in a pattern: as an input of a node a constant, perhaps cast to the type of a tensor."""
     like: Any = g.maybe_like(symbol)
-    return Symbol(symbol.name, symbol.value, like.value)
+    return TracedTensor(symbol.name, symbol.value, like.value)
 
 
 def _place(node: Node) -> Found:
-    return Found((node,), tuple(name for name in node.outputs if name), {"inputs": Several(node.inputs)})
+    return Found((node,), tuple(name for name in node.outputs if name), {"inputs": VariadicBinding(node.inputs)})
 
 
 def _typed(name: str, value: Any, kind: int) -> AttributeProto:
@@ -251,14 +251,14 @@ class _Written(LocalFunction):
 
     def outputs(self, g: Graph) -> int:
         """The number of outputs."""
-        home = Home({"": onnx.defs.onnx_opset_version()} if isinstance(g, PatternGraph) else g.versions)
+        home = FunctionContext({"": onnx.defs.onnx_opset_version()} if isinstance(g, PatternGraph) else g.versions)
         return len(self._built(home)[0].output)
 
-    def _built(self, home: Home) -> tuple[FunctionProto, Graph]:
+    def _built(self, home: FunctionContext) -> tuple[FunctionProto, Graph]:
         key = (tuple(sorted(home.versions.items())), home.has_defaults)
         if key not in self._known:
             try:
-                self._known[key] = body_of(self.signature, self.function, home)
+                self._known[key] = build_function(self.signature, self.function, home)
             except SurgeonError:
                 raise
             except Exception as error:
@@ -267,7 +267,7 @@ class _Written(LocalFunction):
                 ) from error
         return self._known[key]
 
-    def _protos(self, home: Home, ir_version: int) -> list[FunctionProto]:
+    def _protos(self, home: FunctionContext, ir_version: int) -> list[FunctionProto]:
         made, graph = self._built(home)
         inner = [item for one in graph.called.values() for item in one.protos(home.versions, ir_version)]
         return [made, *inner]
@@ -294,7 +294,7 @@ class _Given(LocalFunction):
         """The number of outputs."""
         return len(self.proto.output)
 
-    def _protos(self, home: Home, ir_version: int) -> list[FunctionProto]:
+    def _protos(self, home: FunctionContext, ir_version: int) -> list[FunctionProto]:
         return [_at_opsets(self.proto, home)]
 
     def _write(self, g: Graph, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Any:
@@ -302,19 +302,19 @@ class _Given(LocalFunction):
         for value in values:
             if not isinstance(value, AttributeProto):
                 raise RuleError(f"{self.op} is given as a FunctionProto; its attributes cannot be holes of a pattern.")
-        proto = self.proto if isinstance(g, PatternGraph) else _at_opsets(self.proto, Home(g.versions))
+        proto = self.proto if isinstance(g, PatternGraph) else _at_opsets(self.proto, FunctionContext(g.versions))
         return emit_body(g, proto, inputs, {item.name: item for item in values})
 
 
-def _at_opsets(proto: FunctionProto, home: Home) -> FunctionProto:
+def _at_opsets(proto: FunctionProto, home: FunctionContext) -> FunctionProto:
     """A function at the opsets of a model.  Raises OpsetError where an op means something else there."""
     made = FunctionProto()
     made.CopyFrom(proto)
-    found = different(made, home.versions)
+    found = why_versions_differ(made, home.versions)
     if found:
         raise OpsetError(f"Local function {proto.domain}::{proto.name} cannot go into this model: {found.reason}.")
     for item in made.opset_import:
-        item.version = home.versions.get(plain_domain(item.domain), item.version)
+        item.version = home.versions.get(normalize_domain(item.domain), item.version)
     return made
 
 

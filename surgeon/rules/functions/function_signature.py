@@ -9,7 +9,7 @@ from onnx import AttributeProto
 
 from surgeon.errors import RuleError
 
-KINDS = {
+ATTRIBUTE_TYPES = {
     "float": AttributeProto.FLOAT,
     "int": AttributeProto.INT,
     "bool": AttributeProto.INT,
@@ -18,7 +18,7 @@ KINDS = {
     "list[int]": AttributeProto.INTS,
     "list[str]": AttributeProto.STRINGS,
 }
-OF_KIND: dict[int, Callable[[Any], Any]] = {
+ATTRIBUTE_CONVERTERS: dict[int, Callable[[Any], Any]] = {
     AttributeProto.FLOAT: float,
     AttributeProto.INT: int,
     AttributeProto.STRING: str,
@@ -61,7 +61,7 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
     defaults: dict[str, Any] = {}
     for parameter in parameters[1:]:
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            if parameter.default not in (None, inspect.Parameter.empty) or _said(parameter) in KINDS:
+            if parameter.default not in (None, inspect.Parameter.empty) or _said(parameter) in ATTRIBUTE_TYPES:
                 raise RuleError(
                     f"{who} takes {parameter.name!r} as a tensor; put a * before it to make it an attribute."
                 )
@@ -81,10 +81,10 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
 
 def _kind(parameter: inspect.Parameter, who: str) -> int:
     text = _said(parameter)
-    if text not in KINDS:
-        kinds = ", ".join(KINDS)
+    if text not in ATTRIBUTE_TYPES:
+        kinds = ", ".join(ATTRIBUTE_TYPES)
         raise RuleError(f"{who} needs to know the kind of its attribute {parameter.name!r}; annotate it as {kinds}.")
-    return KINDS[text]
+    return ATTRIBUTE_TYPES[text]
 
 
 def _said(parameter: inspect.Parameter) -> str:

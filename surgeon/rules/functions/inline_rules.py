@@ -9,21 +9,21 @@ from typing import Any
 
 from onnx import FunctionProto, NodeProto
 
-from surgeon.errors import GraphError, Refusal, UsageError, require
+from surgeon.errors import GraphError, Unavailable, UsageError, require
 from surgeon.ir.function_table import calls
 from surgeon.ir.index import Index
 from surgeon.ir.mutations import drop, import_domain
-from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas.node_check import check_node
-from surgeon.ops.traversal import Key, all_nodes, called_by, expanded_sizes, imports_of, key_of
-from surgeon.rules.functions.call_expansion import different, emit_body
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traversal import FunctionKey, all_nodes, called_function_key, expanded_sizes, function_key, imports_of
+from surgeon.rules.functions.call_expansion import emit_body, why_versions_differ
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
-from surgeon.target_registry import ANY
-from surgeon.text import like
+from surgeon.target_registry import ANY_KIND
+from surgeon.text import close_matches
 
 ALL = "all"
 MOST = 1 << 16  # nodes that one call may come to beyond those that the functions hold
@@ -35,35 +35,37 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
     names: of functions of the model, or "all".  Raises UsageError for one that the model does not have, and where
     functions call one another so often that a call comes to far more nodes than they hold.
     """
-    there = list(dict.fromkeys(qualified(*key[:2]) for key in index.local))
+    there = list(dict.fromkeys(qualified_name(*key[:2]) for key in index.local))
     for name in names:
         if name != ALL and name not in there:
-            near = like(name, there)
+            near = close_matches(name, there)
             hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(there) or 'none'}."
             raise UsageError(f"The model has no local function {name!r} to inline; {hint}")
     wanted = [name for name in there if name in names or ALL in names]
-    _require_few({key: index.local.get(key) for key in index.local if qualified(*key[:2]) in wanted})
+    _require_few({key: index.local.get(key) for key in index.local if qualified_name(*key[:2]) in wanted})
     return [_rule(name, frozenset(wanted), is_named=name in names) for name in wanted]
 
 
-def _require_few(functions: Mapping[Key, FunctionProto | None]) -> None:
+def _require_few(functions: Mapping[FunctionKey, FunctionProto | None]) -> None:
     """Refuse functions of which a call comes to too many nodes.  None calls itself: such models are refused before."""
     there = {key: one for key, one in functions.items() if one}
     most = MOST + sum(1 for one in there.values() for _ in all_nodes(one.node))
     for key, size in expanded_sizes(there).items():
         if size > most:
             raise UsageError(
-                f"Inlined, a call of {qualified(*key[:2])} comes to {size:,} nodes, because its functions call one "
-                "another many times over: name fewer functions to inline."
+                f"Inlined, a call of {qualified_name(*key[:2])} comes to {size:,} nodes, because its functions call "
+                "one another many times over: name fewer functions to inline."
             )
 
 
-def drop_uncalled(index: Index) -> None:
+def remove_unused_functions(index: Index) -> None:
     """Let go of the functions of the file that are not called any more, and of those that only these called."""
-    functions = {key_of(scope.proto): scope for scope in index.functions if isinstance(scope.proto, FunctionProto)}
+    functions = {
+        function_key(scope.proto): scope for scope in index.functions if isinstance(scope.proto, FunctionProto)
+    }
     skeleton = index.model.skeleton
     nodes = [*skeleton.graph.node, *(node for function in skeleton.functions for node in function.node)]
-    were_called = {called_by(node) for node in all_nodes(nodes)}
+    were_called = {called_function_key(node) for node in all_nodes(nodes)}
     while True:
         left = calls(index.scopes, functions)
         gone = [key for key in functions if key in were_called and not left[key] and not functions[key].is_dropped]
@@ -76,15 +78,15 @@ def drop_uncalled(index: Index) -> None:
 def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
     """The rule for one function.  is_named: it was asked for by its name, so that it is an error where it cannot be."""
 
-    known: dict[Hashable, Refusal | None] = {}
+    known: dict[Hashable, Unavailable | None] = {}
 
     def calls_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Calls of a local function."""
         while True:  # a body may call the function's like, which is among the nodes then
             alive = [node for node in scope.by_op.get(name, ()) if node.alive]
-            found = [node for node in alive if index.local.get(called_by(node.proto)) is not None]
+            found = [node for node in alive if index.local.get(called_function_key(node.proto)) is not None]
             for node in found:
-                yield Found((node,), _used(index, node), {"inputs": Several(node.inputs)})
+                yield Found((node,), _used(index, node), {"inputs": VariadicBinding(node.inputs)})
             if all(node.alive for node in found):
                 return
 
@@ -92,11 +94,13 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
         node, local = match.root.proto, match.index.local
 
         def find(inner: NodeProto) -> FunctionProto | None:
-            function = local.get(called_by(inner)) if qualified(inner.domain, inner.op_type) in wanted else None
+            function = (
+                local.get(called_function_key(inner)) if qualified_name(inner.domain, inner.op_type) in wanted else None
+            )
             if function is not None:
-                key = key_of(function), tuple(sorted(match.scope.versions.items()))
+                key = function_key(function), tuple(sorted(match.scope.versions.items()))
                 if key not in known:
-                    known[key] = different(function, match.scope.versions) or _broken(function)
+                    known[key] = why_versions_differ(function, match.scope.versions) or _broken(function)
                 _require_inlinable(function, match, known[key] or _mistyped(function, inner), is_named)
             return function
 
@@ -111,7 +115,7 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
 
     write.__doc__ = f"Write out the calls of local function {name}."
     search = Search(calls_of, f"nothing calls {name}")
-    return rule(search=search, target=ANY, name=f"inline {name}")(write)
+    return rule(search=search, target=ANY_KIND, name=f"inline {name}")(write)
 
 
 def _used(index: Index, node: Node) -> tuple[str, ...]:
@@ -119,31 +123,31 @@ def _used(index: Index, node: Node) -> tuple[str, ...]:
     return tuple(compress(node.outputs, index.used(node))) or tuple(filter(None, node.outputs))
 
 
-def _mistyped(function: FunctionProto, call: NodeProto) -> Refusal | None:
+def _mistyped(function: FunctionProto, call: NodeProto) -> Unavailable | None:
     """Which attribute of a call is of another type than the body takes it for."""
     given = {item.name: item.type for item in call.attribute if not item.ref_attr_name}
     taken = (item for node in all_nodes(function.node) for item in node.attribute if item.ref_attr_name in given)
     for item in taken:
         if item.type != given[item.ref_attr_name]:
-            return Refusal(f"a call gives its attribute {item.ref_attr_name!r} another type than its body takes")
+            return Unavailable(f"a call gives its attribute {item.ref_attr_name!r} another type than its body takes")
     return None
 
 
-def _broken(function: FunctionProto) -> Refusal | None:
+def _broken(function: FunctionProto) -> Unavailable | None:
     """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
     made = {name for node in function.node for name in node.output}.union(function.input)
     missing = [name for name in function.output if name not in made]
     if missing:
-        return Refusal(f"its body makes no output {missing[0]!r}")
+        return Unavailable(f"its body makes no output {missing[0]!r}")
     versions = imports_of(function.opset_import)
     for node in all_nodes(function.node):
         complaints = check_node(node, versions.get(node.domain) or 1, lambda _: None, in_function=True)
         if complaints:
-            return Refusal(f"its body is broken ({complaints[0].rstrip('.')})")
+            return Unavailable(f"its body is broken ({complaints[0].rstrip('.')})")
     return None
 
 
-def _require_inlinable(function: FunctionProto, match: Match, why: Refusal | None, is_named: bool) -> None:
+def _require_inlinable(function: FunctionProto, match: Match, why: Unavailable | None, is_named: bool) -> None:
     """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
     if why:
         sentence = f"local function {function.domain}::{function.name} cannot be written out: {why.reason}"

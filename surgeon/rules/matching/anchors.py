@@ -7,43 +7,43 @@ from operator import attrgetter
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.identities import SUMS, promises
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_state import Work
-from surgeon.rules.matching.root_paths import Places
+from surgeon.rules.matching.associative.identities import SUMS, may_expand
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_state import MatchCost
+from surgeon.rules.matching.root_paths import PatternPositions
 
 CLIMB_LIMIT = 4096
 SINGLE = 3  # the depth of a pattern of one node
 _SLOT, _OP = attrgetter("slot"), attrgetter("op")
 
 
-def anchors(compiled: Compiled, scope: Scope) -> list[Node]:
+def anchors(compiled: CompiledPattern, scope: Scope) -> list[Node]:
     """Nodes of the op that the pattern needs and the scope has fewest of."""
     by_op = scope.by_op
     if not compiled.required:
-        return list(scope.live_nodes()) if compiled.wild is None else fitting(scope, *compiled.wild)
+        return list(scope.live_nodes()) if compiled.wild is None else nodes_matching_glob(scope, *compiled.wild)
     rarest = min(compiled.required, key=lambda group: (sum(len(by_op.get(op, ())) for op in group), sorted(group)))
     return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
 
 
-def fitting(scope: Scope, domain: str, op: str) -> list[Node]:
+def nodes_matching_glob(scope: Scope, domain: str, op: str) -> list[Node]:
     """Nodes whose domain and op fit globs."""
     named = ((split_op(known), nodes) for known, nodes in scope.by_op.items())
     found = [nodes for own, nodes in named if fnmatchcase(own[0], domain) and fnmatchcase(own[1], op)]
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
-class Climb:
+class RootFinder:
     """The way up from nodes of one scope to where a match of a pattern through them may start."""
 
     __slots__ = ("_consumers", "_heads", "_promising", "_scalar", "_scope", "_ways", "_work", "compiled")
 
-    def __init__(self, index: Index, scope: Scope, compiled: Compiled) -> None:
+    def __init__(self, index: Index, scope: Scope, compiled: CompiledPattern) -> None:
         self.compiled, self._scope = compiled, scope
         self._heads, self._ways = compiled.heads[0], compiled.ways
-        self._consumers, self._work = scope.consumers, Work.of(index)
+        self._consumers, self._work = scope.consumers, MatchCost.of(index)
         self._scalar = partial(index.constants.scalar, scope)
-        self._promising: dict[Node, bool] = {}  # what `promises` has said of nodes
+        self._promising: dict[Node, bool] = {}  # what `may_expand` has said of nodes
 
     def forget(self) -> None:
         """Look anew at what an edit may have changed."""
@@ -60,9 +60,9 @@ class Climb:
             return [anchor] if (heads is None or anchor.op in heads) and ways.is_root(start) else []
         found: dict[Node, None] = {}
         level = [(anchor, start)]
-        seen: dict[Node, Places] = {}
+        seen: dict[Node, PatternPositions] = {}
         for _ in range(depth):
-            further: list[tuple[Node, Places]] = []
+            further: list[tuple[Node, PatternPositions]] = []
             for node, places in level:
                 known = seen.get(node)
                 if known is not None:
@@ -86,7 +86,7 @@ class Climb:
             level = further
         return list(found)
 
-    def _leads_on(self, node: Node, places: Places) -> bool:
+    def _leads_on(self, node: Node, places: PatternPositions) -> bool:
         """Whether what reads a node may stand above it: most anchors of a pattern that is not there end at once."""
         above, consumers, op_of = self._ways.above, self._consumers, _OP
         for name in node.outputs:
@@ -95,7 +95,7 @@ class Climb:
                     return True
         return False
 
-    def _likely(self, node: Node, places: Places) -> Places:
+    def _likely(self, node: Node, places: PatternPositions) -> PatternPositions:
         """The places without those of products, where a node is a sum of which algebra makes none."""
         if not places or node.op not in SUMS:
             return places
@@ -104,11 +104,11 @@ class Climb:
             return places
         promising = self._promising
         if node not in promising:
-            promising[node] = promises(self._scope.producers, self._scalar, node)
+            promising[node] = may_expand(self._scope.producers, self._scalar, node)
         return places if promising[node] else sums
 
 
-def is_hopeless(scope: Scope, compiled: Compiled, root: Node) -> bool:
+def cannot_match(scope: Scope, compiled: CompiledPattern, root: Node) -> bool:
     """Whether an input of a node is made by an op that the pattern cannot have there, as one look tells."""
     producers, among = scope.producers, compiled.among
     for place, ops in compiled.below.get(root.op, ()):

@@ -7,20 +7,20 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from surgeon.errors import Refused
+from surgeon.errors import ConditionFailed
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
 from surgeon.ops.builder.tensor_operators import Operators
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import columns_of, elements_of
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape
-from surgeon.shapes.values.affine_index import Affine
-from surgeon.shapes.values.affine_mask import Choice
+from surgeon.shapes.values.affine_index import AffineIndex
+from surgeon.shapes.values.affine_mask import AffineMask
 
 
-class Asked(Protocol):
+class FactQueries(Protocol):
     """A match that is asked for its tensors, and notes what is asked; see `surgeon.rules.matching.matcher.Match`."""
 
     index: Index
@@ -31,21 +31,21 @@ class Asked(Protocol):
     asked_last: tuple[str, tuple[str, int]] | None
 
     @property
-    def shapes(self) -> Shapes:
+    def shapes(self) -> ShapeInference:
         """What is known of its tensors."""
 
     def rest_on(self, tensors: Iterable[str]) -> None:
         """Have it rest on the nodes that make these tensors too."""
 
 
-class Captured(Operators, gs.Variable):
+class CapturedTensor(Operators, gs.Variable):
     """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
 
     key: the name that the pattern gives it and, for *rest, the position in it.  The match notes what is asked: what a
     replacement saw decides which other matches its result serves.
     """
 
-    def __init__(self, name: str, match: Asked, key: tuple[str, int]) -> None:
+    def __init__(self, name: str, match: FactQueries, key: tuple[str, int]) -> None:
         self._name, self._match, self.key = name, match, key
         super().__init__(name)
 
@@ -100,13 +100,13 @@ class Captured(Operators, gs.Variable):
         return None if found is None else list(found.reshape(-1))
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> AffineMask | None:
         """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
 
     @property
-    def index(self) -> list[Affine] | None:
+    def index(self) -> list[AffineIndex] | None:
         """Indices as ScatterND takes them: for each axis that they go over an affine index; None where one is none."""
         self._ask("values")
         return elements_of(self._match.index).columns(self._match.scope, self._name)
@@ -127,7 +127,7 @@ class Captured(Operators, gs.Variable):
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name, axes)
 
-    def columns_beside(self, other: "Captured") -> tuple[tuple[int, ...] | None, ...]:
+    def columns_beside(self, other: "CapturedTensor") -> tuple[tuple[int, ...] | None, ...]:
         """The columns of this and of another tensor of its shape, to compare; the match rests on what makes them so."""
         for one in (self, other):
             one._ask("values")
@@ -146,7 +146,7 @@ class Captured(Operators, gs.Variable):
         while not index.constants.is_constant(scope, name):
             home = scope.home(name)
             node = None if home is None else home.producers.get(name)
-            if home is None or node is None or record(node.op).moves != (0,):
+            if home is None or node is None or traits_of(node.op).moves != (0,):
                 return None
             taken.append(name)
             scope, name = home, node.inputs[0]
@@ -170,7 +170,7 @@ class Captured(Operators, gs.Variable):
             node = scope.producers.get(name)
             if node is None or constants.is_constant(scope, name):
                 return False
-            known = record(node.op)
+            known = traits_of(node.op)
             taken[name] = known.product in ("matrices", "equation")
             among = known.moves or known.carries
             if known.family == "product":
@@ -192,7 +192,7 @@ class Captured(Operators, gs.Variable):
         self._ask("values")
         found = self._match.index.constants.array(self._match.scope, self._name)
         if found is None:
-            raise Refused(f"{self._name!r} is not a constant")
+            raise ConditionFailed(f"{self._name!r} is not a constant")
         return found
 
     @property

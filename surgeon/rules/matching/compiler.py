@@ -5,21 +5,32 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 
 from surgeon.errors import RuleError
-from surgeon.ir.scope import Node, qualified, split_op
+from surgeon.ir.scope import Node, qualified_name, split_op
 from surgeon.ops.traits.trait_lookup import RANDOM, TRANSPARENT
-from surgeon.rules.matching.associative.chain import Chain, Matcher, Next, Term, ordered
+from surgeon.rules.matching.associative.chain import Chain, ChainOperand, Continuation, Matcher, ordered
 from surgeon.rules.matching.associative.chain_matcher import chain_matcher
 from surgeon.rules.matching.associative.flattening import SUM
-from surgeon.rules.matching.associative.identities import OPENS
-from surgeon.rules.matching.match_state import State
-from surgeon.rules.matching.node_matchers import Inputs, differences, inputs_matcher, is_wildcard
-from surgeon.rules.matching.op_requirements import Has, Needs, Spelling, once
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Pattern, Search, Value, Var, walk
-from surgeon.rules.matching.root_paths import Ways
+from surgeon.rules.matching.associative.identities import OPS_EXPANDED
+from surgeon.rules.matching.match_state import MatchState
+from surgeon.rules.matching.node_matchers import InputOrder, inputs_matcher, is_wildcard, node_differences
+from surgeon.rules.matching.op_requirements import HasAnyOp, OpRequirements, WrittenOps, memoized
+from surgeon.rules.matching.pattern import (
+    AnyOf,
+    LiteralValue,
+    NamedValue,
+    NodeOutput,
+    NodePattern,
+    Pattern,
+    Search,
+    Value,
+    Var,
+    walk_values,
+)
+from surgeon.rules.matching.root_paths import RootPaths
 from surgeon.rules.matching.value_matchers import any_of_matcher, literal_matcher, named_matcher, var_matcher
 
 
-class Compiled:
+class CompiledPattern:
     """A pattern ready to run, each part made when it is asked for: a model without the ops it needs asks for few.
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
@@ -37,7 +48,7 @@ class Compiled:
     def __init__(self, pattern: Pattern) -> None:
         """Raises RuleError for a pattern that shares a sum or a product."""
         self.pattern = pattern
-        self.compiler = Compiler(pattern)
+        self.compiler = PatternCompiler(pattern)
         self.shared = _shared(self.compiler)
 
     @cached_property
@@ -56,7 +67,7 @@ class Compiled:
     def required(self) -> frozenset[frozenset[str]]:
         return self.compiler.required(self.pattern.outputs[0])
 
-    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+    def lacks(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
         return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
 
@@ -68,26 +79,26 @@ class Compiled:
     def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
         """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
         value = self.pattern.outputs[0]
-        if not isinstance(value, Output) or self.compiler.flat(value) is not None or self.wild is not None:
+        if not isinstance(value, NodeOutput) or self.compiler.flat(value) is not None or self.wild is not None:
             return {}
-        operation, plan = value.operation, Inputs.of(value.operation)
+        operation, plan = value.operation, InputOrder.of(value.operation)
         heads = ((place, self.compiler.heads(item)) for place, item in enumerate(operation.inputs) if item is not None)
         known = ((place, ops | TRANSPARENT) for place, ops in heads if ops is not None and place not in plan.parameters)
-        return {} if plan.is_free else {qualified(operation.domain, operation.op): tuple(known)}
+        return {} if plan.is_free else {qualified_name(operation.domain, operation.op): tuple(known)}
 
     @cached_property
     def among(self) -> frozenset[str] | None:
         """Ops of which one must make an input of a root that is a sum or product of several; None where any may."""
         value = self.pattern.outputs[0]
-        flat = self.compiler.flat(value) if isinstance(value, Output) else None
-        if flat is None or not isinstance(value, Output) or self.compiler.laws(value) or len(flat.operands) < 2:
+        flat = self.compiler.flat(value) if isinstance(value, NodeOutput) else None
+        if flat is None or not isinstance(value, NodeOutput) or self.compiler.laws(value) or len(flat.operands) < 2:
             return None
         heads = [ops for ops in (self.compiler.heads(item) for item, _ in flat.operands) if ops is not None]
         return min(heads, key=len) | flat.family | TRANSPARENT if heads else None
 
     @cached_property
-    def ways(self) -> Ways:
-        return Ways(self.compiler, lambda value: accepting(value.operation))
+    def ways(self) -> RootPaths:
+        return RootPaths(self.compiler, lambda value: op_predicate(value.operation))
 
     @cached_property
     def depth(self) -> int:
@@ -104,7 +115,7 @@ class Compiled:
         return {key: flat.size for key, flat in self.compiler.flats.items() if flat is not None}
 
     @cached_property
-    def spelling(self) -> Spelling:
+    def spelling(self) -> WrittenOps:
         return _spelling(self.compiler)
 
     @cached_property
@@ -112,7 +123,7 @@ class Compiled:
         return _wild(self.pattern.outputs[0])
 
 
-class _Searched(Compiled):
+class _Searched(CompiledPattern):
     """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
 
     def __init__(self, search: Search) -> None:
@@ -120,44 +131,44 @@ class _Searched(Compiled):
         self.pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
         self.shared = frozenset()
         nothing = frozenset[frozenset[str]]()
-        spelling = Spelling((frozenset(),), nothing, frozenset())
+        spelling = WrittenOps((frozenset(),), nothing, frozenset())
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
         self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
 
-    def lacks(self, has: Has, *, forms: bool = False) -> bool:
+    def lacks(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Nobody knows what a search needs."""
         return False
 
 
-def compile_pattern(pattern: Pattern) -> Compiled:
+def compile_pattern(pattern: Pattern) -> CompiledPattern:
     """Make the closures of a pattern, as far as they are asked for.  Raises as Compiled."""
-    return Compiled(pattern)
+    return CompiledPattern(pattern)
 
 
-def compile_search(search: Search) -> Compiled:
+def compile_search(search: Search) -> CompiledPattern:
     """Put a search in the place of a pattern."""
     return _Searched(search)
 
 
-def _spelling(compiler: "Compiler") -> Spelling:
+def _spelling(compiler: "PatternCompiler") -> WrittenOps:
     """What a pattern asks for as it is written, without the laws of algebra."""
-    outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, Output))
-    plain = Needs(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
-    return Spelling(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
+    outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, NodeOutput))
+    plain = OpRequirements(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
+    return WrittenOps(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
 def _wild(root: Value) -> tuple[str, str] | None:
     """The domain and op of an output that any op makes whose name fits a glob."""
-    if isinstance(root, Output) and is_wildcard(root.operation):
+    if isinstance(root, NodeOutput) and is_wildcard(root.operation):
         return root.operation.domain, root.operation.op
     return None
 
 
-def _shared(compiler: "Compiler") -> frozenset[int]:
+def _shared(compiler: "PatternCompiler") -> frozenset[int]:
     """The operations of nodes that may stay.  Raises RuleError for sums and products, which match in any order."""
     found: set[int] = set()
     for value in compiler.values:
-        if isinstance(value, Output) and value.operation.is_shared:
+        if isinstance(value, NodeOutput) and value.operation.is_shared:
             if compiler.flat(value) is not None:
                 where, op = value.operation.where, value.operation.op
                 raise RuleError(f"{where}: {op} cannot be shared, as sums and products match in any order of operands.")
@@ -165,7 +176,7 @@ def _shared(compiler: "Compiler") -> frozenset[int]:
     return frozenset(found)
 
 
-class Compiler(Needs):
+class PatternCompiler(OpRequirements):
     """Remembers the matcher of each value, so that a shared one is compiled once."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -181,9 +192,9 @@ class Compiler(Needs):
     def _compile(self, value: Value) -> Matcher:
         if isinstance(value, Var):
             return var_matcher(value)
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             return literal_matcher(value)
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return named_matcher(value.name, self.matcher(value.value))
         if isinstance(value, AnyOf):
             forms = tuple(self.matcher(form) for form in value.forms)
@@ -191,14 +202,14 @@ class Compiler(Needs):
         chain = self.chain(value)
         return chain_matcher(chain) if chain is not None else self._operation(value)
 
-    @once
-    def chain(self, value: Output) -> Chain | None:
+    @memoized
+    def chain(self, value: NodeOutput) -> Chain | None:
         """The sum or product that a value is, or None."""
         flat = self.flat(value)
         if flat is None:
             return None
         terms = ordered(
-            Term(self.matcher(item), sign, self.heads(item), item)
+            ChainOperand(self.matcher(item), sign, self.heads(item), item)
             for item, sign in sorted(flat.operands, key=self.freedom)
         )
         return Chain(
@@ -211,7 +222,7 @@ class Compiler(Needs):
             id(value.operation),
             flat.is_division,
             self.laws(value),
-            frozenset[str]().union(*(OPENS[law] for law in self.laws(value))),
+            frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.laws(value))),
             flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
         )
 
@@ -220,13 +231,13 @@ class Compiler(Needs):
         value = operand[0]
         return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
 
-    def _operation(self, value: Output) -> Matcher:
+    def _operation(self, value: NodeOutput) -> Matcher:
         operation = value.operation
         inputs = inputs_matcher(operation, [None if item is None else self.matcher(item) for item in operation.inputs])
-        differ, key, position = differences(operation), id(operation), value.position
-        accepts, is_random = accepting(operation), operation.op in RANDOM
+        differ, key, position = node_differences(operation), id(operation), value.position
+        accepts, is_random = op_predicate(operation), operation.op in RANDOM
 
-        def match(state: State, name: str, then: Next) -> bool:
+        def match(state: MatchState, name: str, then: Continuation) -> bool:
             nodes, made = state.nodes, state.made
             mark, held, before = len(nodes), len(state.bound), made.get(key)
             state.visited += 1
@@ -260,20 +271,20 @@ class Compiler(Needs):
 
     def keys(self, value: Value) -> Iterator[tuple[int, int]]:
         """Where the state keeps the node that makes this output, and its position: one for each form of it."""
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             yield id(value.operation), value.position
-        elif isinstance(value, Named):
+        elif isinstance(value, NamedValue):
             yield from self.keys(value.value)
         elif isinstance(value, AnyOf):
             for form in value.forms:
                 yield from self.keys(form)
 
 
-def accepting(operation: Operation) -> Callable[[str], bool]:
+def op_predicate(operation: NodePattern) -> Callable[[str], bool]:
     """Whether an op is the one that is looked for."""
     domain, op = operation.domain or "", operation.op
     if not is_wildcard(operation):
-        return qualified(operation.domain, op).__eq__
+        return qualified_name(operation.domain, op).__eq__
 
     def accepts(found: str) -> bool:
         its_domain, its_op = split_op(found)
@@ -290,13 +301,15 @@ def is_output(node: Node, position: int, name: str) -> bool:
 def _is_plain(outputs: tuple[Value, ...]) -> bool:
     if len(outputs) != 1:
         return False
-    for value in walk(outputs):
+    for value in walk_values(outputs):
         if isinstance(value, Var) and (value.kind != "tensor" or value.optional):
             return False
-        if isinstance(value, Output) and value.operation.is_shared:
+        if isinstance(value, NodeOutput) and value.operation.is_shared:
             return False
-        if isinstance(value, Output) and (value.operation.attributes or value.operation.rest or value.operation.others):
+        if isinstance(value, NodeOutput) and (
+            value.operation.attributes or value.operation.rest or value.operation.others
+        ):
             return False
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return False
     return True

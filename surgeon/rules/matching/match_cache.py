@@ -1,8 +1,8 @@
 """An attempt that asks what an earlier one asked, and is told the same, ends as that did: it needs no search.
 
 Models repeat themselves: twelve layers, one normalisation each.  An attempt is deterministic, and all that it learns of
-the model it asks of its `State`.  So its questions are written down, with the answers, the tensors in them by place;
-where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
+the model it asks of its `MatchState`.  So its questions are written down, with the answers, the tensors in them by
+place; where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
 bindings that had the last word then have it again, for what that depends on (who else reads a tensor, what a rule says)
 is no part of the search.  Where a match depends on structure alone, the way from its anchor to its root is kept too.
 """
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from surgeon.ir.constants import CONSTANT_OPS, Value
+from surgeon.ir.constants import CONSTANT_OPS, ConstantValue
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import COPYING, TRANSPARENT
-from surgeon.rules.matching.associative.identities import real
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_state import VIRTUAL, Several, State
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, TRANSPARENT
+from surgeon.rules.matching.associative.identities import without_virtual
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, VariadicBinding
 from surgeon.rules.matching.node_matchers import is_wildcard
-from surgeon.rules.matching.pattern import Output, walk
+from surgeon.rules.matching.pattern import NodeOutput, walk_values
 
 MOST = 8  # searches that are remembered of roots that look alike at first glance
 MAKER, SCALAR = "maker", "scalar"  # two questions: who makes it, and what number it is; others are named like them
@@ -28,7 +28,7 @@ IN_KIND = frozenset({SCALAR, "constant", "is_constant"})  # questions that the o
 T = TypeVar("T")
 
 
-class Recorder(State):
+class RecordingState(MatchState):
     """A state that writes down what it is asked.  asked: question and tensor -> answer, in order."""
 
     __slots__ = ("asked", "ends")
@@ -43,7 +43,7 @@ class Recorder(State):
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
         return self.scalars[name] if name in self.scalars else self._noted(SCALAR, name, super().scalar)
 
-    def constant(self, name: str) -> Value | None:
+    def constant(self, name: str) -> ConstantValue | None:
         return self._noted("constant", name, super().constant)
 
     def is_constant(self, name: str) -> bool:
@@ -97,7 +97,7 @@ class _Makers(Mapping[str, Node]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class End:
+class CachedResult:
     """What had the last word: nodes by their place among those met, bindings, and where the state has nodes.
 
     A bound tensor is its place, several are a list of places, and any other value is as it is.
@@ -107,7 +107,7 @@ class End:
     bound: tuple[tuple[str, Any], ...]
     made: tuple[tuple[int, int], ...]
 
-    def enter(self, state: State, met: "Met") -> None:
+    def enter(self, state: MatchState, met: "VisitedTensors") -> None:
         """Put a state where the search was then.  met: what an attempt like it has before it."""
         names, nodes = met
         state.nodes = [nodes[place] for place in self.nodes]
@@ -115,10 +115,12 @@ class End:
         state.bound = {key: _named(held, names) for key, held in self.bound}
 
 
-Met = tuple[list[str], list[Node]]  # tensors, and nodes that make some of them, in the order in which a search met them
+VisitedTensors = tuple[
+    list[str], list[Node]
+]  # tensors, and nodes that make some of them, in the order in which a search met them
 
 
-class Remembered(NamedTuple):
+class CachedAttempt(NamedTuple):
     """One search, its tensors by their places in a list: "", the output, then those of each node that it met.
 
     makers: places of tensors, and the kinds of nodes that make them (None: none does).  answers: question, place of the
@@ -129,10 +131,10 @@ class Remembered(NamedTuple):
     makers: tuple[tuple[int, int | None], ...]
     answers: tuple[tuple[str, int, Any], ...]
     firsts: list[int]
-    ends: tuple[End, ...]
+    ends: tuple[CachedResult, ...]
     found: bool
 
-    def fits(self, state: State, kinds: "Kinds", name: str) -> Met | None:
+    def fits(self, state: MatchState, kinds: "NodeKinds", name: str) -> VisitedTensors | None:
         """The tensors and nodes by place where an attempt would be told the same, else None."""
         names, nodes = ["", name], list[Node]()
         producers, scalars, bare, kind_of = state.producers, state.scalars, kinds.bare, kinds.of
@@ -160,7 +162,7 @@ class Remembered(NamedTuple):
         return names, nodes
 
 
-class Kinds:
+class NodeKinds:
     """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many.
 
     bare: the numbers of ops whose nodes say nothing, which are most nodes of a model, by op, inputs, outputs and scope.
@@ -190,35 +192,35 @@ class Kinds:
 
 def _told(answer: Any) -> Any:
     """An answer as something to compare."""
-    return (answer.content, answer.eps) if isinstance(answer, Value) else answer
+    return (answer.content, answer.eps) if isinstance(answer, ConstantValue) else answer
 
 
 def _named(held: Any, names: list[str]) -> Any:
     if isinstance(held, int):
         return names[held]
-    return Several([names[place] for place in held]) if isinstance(held, list) else held
+    return VariadicBinding([names[place] for place in held]) if isinstance(held, list) else held
 
 
-class Memory:
+class MatchCache:
     """The searches for one pattern in one scope, by what their roots look like at first glance.
 
     is_off: nothing is remembered of patterns of several outputs, and of those that look at Constant nodes as such.
     """
 
-    def __init__(self, compiled: Compiled, index: Index) -> None:
-        self._kinds = index.noted(Kinds, Kinds)
-        self._known: dict[Any, list[Remembered | None]] = {}
+    def __init__(self, compiled: CompiledPattern, index: Index) -> None:
+        self._kinds = index.noted(NodeKinds, NodeKinds)
+        self._known: dict[Any, list[CachedAttempt | None]] = {}
         outputs = compiled.pattern.outputs
-        ops = (value.operation for value in walk(outputs) if isinstance(value, Output))
+        ops = (value.operation for value in walk_values(outputs) if isinstance(value, NodeOutput))
         is_open = any(operation.op == "Constant" or is_wildcard(operation) for operation in ops)
         self.is_off = is_open or len(outputs) != 1
 
-    def _like(self, root: Node) -> list[Remembered | None]:
+    def _like(self, root: Node) -> list[CachedAttempt | None]:
         producers = root.scope.producers
         sources = [producers.get(name) for name in root.inputs]
         return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
 
-    def fitting(self, state: State, root: Node, name: str) -> Iterator[tuple[Remembered, Met]]:
+    def fitting(self, state: MatchState, root: Node, name: str) -> Iterator[tuple[CachedAttempt, VisitedTensors]]:
         """The searches that would go the same way from an output of this node on, and what they would meet."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
@@ -229,7 +231,7 @@ class Memory:
                 yield earlier, met
                 return
 
-    def fit(self, earlier: Remembered, state: State, name: str) -> Met | None:
+    def fit(self, earlier: CachedAttempt, state: MatchState, name: str) -> VisitedTensors | None:
         """As `Remembered.fits`."""
         return earlier.fits(state, self._kinds, name)
 
@@ -237,12 +239,12 @@ class Memory:
         """Whether no more is to be remembered of roots that look like this one."""
         return self.is_off or len(self._like(root)) >= MOST
 
-    def add(self, root: Node, recorder: Recorder, name: str, found: bool) -> Remembered | None:
+    def add(self, root: Node, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
         """Remember a search that came to its end; None where it cannot be."""
         self._like(root).append(self._said(recorder, name, found))
         return self._like(root)[-1]
 
-    def _said(self, recorder: Recorder, name: str, found: bool) -> Remembered | None:
+    def _said(self, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
         """None where something in a search has no place."""
         names = ["", name]
         places = {"": 0, name: 1}
@@ -250,7 +252,7 @@ class Memory:
         kinds: list[tuple[int, int | None]] = []
         answers: list[tuple[str, int, Any]] = []
         for (question, tensor), answer in recorder.asked.items():
-            if tensor[:1] == VIRTUAL:
+            if tensor[:1] == VIRTUAL_PREFIX:
                 continue  # whatever algebra makes up follows from what it asked before
             if tensor not in places:
                 return None
@@ -268,8 +270,8 @@ class Memory:
                 answers.append((question, place, _told(answer)))
         try:
             ends = tuple(
-                End(
-                    tuple(makers[node] for node in real(nodes)),
+                CachedResult(
+                    tuple(makers[node] for node in without_virtual(nodes)),
                     tuple((key, _placed(held, places)) for key, held in bound.items()),
                     tuple((key, makers[node]) for key, node in made.items()),
                 )
@@ -277,22 +279,22 @@ class Memory:
             )
         except KeyError:
             return None  # a node or a tensor that algebra made up
-        return Remembered(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends, found)
+        return CachedAttempt(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends, found)
 
 
-class Road(NamedTuple):
+class AnchorPath(NamedTuple):
     """A way from the anchor of a match to its root, that spares the climb, and the search that found it.
 
     up: ops on the way, where each tensor has one reader.
     """
 
     up: tuple[str, ...]
-    search: Remembered
+    search: CachedAttempt
 
     @classmethod
     def of(
-        cls, compiled: Compiled, state: State, search: Remembered | None, root: Node, anchor: Node
-    ) -> "Road | None":
+        cls, compiled: CompiledPattern, state: MatchState, search: CachedAttempt | None, root: Node, anchor: Node
+    ) -> "AnchorPath | None":
         """That of a match just found, None where it depends on more than structure: its pattern is of nothing else.
 
         Beside numbers, the nodes read nothing but what they make and what the variables of the pattern stand for.
@@ -319,7 +321,7 @@ class Road(NamedTuple):
         return node if node.scope is scope else None
 
 
-def _way_up(state: State, anchor: Node, root: Node, inside: set[Node]) -> tuple[str, ...] | None:
+def _way_up(state: MatchState, anchor: Node, root: Node, inside: set[Node]) -> tuple[str, ...] | None:
     ops: list[str] = []
     node = anchor
     while node is not root:
@@ -333,13 +335,13 @@ def _way_up(state: State, anchor: Node, root: Node, inside: set[Node]) -> tuple[
 
 def _is_computed(maker: Node | None) -> bool:
     """Whether a node makes no constant, whatever it reads: then its kind tells that there is none."""
-    return maker is not None and maker.op not in CONSTANT_OPS and maker.op not in COPYING
+    return maker is not None and maker.op not in CONSTANT_OPS and maker.op not in IDENTITY_OPS
 
 
 def _placed(held: Any, places: dict[str, int]) -> Any:
     if isinstance(held, str):
         return places[held]
-    return [places[name] for name in held] if isinstance(held, Several) else held
+    return [places[name] for name in held] if isinstance(held, VariadicBinding) else held
 
 
 def _is_bare(node: Node) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, helper
 
-from surgeon.ir.constants import Value
+from surgeon.ir.constants import ConstantValue
 from surgeon.ir.equivalence import are_equal, repeats
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import TRANSPARENT, record
-from surgeon.ops.traversal import called_by
-from surgeon.rules.matching.pattern import Literal
+from surgeon.ops.traits.trait_lookup import TRANSPARENT, traits_of
+from surgeon.ops.traversal import called_function_key
+from surgeon.rules.matching.pattern import LiteralValue
 from surgeon.shapes.index_shapes import shapes_of
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
@@ -23,11 +23,11 @@ RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody wr
 RTOL_DOUBLE = 1e-9
 DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
-VIRTUAL = "\0"  # what the name of a tensor begins with that is in no model, see associative.identities
+VIRTUAL_PREFIX = "\0"  # what the name of a tensor begins with that is in no model, see associative.identities
 
 
 @dataclass(slots=True)
-class Work:
+class MatchCost:
     """Counts over all searches of one index.
 
     attempts: roots at which a pattern was tried.  visited: readers passed on the way up to these roots, and tensors
@@ -39,7 +39,7 @@ class Work:
     steps: int = 0
 
     @classmethod
-    def of(cls, index: Index) -> "Work":
+    def of(cls, index: Index) -> "MatchCost":
         """The counts of an index, which go on with every search."""
         return index.noted(cls, cls)
 
@@ -49,13 +49,13 @@ class Work:
         return sum(astuple(self))
 
 
-class Several(tuple[str, ...]):
+class VariadicBinding(tuple[str, ...]):
     """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
 
     __slots__ = ()
 
 
-class State:
+class MatchState:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
     __slots__ = (
@@ -83,7 +83,7 @@ class State:
 
     def count(self) -> None:
         """Add what this attempt has cost to the work of its index."""
-        work = Work.of(self.index)
+        work = MatchCost.of(self.index)
         work.attempts += 1
         work.visited += self.visited
         work.steps += self.steps
@@ -94,7 +94,7 @@ class State:
 
     def passes(self, node: Node, name: str) -> bool:
         """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
-        when = record(node.op).transparent
+        when = traits_of(node.op).transparent
         if when == "always":
             return True
         if when == "same dtype":
@@ -138,7 +138,7 @@ class State:
         """Whether a node gives the same for the same."""
         return repeats(node.op, self.index.local)
 
-    def constant(self, name: str) -> Value | None:
+    def constant(self, name: str) -> ConstantValue | None:
         """A constant by value, else None."""
         return self.index.constants.get(self.scope, name)
 
@@ -163,12 +163,12 @@ class State:
         shape = shapes_of(self.index).shape(self.scope, name)
         return None if shape is None else len(shape)
 
-    def equals(self, name: str, literal: Literal) -> bool:
+    def equals(self, name: str, literal: LiteralValue) -> bool:
         """Whether a tensor is this constant, up to the precision of its dtype; a scalar may have any rank."""
         value = self.constant(name)
         if value is None:
             return False
-        return close(value.array, literal.value, literal.rtol, value.eps)
+        return constants_close(value.array, literal.value, literal.rtol, value.eps)
 
     def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
         """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference.
@@ -181,7 +181,7 @@ class State:
         domain, op = split_op(node.op)
         known = schema(domain, op, node.scope.versions.get(domain))
         spec = known.attributes.get(name) if known is not None else None
-        if name == record(node.op).outputs_in:
+        if name == traits_of(node.op).outputs_in:
             return True, len(node.outputs)
         default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
         if name == "perm" and node.op == "Transpose":
@@ -191,7 +191,7 @@ class State:
 
     def _default_of_call(self, node: Node, name: str) -> AttributeProto | None:
         local = self.index.local
-        function = local.get(called_by(node.proto)) if local.is_called(node.op) else None
+        function = local.get(called_function_key(node.proto)) if local.is_called(node.op) else None
         return next((item for item in function.attribute_proto if item.name == name), None) if function else None
 
 
@@ -206,15 +206,15 @@ def plain(item: AttributeProto) -> Any:
 
 
 @cache
-def least_rtol(wanted: float, eps: float) -> float:
+def default_rtol(wanted: float, eps: float) -> float:
     """How far a constant may lie from the number that a pattern wants, relative to it, if its dtype has the digits."""
     if 0 < eps < DOUBLE:
         return RTOL_DOUBLE
     return RTOL_SHORT if float(f"{wanted:.6g}") == wanted else RTOL
 
 
-def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
-    """Whether two constants are equal up to rtol, by default `least_rtol` or half a unit in the last place."""
+def constants_close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
+    """Whether two constants are equal up to rtol, by default `default_rtol` or half a unit in the last place."""
     found, wanted = np.asarray(found), np.asarray(wanted)
     if found.size != wanted.size:
         return False
@@ -223,6 +223,6 @@ def close(found: Any, wanted: Any, rtol: float | None, eps: float) -> bool:
     if found.dtype.kind in "OSU" or wanted.dtype.kind in "OSU":
         return bool(np.all(found.reshape(-1) == wanted.reshape(-1)))
     one, two = found.reshape(-1).astype(np.float64), wanted.reshape(-1).astype(np.float64)
-    allowed = rtol if rtol is not None else np.array([max(least_rtol(item, eps), eps / 2) for item in two.tolist()])
+    allowed = rtol if rtol is not None else np.array([max(default_rtol(item, eps), eps / 2) for item in two.tolist()])
     with np.errstate(invalid="ignore"):
         return bool(np.all((one == two) | (np.abs(one - two) <= allowed * np.abs(two))))

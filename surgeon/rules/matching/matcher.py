@@ -9,24 +9,31 @@ from typing import Any
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.result_base import Displayed
-from surgeon.rules.matching.anchors import CLIMB_LIMIT, Climb, anchors, is_hopeless
-from surgeon.rules.matching.associative.identities import real
-from surgeon.rules.matching.captured_tensor import Captured
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_cache import Memory, Recorder, Remembered, Road
-from surgeon.rules.matching.match_state import Several, State
-from surgeon.rules.matching.pattern import Named, Pattern, Search, Var
-from surgeon.rules.matching.removability import comes_back, is_closed, passed_by, staying, swallowed, with_asides
-from surgeon.rules.matching.shape_uses import SizesAsked, asked_sizes
+from surgeon.result_base import ResultBase
+from surgeon.rules.matching.anchors import CLIMB_LIMIT, RootFinder, anchors, cannot_match
+from surgeon.rules.matching.associative.identities import without_virtual
+from surgeon.rules.matching.captured_tensor import CapturedTensor
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_cache import AnchorPath, CachedAttempt, MatchCache, RecordingState
+from surgeon.rules.matching.match_state import MatchState, VariadicBinding
+from surgeon.rules.matching.pattern import NamedValue, Pattern, Search, Var
+from surgeon.rules.matching.removability import (
+    find_reentry,
+    has_no_outside_uses,
+    input_produced_inside,
+    kept_passthrough_nodes,
+    kept_shared_nodes,
+    with_helper_nodes,
+)
+from surgeon.rules.matching.shape_uses import ShapeUse, find_shape_uses
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 _SLOT, _RECORD = attrgetter("slot"), attrgetter("record")
 
 
 @dataclass(eq=False, slots=True)
-class Match(Displayed):
+class Match(ResultBase):
     """What a pattern found at a site.
 
     `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
@@ -68,11 +75,11 @@ class Match(Displayed):
     asked_shape: bool = False
     asked_last: tuple[str, tuple[str, int]] | None = None
     template: object = None
-    sizes: tuple[SizesAsked, ...] = ()
-    call: Shapes | None = None
+    sizes: tuple[ShapeUse, ...] = ()
+    call: ShapeInference | None = None
 
     @property
-    def shapes(self) -> Shapes:
+    def shapes(self) -> ShapeInference:
         """What is known of its tensors: in one call of its function, or whatever the call is."""
         return shapes_of(self.index) if self.call is None else self.call
 
@@ -100,9 +107,9 @@ class Match(Displayed):
         """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
         held = self.bound[name]
         if isinstance(held, str):
-            return Captured(held, self, (name, 0))
-        if isinstance(held, Several):
-            return [Captured(item, self, (name, position)) for position, item in enumerate(held)]
+            return CapturedTensor(held, self, (name, 0))
+        if isinstance(held, VariadicBinding):
+            return [CapturedTensor(item, self, (name, position)) for position, item in enumerate(held)]
         return held[0] if isinstance(held, tuple) else held
 
     def require_claims(self) -> None:
@@ -111,7 +118,7 @@ class Match(Displayed):
             self.pattern.record(self).require_dims()
         for claim in self.pattern.claims:
             if claim.name in self.bound:
-                others = [self[item.name] if isinstance(item, (Named, Var)) else item for item in claim.others]
+                others = [self[item.name] if isinstance(item, (NamedValue, Var)) else item for item in claim.others]
                 claim.predicate(self[claim.name], *others)
 
     def rest_on(self, tensors: Iterable[str]) -> None:
@@ -132,7 +139,7 @@ class Match(Displayed):
 Accept = Callable[[Match], bool]
 
 
-def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None = None) -> Iterator[Match]:
+def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept | None = None) -> Iterator[Match]:
     """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
 
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
@@ -144,11 +151,11 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
-    road: Road | None = None
+    road: AnchorPath | None = None
     starts = anchors(compiled, scope)
     if not starts:
         return
-    climb, memory, state = Climb(index, scope, compiled), Memory(compiled, index), State(index, scope)
+    climb, memory, state = RootFinder(index, scope, compiled), MatchCache(compiled, index), MatchState(index, scope)
     for anchor in starts:
         if not anchor.alive:
             continue
@@ -164,34 +171,36 @@ def find(index: Index, compiled: Compiled, scope: Scope, accept: Accept | None =
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
                 continue
-            if is_hopeless(scope, compiled, root):
+            if cannot_match(scope, compiled, root):
                 tried.add(root)
                 continue
-            attempt = _Attempt(compiled, State(index, scope), accept, anchor)
+            attempt = _Attempt(compiled, MatchState(index, scope), accept, anchor)
             attempt.run(root, memory)
             if attempt.strayed:
                 elsewhere[root] = attempt.nodes
             else:
                 tried.add(root)
             if attempt.found is not None:
-                road = Road.of(compiled, attempt.state, attempt.known, root, anchor)
+                road = AnchorPath.of(compiled, attempt.state, attempt.known, root, anchor)
                 climb.forget()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
                     break
 
 
-def match_at(index: Index, compiled: Compiled, root: Node, accept: Accept | None = None) -> Match | None:
+def match_at(index: Index, compiled: CompiledPattern, root: Node, accept: Accept | None = None) -> Match | None:
     """The match whose first output is made by this node, or None."""
     if compiled.search is not None:
         places = _searched(index, compiled, compiled.search, root.scope, None)
         return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
-    attempt = _Attempt(compiled, State(index, root.scope), accept, None)
+    attempt = _Attempt(compiled, MatchState(index, root.scope), accept, None)
     attempt.run(root)
     return attempt.found
 
 
-def _searched(index: Index, compiled: Compiled, search: Search, scope: Scope, accept: Accept | None) -> Iterator[Match]:
+def _searched(
+    index: Index, compiled: CompiledPattern, search: Search, scope: Scope, accept: Accept | None
+) -> Iterator[Match]:
     """What a search finds, as matches; a place of which a node went in the meantime is none any more."""
     for place in search.find(index, scope):
         if all(node.alive for node in (*place.nodes, *place.kept)):
@@ -201,7 +210,13 @@ def _searched(index: Index, compiled: Compiled, search: Search, scope: Scope, ac
 
 
 def _along(
-    road: Road, memory: Memory, state: State, compiled: Compiled, accept: Accept | None, anchor: Node, tried: set[Node]
+    road: AnchorPath,
+    memory: MatchCache,
+    state: MatchState,
+    compiled: CompiledPattern,
+    accept: Accept | None,
+    anchor: Node,
+    tried: set[Node],
 ) -> Match | None:
     """The match where the road from one anchor leads from another; all that has the last word on a match has it here.
 
@@ -213,9 +228,9 @@ def _along(
         return None
     for end in road.search.ends:
         end.enter(state, met)
-        match, _, is_free = concluded(state, compiled, (root.outputs[0],))
+        match, _, is_free = build_match(state, compiled, (root.outputs[0],))
         match.template = end
-        is_whole = is_free and anchor in state.nodes and not swallowed(state, compiled, match.nodes)
+        is_whole = is_free and anchor in state.nodes and not input_produced_inside(state, compiled, match.nodes)
         if is_whole and (accept is None or accept(match)):
             tried.add(root)
             return match
@@ -228,33 +243,35 @@ class _Attempt:
 
     __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
 
-    def __init__(self, compiled: Compiled, state: State, accept: Accept | None, anchor: Node | None) -> None:
+    def __init__(
+        self, compiled: CompiledPattern, state: MatchState, accept: Accept | None, anchor: Node | None
+    ) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
         self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
         self.nodes: set[Node] = set()  # of all that would match
-        self.known: Remembered | None = None  # the search that found it, or one before that was told the same
+        self.known: CachedAttempt | None = None  # the search that found it, or one before that was told the same
 
-    def run(self, root: Node, memory: Memory | None = None) -> None:
+    def run(self, root: Node, memory: MatchCache | None = None) -> None:
         """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
         name = first_output(self.compiled, root)
         if name and (memory is None or not self._again(root, name, memory)):
             self._search(root, name, memory)
         self.state.count()
 
-    def _search(self, root: Node, name: str, memory: Memory | None) -> None:
+    def _search(self, root: Node, name: str, memory: MatchCache | None) -> None:
         """Search from an output on.  memory: where to put what is to be said of that for the next time."""
         index, scope = self.state.index, self.state.scope
         finish = partial(self.finish, (name,))
         if memory is None or memory.has_enough(root):
-            self.state = State(index, scope)
+            self.state = MatchState(index, scope)
             self.compiled.outputs[0](self.state, name, finish)
             return
-        self.state = recorder = Recorder(index, scope)
+        self.state = recorder = RecordingState(index, scope)
         self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
         self.known = memory.add(root, recorder, name, self.found is not None)
 
-    def _again(self, root: Node, name: str, memory: Memory) -> bool:
+    def _again(self, root: Node, name: str, memory: MatchCache) -> bool:
         """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
         for earlier, met in memory.fitting(self.state, root, name):
             self.known = earlier
@@ -270,18 +287,18 @@ class _Attempt:
         state, compiled, place = self.state, self.compiled, len(names)
         if place < len(compiled.outputs):
             matcher = compiled.outputs[place]
-            further = further_outputs(state, compiled, names)
+            further = candidate_outputs(state, compiled, names)
             return any(matcher(state, name, partial(self.finish, (*names, name))) for name in further)
         if state.virtual:
-            state.nodes = real(state.nodes)
+            state.nodes = without_virtual(state.nodes)
         self.nodes.update(state.nodes)
         if self.anchor is not None and self.anchor not in state.nodes:
             self.strayed = True
             return False
-        match, passed, is_free = concluded(state, compiled, names)
-        if not is_free or swallowed(state, compiled, match.nodes):
+        match, passed, is_free = build_match(state, compiled, names)
+        if not is_free or input_produced_inside(state, compiled, match.nodes):
             return False
-        if len(names) > 1 and comes_back(state, compiled, match.nodes, names, passed):
+        if len(names) > 1 and find_reentry(state, compiled, match.nodes, names, passed):
             return False
         if self.accept is not None and not self.accept(match):
             return False
@@ -289,14 +306,14 @@ class _Attempt:
         return True
 
 
-def first_output(compiled: Compiled, root: Node) -> str:
+def first_output(compiled: CompiledPattern, root: Node) -> str:
     """The tensor of a node that would be the first output of a pattern; "" where it has none there."""
     keys = compiled.keys[0]
     position = keys[0][1] if keys else 0
     return root.outputs[position] if position < len(root.outputs) else ""
 
 
-def concluded(state: State, compiled: Compiled, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:
+def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:
     """The match of all that is bound, the nodes that it only looks through and that stay, and whether all else may go.
 
     names: the tensors that are the outputs.
@@ -304,27 +321,27 @@ def concluded(state: State, compiled: Compiled, names: tuple[str, ...]) -> tuple
     nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
     kept: tuple[Node, ...] = ()
     if compiled.shared:
-        stays = staying(state, compiled.shared, nodes, names)
+        stays = kept_shared_nodes(state, compiled.shared, nodes, names)
         kept = tuple(node for node in nodes if node in stays)
         nodes = tuple(node for node in nodes if node not in stays)
     passed: set[Node] = set()
-    sizes: tuple[SizesAsked, ...] = ()
-    is_free = is_closed(state, nodes, names)
+    sizes: tuple[ShapeUse, ...] = ()
+    is_free = has_no_outside_uses(state, nodes, names)
     if not is_free:
-        passed = passed_by(state, nodes, names)
+        passed = kept_passthrough_nodes(state, nodes, names)
         kept = (*kept, *(node for node in nodes if node in passed))
         nodes = tuple(node for node in nodes if node not in passed)
         if compiled.pattern.claims:
-            wider = with_asides(state, nodes, names)
-            nodes = nodes if swallowed(state, compiled, wider) else wider
-        sizes = asked_sizes(state, nodes, names)
-        is_free = is_closed(state, nodes, names, apart={asked.node for asked in sizes})
+            wider = with_helper_nodes(state, nodes, names)
+            nodes = nodes if input_produced_inside(state, compiled, wider) else wider
+        sizes = find_shape_uses(state, nodes, names)
+        is_free = has_no_outside_uses(state, nodes, names, apart={asked.node for asked in sizes})
     match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound), kept)
     match.sizes = sizes
     return match, passed, is_free
 
 
-def further_outputs(state: State, compiled: Compiled, names: tuple[str, ...]) -> list[str]:
+def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> list[str]:
     """Tensors that may be the next output: of the node it belongs to if that is known, else above what is bound."""
     for key, position in compiled.keys[len(names)]:
         node = state.made.get(key)
@@ -333,7 +350,7 @@ def further_outputs(state: State, compiled: Compiled, names: tuple[str, ...]) ->
     return [name for name in _near(state, compiled, len(names)) if name not in names]
 
 
-def _near(state: State, compiled: Compiled, place: int) -> list[str]:
+def _near(state: MatchState, compiled: CompiledPattern, place: int) -> list[str]:
     """Tensors that could be a further output: made above what is bound, by an op that heads it."""
     heads, keys = compiled.heads[place], compiled.keys[place]
     position = keys[0][1] if keys else 0

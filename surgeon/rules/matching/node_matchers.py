@@ -11,30 +11,30 @@ from typing import Literal as OneOf
 import numpy as np
 import numpy.typing as npt
 
-from surgeon.ir.scope import Node, qualified
-from surgeon.ops.schemas import moved, schema
+from surgeon.ir.scope import Node, qualified_name
+from surgeon.ops.schemas import attributes_become_inputs, schema
 from surgeon.ops.schemas.attribute_values import AT_REST, array_of
-from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, record
-from surgeon.rules.matching.associative.chain import Matcher, Next
-from surgeon.rules.matching.match_state import Several, State, close, plain
-from surgeon.rules.matching.pattern import Literal, Operation, Value, Var
-from surgeon.rules.matching.value_matchers import bind_nothing, bind_number, is_held
+from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, traits_of
+from surgeon.rules.matching.associative.chain import Continuation, Matcher
+from surgeon.rules.matching.match_state import MatchState, VariadicBinding, constants_close, plain
+from surgeon.rules.matching.pattern import LiteralValue, NodePattern, Value, Var
+from surgeon.rules.matching.value_matchers import bind_absent, bind_number, is_bound_to
 
 PERMUTED_INPUTS = 5
 AXES = frozenset({"axis", "axes"})
 
-AtPlace = Callable[[State, Node, str, Next], bool]
+AtPlace = Callable[[MatchState, Node, str, Continuation], bool]
 
 
-def is_wildcard(operation: Operation) -> bool:
+def is_wildcard(operation: NodePattern) -> bool:
     return any(sign in operation.domain + operation.op for sign in "*?[")
 
 
-def label_of(operation: Operation) -> str:
-    return qualified(operation.domain, operation.op)
+def qualified_op(operation: NodePattern) -> str:
+    return qualified_name(operation.domain, operation.op)
 
 
-class Inputs(NamedTuple):
+class InputOrder(NamedTuple):
     """How the inputs of a node to look for are gone through.
 
     order: constants first, then nodes, then variables.  parameters: the attribute that some opsets have in place of an
@@ -49,7 +49,7 @@ class Inputs(NamedTuple):
     is_free: bool
 
     @classmethod
-    def of(cls, operation: Operation) -> "Inputs":
+    def of(cls, operation: NodePattern) -> "InputOrder":
         """Those of one node."""
         inputs, is_known = operation.inputs, not operation.domain
         literals = tuple(place for place, value in enumerate(inputs) if _is_number(value))
@@ -62,7 +62,7 @@ class Inputs(NamedTuple):
         )
 
 
-def given(node: Node) -> tuple[str, ...]:
+def without_trailing_empty(node: Node) -> tuple[str, ...]:
     """The inputs of a node without those left out at the end."""
     inputs = node.inputs
     while inputs and not inputs[-1]:
@@ -70,25 +70,27 @@ def given(node: Node) -> tuple[str, ...]:
     return inputs
 
 
-def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Callable[[State, Node, Next], bool]:
+def inputs_matcher(
+    operation: NodePattern, matchers: list[Matcher | None]
+) -> Callable[[MatchState, Node, Continuation], bool]:
     """Match the inputs of a node: constants first, then nodes, then variables; order-free where the op is."""
-    plan = Inputs.of(operation)
+    plan = InputOrder.of(operation)
     places = [(place, input_matcher(operation, plan, place, matchers[place])) for place in plan.order]
     rest, count, last = operation.rest, len(matchers), len(places)
 
-    def run(state: State, node: Node, inputs: tuple[str, ...], step: int, then: Next) -> bool:
+    def run(state: MatchState, node: Node, inputs: tuple[str, ...], step: int, then: Continuation) -> bool:
         if step == last:
             return then()
         place, matcher = places[step]
         name = inputs[place] if place < len(inputs) else ""
         return matcher(state, node, name, lambda: run(state, node, inputs, step + 1, then))
 
-    def match(state: State, node: Node, then: Next) -> bool:
-        inputs = given(node)
+    def match(state: MatchState, node: Node, then: Continuation) -> bool:
+        inputs = without_trailing_empty(node)
         if rest is not None:
             if rest.name in state.bound:
                 return bool(state.bound[rest.name] == inputs[count:]) and run(state, node, inputs, 0, then)
-            state.bound[rest.name] = Several(inputs[count:])
+            state.bound[rest.name] = VariadicBinding(inputs[count:])
             if run(state, node, inputs, 0, then):
                 return True
             del state.bound[rest.name]
@@ -102,12 +104,12 @@ def inputs_matcher(operation: Operation, matchers: list[Matcher | None]) -> Call
     return match
 
 
-def input_matcher(operation: Operation, plan: Inputs, place: int, matcher: Matcher | None) -> AtPlace:
+def input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None) -> AtPlace:
     """Match one input of a node, left out perhaps, or kept in an attribute."""
     value, parameter = operation.inputs[place], plan.parameters.get(place, "")
     optional = value if isinstance(value, Var) and value.optional else None
 
-    def match(state: State, node: Node, name: str, then: Next) -> bool:
+    def match(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
         if matcher is None:
             return not name and then()
         if parameter:
@@ -116,10 +118,10 @@ def input_matcher(operation: Operation, plan: Inputs, place: int, matcher: Match
             if parameter in AXES and _same_axes(state, node, name, value):
                 return then()
         if not name:
-            return optional is not None and bind_nothing(state, optional, then)
+            return optional is not None and bind_absent(state, optional, then)
         return matcher(state, name, then)
 
-    def match_plain(state: State, node: Node, name: str, then: Next) -> bool:
+    def match_plain(state: MatchState, node: Node, name: str, then: Continuation) -> bool:
         return bool(name) and inner(state, name, then)
 
     if matcher is None or parameter or optional is not None:
@@ -130,34 +132,34 @@ def input_matcher(operation: Operation, plan: Inputs, place: int, matcher: Match
 
 def _is_number(value: Value | None) -> bool:
     """Whether a value is a constant that stands in the pattern, or a number that it captures."""
-    return isinstance(value, Literal) or (isinstance(value, Var) and value.kind == "scalar")
+    return isinstance(value, LiteralValue) or (isinstance(value, Var) and value.kind == "scalar")
 
 
 def _weight(value: Value | None) -> int:
-    if isinstance(value, (Literal, type(None))):
+    if isinstance(value, (LiteralValue, type(None))):
         return 0
     return 2 if isinstance(value, Var) else 1
 
 
-def _moved_parameters(operation: Operation) -> dict[int, str]:
+def _moved_parameters(operation: NodePattern) -> dict[int, str]:
     if is_wildcard(operation):
         return {}
-    return {place: name for name, place in moved(operation.domain, operation.op).items()}
+    return {place: name for name, place in attributes_become_inputs(operation.domain, operation.op).items()}
 
 
-def _match_parameter(state: State, node: Node, name: str, value: Value | None, then: Next) -> bool:
+def _match_parameter(state: MatchState, node: Node, name: str, value: Value | None, then: Continuation) -> bool:
     """A parameter that this opset keeps in an attribute."""
     known, found = state.attribute_value(node, name)
     if not known:
         return False
-    if isinstance(value, Literal):
+    if isinstance(value, LiteralValue):
         return _same_value(state, node, name, found, value.value.tolist()) and then()
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
         return then() if _held_axes(state, node, name, value, found) else bind_number(state, value, found, then)
-    return isinstance(value, Var) and value.optional and found is None and bind_nothing(state, value, then)
+    return isinstance(value, Var) and value.optional and found is None and bind_absent(state, value, then)
 
 
-def raised_rank(state: State, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
+def raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
     """The rank of a constant of shape [1] that may raise that of the result, else 0."""
     constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
     rank = max((value.array.ndim for value in constants if value is not None), default=0)
@@ -167,7 +169,7 @@ def raised_rank(state: State, inputs: tuple[str, ...], literals: tuple[int, ...]
     return 0 if max((found for found in ranks if found is not None), default=-1) >= rank else rank
 
 
-class Difference(NamedTuple):
+class NodeDifference(NamedTuple):
     """What is other in a node than a pattern wants: its number of outputs, or an attribute.
 
     how: "reference" to an attribute of the function around it, "again" where a name holds another value, "default"
@@ -180,7 +182,7 @@ class Difference(NamedTuple):
     found: Any
 
 
-def differences(operation: Operation) -> Callable[[State, Node], Iterator[Difference]]:
+def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Iterator[NodeDifference]]:
     """What is other in a node, as it is looked for; attributes without a name must be at the schema's defaults.
 
     What is bound on the way is undone by the caller, which knows how many names were bound before.
@@ -192,11 +194,11 @@ def differences(operation: Operation) -> Callable[[State, Node], Iterator[Differ
         for place, name in _moved_parameters(operation).items()
         if place < len(inputs) and inputs[place] is not None
     }
-    parts = operation.outputs if record(label_of(operation)).outputs_in else 0
+    parts = operation.outputs if traits_of(qualified_op(operation)).outputs_in else 0
 
-    def differ(state: State, node: Node) -> Iterator[Difference]:
+    def differ(state: MatchState, node: Node) -> Iterator[NodeDifference]:
         if parts and len(node.outputs) != parts:
-            yield Difference("outputs", "", parts, len(node.outputs))
+            yield NodeDifference("outputs", "", parts, len(node.outputs))
             return
         items = node.proto.attribute
         if not items and not wanted and others is None:
@@ -204,31 +206,31 @@ def differences(operation: Operation) -> Callable[[State, Node], Iterator[Differ
         for name, value in wanted.items():
             known, found = state.attribute_value(node, name)
             if not known:
-                yield Difference("reference", name, None, None)
+                yield NodeDifference("reference", name, None, None)
             elif isinstance(value, Var):
                 if value.name not in state.bound:
                     state.bound[value.name] = (found,)
-                elif not is_held(state, value, found) and not _held_axes(state, node, name, value, found):
-                    yield Difference("again", value.name, state.bound[value.name], found)
+                elif not is_bound_to(state, value, found) and not _held_axes(state, node, name, value, found):
+                    yield NodeDifference("again", value.name, state.bound[value.name], found)
             elif not _same_value(state, node, name, found, value):
-                yield Difference("value", name, value, found)
+                yield NodeDifference("value", name, value, found)
         extra = {item.name: item for item in items if item.name not in wanted and item.name not in parameters}
         if others is not None:
             for name, item in extra.items():
                 if item.ref_attr_name:
-                    yield Difference("reference", name, None, None)
+                    yield NodeDifference("reference", name, None, None)
             told = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
             state.bound[others.name] = (told,)
             return
         for name, item in extra.items():
             if not _is_default(node, name, state):
-                yield Difference("default", name, None, item)
+                yield NodeDifference("default", name, None, item)
 
     return differ
 
 
-def _is_default(node: Node, name: str, state: State) -> bool:
-    if name == record(node.op).outputs_in:
+def _is_default(node: Node, name: str, state: MatchState) -> bool:
+    if name == traits_of(node.op).outputs_in:
         return True  # from opset 18 it says what the number of outputs says before
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")
@@ -242,7 +244,7 @@ def _is_default(node: Node, name: str, state: State) -> bool:
     return _same_value(state, node, name, found, plain(spec.default))
 
 
-def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) -> bool:
+def _same_value(state: MatchState, node: Node, name: str, found: Any, wanted: Any) -> bool:
     """Whether two attribute values say the same; axes are compared modulo the rank."""
     if found is None or wanted is None:
         return found is wanted
@@ -261,7 +263,7 @@ def _same_value(state: State, node: Node, name: str, found: Any, wanted: Any) ->
     if isinstance(found, (list, float)) and not isinstance(wanted, str):
         found, wanted = np.asarray(found), np.asarray(wanted)
         if found.dtype.kind in "biuf" and wanted.dtype.kind in "biuf":
-            return found.shape == wanted.shape and close(found, wanted, None, 0.0)
+            return found.shape == wanted.shape and constants_close(found, wanted, None, 0.0)
         return found.shape == wanted.shape and bool(np.all(found == wanted))
     return bool(found == wanted)
 
@@ -272,17 +274,19 @@ def _same_tensor(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     return is_alike and bool(np.all((one == other) | ((one != one) & (other != other))))
 
 
-def _same_axes(state: State, node: Node, name: str, wanted: Value | None) -> bool:
+def _same_axes(state: MatchState, node: Node, name: str, wanted: Value | None) -> bool:
     """Whether a constant input names the wanted axes."""
-    value = state.constant(name) if isinstance(wanted, (Literal, Var)) else None
+    value = state.constant(name) if isinstance(wanted, (LiteralValue, Var)) else None
     if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
         return False
     if isinstance(wanted, Var):
         return _held_axes(state, node, "axes", wanted, value.array.tolist())
-    return isinstance(wanted, Literal) and _same_value(state, node, "axes", value.array.tolist(), wanted.value.tolist())
+    return isinstance(wanted, LiteralValue) and _same_value(
+        state, node, "axes", value.array.tolist(), wanted.value.tolist()
+    )
 
 
-def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> bool:
+def _held_axes(state: MatchState, node: Node, name: str, var: Var, found: Any) -> bool:
     """Whether a variable stands for these axes already, counted from the other end perhaps."""
     held = state.bound.get(var.name)
     return name in AXES and type(held) is tuple and _same_value(state, node, name, found, held[0])
@@ -291,7 +295,7 @@ def _held_axes(state: State, node: Node, name: str, var: Var, found: Any) -> boo
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:
     """Axes counted from the front; their order means something where other inputs run along with them."""
     given = axes if isinstance(axes, list) else [axes]
-    known = record(node.op).axes
+    known = traits_of(node.op).axes
     if known is not None and known.of_result:
         rank += len(given)
     found = [axis + rank if axis < 0 else axis for axis in given]

@@ -5,20 +5,20 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
-from surgeon.ir.scope import qualified
+from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.flattening import PRODUCT, SUM, Flat, flatten
-from surgeon.rules.matching.associative.identities import DEPTH, LAST, OPENS, SUMS, Law
+from surgeon.rules.matching.associative.flattening import PRODUCT, SUM, FlatChain, flatten
+from surgeon.rules.matching.associative.identities import DEPTH, OPS_EXPANDED, OPS_REPLACED, SUMS, Identity
 from surgeon.rules.matching.node_matchers import is_wildcard
-from surgeon.rules.matching.pattern import AnyOf, Named, Output, Pattern, Value, Var
+from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, Pattern, Value, Var
 
 Answer = TypeVar("Answer")
-Asked = TypeVar("Asked", bound="Needs")
-Has = Callable[[frozenset[str]], bool]  # whether one of these ops is there
-_NODES = (Output, AnyOf, Named)  # values that have nodes in them
+Asked = TypeVar("Asked", bound="OpRequirements")
+HasAnyOp = Callable[[frozenset[str]], bool]  # whether one of these ops is there
+_NODES = (NodeOutput, AnyOf, NamedValue)  # values that have nodes in them
 
 
-class Spelling(NamedTuple):
+class WrittenOps(NamedTuple):
     """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
 
     heads: tuple[frozenset[str] | None, ...]
@@ -26,7 +26,7 @@ class Spelling(NamedTuple):
     allowed: frozenset[str] | None
 
 
-def once(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:
+def memoized(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:
     """Ask a method of a value once: values are shared, and words that nest share them many times over."""
 
     name = method.__name__
@@ -42,33 +42,33 @@ def once(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answe
     return asked
 
 
-class Needs:
+class OpRequirements:
     """The values of a pattern, and what each asks for.
 
     of: the same for this pattern, where this one is to know no algebra.
     """
 
-    def __init__(self, pattern: Pattern, of: "Needs | None" = None) -> None:
+    def __init__(self, pattern: Pattern, of: "OpRequirements | None" = None) -> None:
         self.pattern, self.has_laws = pattern, of is None
         self.values: Sequence[Value] = pattern.values
         self.uses: dict[int, int] = _uses(pattern, self.values) if of is None else of.uses
-        self.flats: dict[int, Flat | None] = {} if of is None else of.flats
+        self.flats: dict[int, FlatChain | None] = {} if of is None else of.flats
         self.answers: defaultdict[str, dict[int, Any]] = defaultdict(dict)
 
-    def flat(self, value: Output) -> Flat | None:
+    def flat(self, value: NodeOutput) -> FlatChain | None:
         """The chain this output spells, or None."""
         if id(value.operation) not in self.flats:
             self.flats[id(value.operation)] = flatten(value, self.uses)
         return self.flats[id(value.operation)]
 
-    @once
-    def laws(self, value: Output) -> frozenset[Law]:
+    @memoized
+    def laws(self, value: NodeOutput) -> frozenset[Identity]:
         """What algebra may do to the operands of a product, by what the pattern wants them to be."""
         flat = self.flat(value)
         if flat is None or flat.family is not PRODUCT or not self.has_laws:
             return frozenset()
         heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
-        found: set[Law] = {"factor"} if heads & SUMS else set()
+        found: set[Identity] = {"factor"} if heads & SUMS else set()
         if "Sigmoid" in heads:
             found |= {"sigmoid", "factor"}
         if any(self._holds_tanh(item) for item, _ in flat.operands):
@@ -82,19 +82,19 @@ class Needs:
 
     def _holds_tanh(self, value: Value) -> bool:
         """Whether a value is a sum with tanh in it."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self._holds_tanh(value.value)
         if isinstance(value, AnyOf):
             return any(self._holds_tanh(form) for form in value.forms)
-        flat = self.flat(value) if isinstance(value, Output) else None
+        flat = self.flat(value) if isinstance(value, NodeOutput) else None
         if flat is None or flat.family is not SUM:
             return False
         return any(self.heads(item) == frozenset({"Tanh"}) for item, _ in flat.operands)
 
-    @once
+    @memoized
     def heads(self, value: Value) -> frozenset[str] | None:
         """Ops that can make a value; None when anything can."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.heads(value.value)
         if isinstance(value, AnyOf):
             found: frozenset[str] = frozenset()
@@ -104,17 +104,17 @@ class Needs:
                     return None
                 found |= heads
             return found
-        if not isinstance(value, Output) or is_wildcard(value.operation):
+        if not isinstance(value, NodeOutput) or is_wildcard(value.operation):
             return None
         flat = self.flat(value)
         if flat is None:
-            return frozenset({qualified(value.operation.domain, value.operation.op)})
+            return frozenset({qualified_name(value.operation.domain, value.operation.op)})
         return flat.family | SUMS if "factor" in self.laws(value) else flat.family
 
-    @once
+    @memoized
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
         """Groups of ops of which a match needs one each."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.required(value.value)
         if isinstance(value, AnyOf):
             forms = [self.required(form) for form in value.forms]
@@ -123,7 +123,7 @@ class Needs:
             if not all(others):
                 return common
             return common | {frozenset[str]().union(*(min(form, key=_rarity) for form in others))}
-        if not isinstance(value, Output):
+        if not isinstance(value, NodeOutput):
             return frozenset()
         flat = self.flat(value)
         if flat is not None:
@@ -135,19 +135,19 @@ class Needs:
         groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
         for law in self.laws(value):
             wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
-            groups = frozenset(group | LAST[law] if group == wanted else group for group in groups)
+            groups = frozenset(group | OPS_REPLACED[law] if group == wanted else group for group in groups)
         return groups
 
-    def lacks(self, value: Value | None, has: Has, *, forms: bool) -> bool:
+    def lacks(self, value: Value | None, has: HasAnyOp, *, forms: bool) -> bool:
         """Whether a value needs an op that is not there, as a first look tells: `required` takes far longer.
 
         forms: also where each form of a word lacks one; `required` has no group for that where they are several.
         """
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.lacks(value.value, has, forms=forms)
         if isinstance(value, AnyOf):
             return forms and all(self.lacks(form, has, forms=True) for form in value.forms)
-        if not isinstance(value, Output):
+        if not isinstance(value, NodeOutput):
             return False
         heads, flat = self.heads(value), self.flat(value)
         if heads is not None and not has(heads):
@@ -161,23 +161,23 @@ class Needs:
         """All ops of the pattern, those it looks through included."""
         found: set[str] = set(TRANSPARENT)
         for value in self.values:
-            if isinstance(value, Output):
+            if isinstance(value, NodeOutput):
                 heads = self.heads(value)
                 if heads is None:
                     return None
                 found |= heads
                 for law in self.laws(value):
-                    found |= OPENS[law] | LAST[law]
+                    found |= OPS_EXPANDED[law] | OPS_REPLACED[law]
         return frozenset(found)
 
-    @once
+    @memoized
     def depth(self, value: Value | None) -> int:
         """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return self.depth(value.value)
         if isinstance(value, AnyOf):
             return max(self.depth(form) for form in value.forms)
-        if not isinstance(value, Output):
+        if not isinstance(value, NodeOutput):
             return 0
         flat = self.flat(value)
         if flat is not None:
@@ -196,11 +196,11 @@ def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
     """How often each node and each variable among the values of the pattern is read or returned."""
     uses: defaultdict[int, int] = defaultdict(int)  # a Counter counts one by one in Python
     for value in pattern.outputs:
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             uses[id(value.operation)] += 1
     seen: set[int] = set()
     for value in values:
-        if isinstance(value, Output):
+        if isinstance(value, NodeOutput):
             if id(value.operation) in seen:
                 continue
             seen.add(id(value.operation))
@@ -208,9 +208,9 @@ def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
         elif isinstance(value, AnyOf):
             readers = (*value.forms, *value.forms)
         else:
-            readers = (value.value, value.value) if isinstance(value, Named) else ()
+            readers = (value.value, value.value) if isinstance(value, NamedValue) else ()
         for item in readers:
-            if isinstance(item, Output):
+            if isinstance(item, NodeOutput):
                 uses[id(item.operation)] += 1
             elif isinstance(item, Var):
                 uses[id(item)] += 1

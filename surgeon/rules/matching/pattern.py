@@ -13,9 +13,9 @@ from typing import Literal as OneOf
 import numpy as np
 
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ir.scope import Node, Scope, qualified_name
 
-Kind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"]
+CaptureKind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"]
 
 
 class Found(NamedTuple):
@@ -78,13 +78,13 @@ class Var:
     """A parameter of a pattern.  is_any: made by the pattern itself for what may be anything."""
 
     name: str
-    kind: Kind
+    kind: CaptureKind
     optional: bool = False
     is_any: bool = False
 
 
 @dataclass(eq=False, slots=True)
-class Literal:
+class LiteralValue:
     """A constant by value.  rtol: relative tolerance, None for the default of its dtype."""
 
     value: np.ndarray[Any, np.dtype[Any]]
@@ -93,7 +93,7 @@ class Literal:
 
 
 @dataclass(eq=False, slots=True)
-class Operation:
+class NodePattern:
     """A node to look for.  op may hold wildcards; attributes that are not named must be at their defaults.
 
     is_shared: what it makes may be used elsewhere too; the node stays then.
@@ -111,10 +111,10 @@ class Operation:
 
 
 @dataclass(eq=False, slots=True)
-class Output:
+class NodeOutput:
     """One output of a node to look for."""
 
-    operation: Operation
+    operation: NodePattern
     position: int
 
 
@@ -127,21 +127,21 @@ class AnyOf:
 
 
 @dataclass(eq=False, slots=True)
-class Named:
+class NamedValue:
     """An inner tensor under a name of its own."""
 
     name: str
     value: "Value" = field(repr=False)
 
 
-Value = Var | Literal | Output | AnyOf | Named
+Value = Var | LiteralValue | NodeOutput | AnyOf | NamedValue
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Constraint:
     """What must hold of a tensor of a pattern where it is matched: the predicate calls `require`.
 
-    name: of the tensor; others: further arguments, names of captures as `Named` or `Var`, else values.
+    name: of the tensor; others: further arguments, names of captures as `NamedValue` or `Var`, else values.
     """
 
     name: str
@@ -150,7 +150,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class WordCall:
     """A value as a rule says it: a word of the vocabulary and its arguments, values or plain numbers and lists."""
 
     word: str
@@ -166,8 +166,8 @@ class Pattern:
     what may be anything, which a match may make itself.  claims: what else must
     hold of a match that binds their names.  said: how a word says a value, by the value's id.  record: the
     `declared_captures.Captures` that the function takes.  returned: how many outputs the function returns;
-    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.  values: as `walk`
-    finds them below the outputs.
+    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.  values: as
+    `walk_values` finds them below the outputs.
     """
 
     name: str
@@ -177,8 +177,8 @@ class Pattern:
     function: Callable[..., Any] = field(repr=False)
     inner: frozenset[str] = frozenset()
     loose: frozenset[str] = frozenset()
-    claims: tuple[Claim, ...] = field(default=(), compare=False)
-    said: "Mapping[int, Said]" = field(default_factory=dict, compare=False, repr=False)
+    claims: tuple[Constraint, ...] = field(default=(), compare=False)
+    said: "Mapping[int, WordCall]" = field(default_factory=dict, compare=False, repr=False)
     record: type[Any] | None = field(default=None, compare=False)
     returned: int = field(default=1, compare=False)
     exposed: tuple[int, ...] = ()
@@ -186,7 +186,7 @@ class Pattern:
     values: tuple[Value, ...] = field(default=(), compare=False, repr=False)
 
 
-def is_deeper(values: Sequence[Value], limit: int) -> bool:
+def exceeds_depth(values: Sequence[Value], limit: int) -> bool:
     """Whether more operations than a number stand one inside another below some values."""
     known: dict[int, int] = {}
     stack = [(value, False) for value in values]
@@ -194,20 +194,20 @@ def is_deeper(values: Sequence[Value], limit: int) -> bool:
         value, is_done = stack.pop()
         if id(value) in known:
             continue
-        under = [item for item in below(value) if item is not None]
+        under = [item for item in operands(value) if item is not None]
         if is_done:
-            known[id(value)] = max((known[id(item)] for item in under), default=0) + isinstance(value, Output)
+            known[id(value)] = max((known[id(item)] for item in under), default=0) + isinstance(value, NodeOutput)
         else:
             stack += [(value, True), *((item, False) for item in under)]
     return any(known[id(value)] > limit for value in values)
 
 
-def walk(
+def walk_values(
     values: Sequence[Value | None], under: "Callable[[Value], Sequence[Value | None]] | None" = None
 ) -> Iterator[Value]:
-    """Every value below the given ones, each once.  under: the values one step below, `below` unless told."""
+    """Every value below the given ones, each once.  under: the values one step below, `operands` unless told."""
     seen: set[int] = set()
-    stack, step = list(values), under or below
+    stack, step = list(values), under or operands
     while stack:
         value = stack.pop()
         if value is not None and id(value) not in seen:
@@ -216,46 +216,46 @@ def walk(
             stack += step(value)
 
 
-def below(value: Value) -> tuple[Value | None, ...]:
+def operands(value: Value) -> tuple[Value | None, ...]:
     """The values one step below."""
-    if isinstance(value, Output):
+    if isinstance(value, NodeOutput):
         return value.operation.inputs
     if isinstance(value, AnyOf):
         return value.forms
-    return (value.value,) if isinstance(value, Named) else ()
+    return (value.value,) if isinstance(value, NamedValue) else ()
 
 
 def ops_of(pattern: Pattern) -> frozenset[str]:
     """The ops that a pattern looks for, qualified; those of all its forms."""
     return frozenset(
-        qualified(value.operation.domain, value.operation.op)
+        qualified_name(value.operation.domain, value.operation.op)
         for value in pattern.values
-        if isinstance(value, Output)
+        if isinstance(value, NodeOutput)
     )
 
 
-def surely_bound(values: Sequence[Value | None]) -> frozenset[str]:
+def always_bound(values: Sequence[Value | None]) -> frozenset[str]:
     """The names that every match of these values binds, whichever forms it has."""
     known: dict[int, frozenset[str]] = {}
 
     def names(value: Value) -> frozenset[str]:
         if id(value) not in known:
-            parts = [names(item) for item in below(value) if item is not None]
+            parts = [names(item) for item in operands(value) if item is not None]
             if isinstance(value, AnyOf):
                 known[id(value)] = frozenset.intersection(*parts)
             else:
-                known[id(value)] = frozenset(captured([value])).union(*parts)
+                known[id(value)] = frozenset(bound_names([value])).union(*parts)
         return known[id(value)]
 
     return frozenset().union(*(names(value) for value in values if value is not None))
 
 
-def captured(values: Iterable[Value]) -> Iterator[str]:
-    """The names that matching these values binds, those below them apart: `walk` has them all."""
+def bound_names(values: Iterable[Value]) -> Iterator[str]:
+    """The names that matching these values binds, those below them apart: `walk_values` has them all."""
     for value in values:
-        if isinstance(value, (Var, Named)):
+        if isinstance(value, (Var, NamedValue)):
             yield value.name
-        elif isinstance(value, Output):
+        elif isinstance(value, NodeOutput):
             operation = value.operation
             yield from (item.name for item in operation.attributes.values() if isinstance(item, Var))
             yield from (item.name for item in (operation.rest, operation.others) if item is not None)

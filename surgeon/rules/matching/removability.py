@@ -5,12 +5,12 @@ from typing import Any
 
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_state import Several, State
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_state import MatchState, VariadicBinding
 
 
-def is_closed(
-    state: State,
+def has_no_outside_uses(
+    state: MatchState,
     nodes: tuple[Node, ...],
     names: tuple[str, ...],
     among: tuple[Node, ...] | None = None,
@@ -36,7 +36,7 @@ def is_closed(
 ASIDE_LIMIT = 24
 
 
-def with_asides(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> tuple[Node, ...]:
+def with_helper_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...]) -> tuple[Node, ...]:
     """The nodes of a match and those beside it that only serve it, such as the arithmetic for the shape of a Reshape.
 
     Such a node reads an inner tensor, and all that is made of what it makes ends in the match.  Where there is anything
@@ -59,7 +59,7 @@ def with_asides(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -
     return tuple(sorted((*nodes, *found), key=lambda node: node.slot))
 
 
-def passed_by(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
+def kept_passthrough_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
     """Nodes that change nothing and were only looked through, which somebody else reads: they stay.
 
     What such a node reads must be there without the match: an input of it, an output, or made by another one.
@@ -67,7 +67,7 @@ def passed_by(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> 
     explicit = {id(node) for node in state.made.values()}
     found: set[Node] = set()
     for node in nodes:
-        if node.op not in TRANSPARENT or id(node) in explicit or is_closed(state, nodes, names, (node,)):
+        if node.op not in TRANSPARENT or id(node) in explicit or has_no_outside_uses(state, nodes, names, (node,)):
             continue
         source = state.producers.get(node.inputs[0])
         if source is None or source not in nodes or source in found or node.inputs[0] in names:
@@ -75,11 +75,13 @@ def passed_by(state: State, nodes: tuple[Node, ...], names: tuple[str, ...]) -> 
     return found
 
 
-def staying(state: State, shared: frozenset[int], nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
+def kept_shared_nodes(
+    state: MatchState, shared: frozenset[int], nodes: tuple[Node, ...], names: tuple[str, ...]
+) -> set[Node]:
     """Matched nodes that stay: shared ones of which somebody else uses what they make, and what those read."""
     inside = set(nodes)
     made = (state.made[key] for key in shared if key in state.made)
-    waiting = [node for node in made if not is_closed(state, nodes, names, (node,))]
+    waiting = [node for node in made if not has_no_outside_uses(state, nodes, names, (node,))]
     found: set[Node] = set()
     while waiting:
         node = waiting.pop()
@@ -89,7 +91,9 @@ def staying(state: State, shared: frozenset[int], nodes: tuple[Node, ...], names
     return found
 
 
-def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> tuple[str, Node] | None:
+def input_produced_inside(
+    state: MatchState, compiled: CompiledPattern, nodes: tuple[Node, ...]
+) -> tuple[str, Node] | None:
     """An input of the pattern that a matched node makes, so that it would go, and that node; None without one."""
     producers, loose = state.producers, compiled.pattern.loose
     for key, held in state.bound.items():
@@ -100,9 +104,9 @@ def swallowed(state: State, compiled: Compiled, nodes: tuple[Node, ...]) -> tupl
     return None
 
 
-def comes_back(
-    state: State,
-    compiled: Compiled,
+def find_reentry(
+    state: MatchState,
+    compiled: CompiledPattern,
     nodes: tuple[Node, ...],
     names: tuple[str, ...],
     passed: Collection[Node] = (),
@@ -132,7 +136,7 @@ def comes_back(
     return None
 
 
-def _unasked(state: State, compiled: Compiled) -> set[str]:
+def _unasked(state: MatchState, compiled: CompiledPattern) -> set[str]:
     """Tensors that a match met only where its pattern takes any tensor: no replacement can ask for them."""
     pattern = compiled.pattern
     held = {key: _names(value) for key, value in state.bound.items()}
@@ -142,4 +146,4 @@ def _unasked(state: State, compiled: Compiled) -> set[str]:
 
 def _names(held: Any) -> tuple[str, ...]:
     """The tensors that a name of a pattern is bound to."""
-    return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, Several) else ()
+    return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, VariadicBinding) else ()

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.trait_lookup import named
-from surgeon.rules.matching.match_state import State
+from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.rules.matching.match_state import MatchState
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import Shape
 
-ASKING = named(lambda op: op.sizes)
+ASKING = ops_with(lambda op: op.sizes)
 
 
-class Part(NamedTuple):
+class SizeRange(NamedTuple):
     """Sizes in a row.  name: the tensor that has them on its axes from `first` on; None where `sizes` are numbers."""
 
     name: str | None
@@ -30,17 +30,17 @@ class Part(NamedTuple):
         return self.first + len(self.sizes)
 
 
-class SizesAsked(NamedTuple):
+class ShapeUse(NamedTuple):
     """A node that asks for sizes.  parts: where else they can be had, in order; nodes: what shows that they are the
     same, which are those of the match that what it reads is made by.
     """
 
     node: Node
-    parts: tuple[Part, ...]
+    parts: tuple[SizeRange, ...]
     nodes: tuple[Node, ...]
 
 
-def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tuple[SizesAsked, ...]:
+def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[str]) -> tuple[ShapeUse, ...]:
     """The nodes outside of a match that read inner tensors for their sizes, where another tensor has these too.
 
     Whoever reads an inner tensor for anything else is left to block the match.
@@ -57,7 +57,7 @@ def asked_sizes(state: State, nodes: Sequence[Node], names: Sequence[str]) -> tu
     return tuple(asked for asked in found if asked is not None)
 
 
-def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str]) -> SizesAsked | None:
+def _elsewhere(state: MatchState, node: Node, inside: set[Node], around: Sequence[str]) -> ShapeUse | None:
     """Where the sizes that a node asks for can be had; None where that is not known of all of them."""
     facts = shapes_of(state.index).facts
     shape = facts(state.scope, node.inputs[0]).shape
@@ -70,7 +70,7 @@ def _elsewhere(state: State, node: Node, inside: set[Node], around: Sequence[str
     parts = list(_parts(wanted, shapes))
     if sum(len(part.sizes) for part in parts) != len(wanted):
         return None
-    return SizesAsked(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
+    return ShapeUse(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
 
 
 def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
@@ -85,24 +85,24 @@ def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
     return first, max(first, behind)
 
 
-def _is_before(state: State, name: str, node: Node) -> bool:
+def _is_before(state: MatchState, name: str, node: Node) -> bool:
     """Whether a tensor is there before a node, so that it cannot depend on it."""
     maker = state.producers.get(name)
     return maker is None or maker.slot < node.slot
 
 
-def _parts(sizes: Shape, known: dict[str, Shape]) -> Iterator[Part]:
+def _parts(sizes: Shape, known: dict[str, Shape]) -> Iterator[SizeRange]:
     """Sizes as few parts, up to the first that no tensor has."""
     at = 0
     while at < len(sizes):
         rest = sizes[at:]
-        best = Part(None, 0, tuple(_numbers(rest)))
+        best = SizeRange(None, 0, tuple(_numbers(rest)))
         for name, shape in known.items():
             for axis in range(len(shape)):
                 run = _run(rest, shape[axis:])
                 is_known = all(isinstance(size, int) for size in run)
                 if len(run) > len(best.sizes) and not is_known:
-                    best = Part(name, axis, run)
+                    best = SizeRange(name, axis, run)
         if not best.sizes:
             return
         yield best
@@ -123,7 +123,7 @@ def _run(sizes: Shape, others: Shape) -> Shape:
     return sizes[:same]
 
 
-def _makers(state: State, name: str, inside: set[Node]) -> list[Node]:
+def _makers(state: MatchState, name: str, inside: set[Node]) -> list[Node]:
     """The nodes of the match that a tensor comes of."""
     found: dict[Node, None] = {}
     waiting = [name]

@@ -3,18 +3,18 @@
 from typing import Any
 
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.chain import Matcher, Next
-from surgeon.rules.matching.match_state import VIRTUAL, State, close
-from surgeon.rules.matching.pattern import Literal, Var
+from surgeon.rules.matching.associative.chain import Continuation, Matcher
+from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, constants_close
+from surgeon.rules.matching.pattern import LiteralValue, Var
 
 
 def var_matcher(var: Var) -> Matcher:
     """A matcher that binds a parameter, or compares with what it is bound to already."""
     key, kind = var.name, var.kind
 
-    def match(state: State, name: str, then: Next) -> bool:
+    def match(state: MatchState, name: str, then: Continuation) -> bool:
         bound = state.bound
-        if name[:1] == VIRTUAL:
+        if name[:1] == VIRTUAL_PREFIX:
             return False
         if key in bound:
             held = bound[key]
@@ -26,7 +26,7 @@ def var_matcher(var: Var) -> Matcher:
     return _captured_number(var) if kind in ("scalar", "list") else match
 
 
-def _bind(state: State, key: str, held: Any, then: Next) -> bool:
+def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
     state.bound[key] = held
     if then():
         return True
@@ -37,14 +37,14 @@ def _bind(state: State, key: str, held: Any, then: Next) -> bool:
 def _captured_number(var: Var) -> Matcher:
     """Bind the Python value in a small constant."""
 
-    def match(state: State, name: str, then: Next) -> bool:
-        number = number_of(state, var, name)
+    def match(state: MatchState, name: str, then: Continuation) -> bool:
+        number = constant_number(state, var, name)
         return number is not None and bind_number(state, var, number, then)
 
     return match
 
 
-def number_of(state: State, var: Var, name: str) -> Any:
+def constant_number(state: MatchState, var: Var, name: str) -> Any:
     """The number or the list of numbers that a constant has for a variable; None where it is no such constant."""
     value = state.constant(name)
     if value is None or (var.kind == "scalar" and value.scalar is None):
@@ -53,29 +53,29 @@ def number_of(state: State, var: Var, name: str) -> Any:
     return found[0] if var.kind == "scalar" else found
 
 
-def bind_number(state: State, var: Var, number: Any, then: Next) -> bool:
+def bind_number(state: MatchState, var: Var, number: Any, then: Continuation) -> bool:
     """Bind a Python value (kept in a 1-tuple, to tell it from a tensor's name)."""
     if var.name in state.bound:
-        return is_held(state, var, number) and then()
+        return is_bound_to(state, var, number) and then()
     return _bind(state, var.name, (number,), then)
 
 
-def bind_nothing(state: State, var: Var, then: Next) -> bool:
+def bind_absent(state: MatchState, var: Var, then: Continuation) -> bool:
     """Bind an input that is left out."""
     if var.name in state.bound:
         return state.bound[var.name] is None and then()
     return _bind(state, var.name, None, then)
 
 
-def is_held(state: State, var: Var, number: Any) -> bool:
+def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
     """Whether a name is bound to this number already."""
     held = state.bound[var.name]
     return bool(held == (number,)) or (
-        isinstance(held, tuple) and isinstance(number, (int, float)) and close(held[0], number, None, 0.0)
+        isinstance(held, tuple) and isinstance(number, (int, float)) and constants_close(held[0], number, None, 0.0)
     )
 
 
-def literal_matcher(literal: Literal) -> Matcher:
+def literal_matcher(literal: LiteralValue) -> Matcher:
     """A matcher of a constant by its value."""
     return lambda state, name, then: state.equals(name, literal) and then()
 
@@ -84,8 +84,8 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
     """A matcher that binds an inner tensor."""
     is_asked = not name.startswith("_")  # by the rule, not by a word for itself
 
-    def match(state: State, tensor: str, then: Next) -> bool:
-        if is_asked and tensor[:1] == VIRTUAL:
+    def match(state: MatchState, tensor: str, then: Continuation) -> bool:
+        if is_asked and tensor[:1] == VIRTUAL_PREFIX:
             return False
         if name in state.bound:
             return state.same(state.bound[name], tensor) and inner(state, tensor, then)
@@ -108,7 +108,7 @@ def any_of_matcher(forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | Non
         fitting = (form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops)
         return tuple(fitting)
 
-    def match(state: State, name: str, then: Next) -> bool:
+    def match(state: MatchState, name: str, then: Continuation) -> bool:
         source = state.producers.get(name)
         op = "" if source is None else source.op
         tried = by_op.get(op)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.rules.matching.anchors import CLIMB_LIMIT, fitting
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Output, Pattern, Value
+from surgeon.rules.matching.anchors import CLIMB_LIMIT, nodes_matching_glob
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, Pattern, Value
 
 SIGHT = 3  # nodes down from a root, of which looks are made
 SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
@@ -14,7 +14,7 @@ FEW = 64  # nodes that are few enough to look behind other ops above each
 
 
 @lru_cache(maxsize=4096)  # of more patterns than all rules have: each rewrite asks for them in turn
-def size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
+def pattern_size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
     """The nodes of a pattern.  made: those that were found, which tell the form of an any_of, else the smallest."""
     known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
 
@@ -24,18 +24,18 @@ def size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
         return known[id(value)]
 
     def counted(value: Value | None) -> frozenset[int]:
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             return operations(value.value)
         if isinstance(value, AnyOf):
             return min((operations(form) for form in value.forms), key=lambda form: (-len(form & made), len(form)))
-        if not isinstance(value, Output):
+        if not isinstance(value, NodeOutput):
             return frozenset()
         return frozenset({id(value.operation)}).union(*(operations(item) for item in value.operation.inputs))
 
     return len(frozenset().union(*(operations(value) for value in pattern.outputs)))
 
 
-def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
+def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
     """Nodes at which a pattern may start, or would if ops were of another domain.
 
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
@@ -44,7 +44,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     if not may_lack and compiled.lacks(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
         return
     if compiled.wild is not None:
-        yield from fitting(scope, *compiled.wild)
+        yield from nodes_matching_glob(scope, *compiled.wild)
         return
     spelling = compiled.spelling
     if not spelling.required:
@@ -61,7 +61,7 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
     if not groups:
         return
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
-    way = Way(scope, compiled)
+    way = TolerantRootPaths(scope, compiled)
     seen: set[Node] = set()
     late: list[Node] = []  # what lies behind another op is looked at last: most of it is explained by then
     anchors = [_nodes(scope, group) for group in groups[:breadth]]
@@ -79,20 +79,20 @@ def possible_roots(compiled: Compiled, scope: Scope, breadth: int, *, may_lack: 
         yield from _nodes(scope, spelling.heads[0] or frozenset())
 
 
-class Way:
+class TolerantRootPaths:
     """The way from an op that a pattern needs up to nodes where it may start, as `climb` goes it.
 
     Ops of other domains pass for those of the pattern, and one op on the way may be any; and it goes up hardly further
     than the pattern has nodes.  For an op of a tensor and a constant (r²), one of that tensor twice (r · r) passes.
     """
 
-    def __init__(self, scope: Scope, compiled: Compiled) -> None:
+    def __init__(self, scope: Scope, compiled: CompiledPattern) -> None:
         self.scope = scope
         self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
-        self.depth = min(compiled.depth, size(compiled.pattern) + SLACK)
+        self.depth = min(compiled.depth, pattern_size(compiled.pattern) + SLACK)
         first = next(iter(compiled.pattern.outputs), None)  # what a search finds has none
-        inputs = first.operation.inputs if isinstance(first, Output) else ()
-        self.may_double = any(isinstance(value, Literal) for value in inputs)
+        inputs = first.operation.inputs if isinstance(first, NodeOutput) else ()
+        self.may_double = any(isinstance(value, LiteralValue) for value in inputs)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
         """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.
@@ -135,12 +135,12 @@ def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
     return frozenset(op for op in others if scope.has(op))
 
 
-def looks(root: Node | None, depth: int = SIGHT) -> tuple[object, ...]:
+def op_neighbourhood(root: Node | None, depth: int = SIGHT) -> tuple[object, ...]:
     """The ops of a node and of those that make what it reads, as many nodes down."""
     if root is None or not depth:
         return () if root is None else (root.op,)
     producers = root.scope.producers
-    return root.op, *[looks(producers.get(name), depth - 1) for name in root.inputs]
+    return root.op, *[op_neighbourhood(producers.get(name), depth - 1) for name in root.inputs]
 
 
 def by_rarity(group: frozenset[str]) -> tuple[int, list[str]]:

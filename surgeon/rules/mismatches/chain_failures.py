@@ -5,31 +5,38 @@ from itertools import chain as joined
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas.attribute_values import dtype_word
-from surgeon.rules.matching.associative.chain import Chain, Folded, operands_of, producer, raises_rank
-from surgeon.rules.matching.associative.chain_matcher import Constants, Leaves, Total, Wrong, captured_number, flipped
-from surgeon.rules.matching.associative.flattening import PRODUCT, SIGNS, combine
-from surgeon.rules.matching.match_state import State
-from surgeon.rules.mismatches.mismatch import Finding
-from surgeon.rules.mismatches.model_fixes import fixed, other_domain, other_value
-from surgeon.rules.mismatches.node_failures import found_at, shown, sighting
+from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, find_producer, operands_of, raises_rank
+from surgeon.rules.matching.associative.chain_matcher import (
+    ChainFault,
+    Constants,
+    ConstantTotal,
+    Leaves,
+    captured_number,
+    negation_constants,
+)
+from surgeon.rules.matching.associative.flattening import OPERAND_SIGNS, PRODUCT, combine
+from surgeon.rules.matching.match_state import MatchState
+from surgeon.rules.mismatches.mismatch import MatchFailure
+from surgeon.rules.mismatches.model_fixes import suggest_constant, suggest_domain, suggest_value
+from surgeon.rules.mismatches.node_failures import describe_tensor, describe_tensor_parts, format_number
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.text import counted
+from surgeon.text import format_count
 
 
 def spelled(chain: Chain) -> str:
     return "a product" if chain.family is PRODUCT else "a sum"
 
 
-def is_namesake(chain: Chain, node: Node | None) -> bool:
+def is_same_op_other_domain(chain: Chain, node: Node | None) -> bool:
     """Whether a node is of an op of the chain, but of another domain."""
     if node is None or node.op in chain.family:
         return False
     op = split_op(node.op)[1]
-    return op in chain.family and len(node.inputs) == len(SIGNS[op])
+    return op in chain.family and len(node.inputs) == len(OPERAND_SIGNS[op])
 
 
-def cuts(
-    state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, nodes: tuple[Node, ...]
+def chain_splits(
+    state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, nodes: tuple[Node, ...]
 ) -> Iterator[tuple[Leaves, Constants, tuple[Node, ...]]]:
     """The ways to cut a tree of the model, with one operand too many at most: its leaves, constants and nodes.
 
@@ -39,84 +46,94 @@ def cuts(
         (name, sign), pending = pending[0], pending[1:]
         number = state.scalar(name)
         if number is not None:
-            constants = (*constants, Folded(*number, sign, name))
+            constants = (*constants, FoldedConstant(*number, sign, name))
             continue
         passed: list[Node] = []
         node = state.producers.get(name)
-        node = node if is_namesake(chain, node) else producer(state, name, chain.family, passed)
+        node = node if is_same_op_other_domain(chain, node) else find_producer(state, name, chain.family, passed)
         certain = len(leaves) + 1 + sum(state.scalar(rest) is None for rest, _ in pending)
         if certain > len(chain.terms) + 1:
             return
         if node is not None:
             opened = (*operands_of(node, sign, chain.family), *pending)
-            more = cuts(state, chain, opened, leaves, (*constants, *flipped(chain, node)), (*nodes, *passed, node))
-            kept = cuts(state, chain, pending, (*leaves, (name, sign)), constants, nodes)
+            more = chain_splits(
+                state, chain, opened, leaves, (*constants, *negation_constants(chain, node)), (*nodes, *passed, node)
+            )
+            kept = chain_splits(state, chain, pending, (*leaves, (name, sign)), constants, nodes)
             yield from joined(kept, more) if certain >= len(chain.terms) else joined(more, kept)
             return
         leaves = (*leaves, (name, sign))
     yield leaves, constants, nodes
 
 
-def no_chain(state: State, chain: Chain, name: str) -> Finding:
+def not_a_chain(state: MatchState, chain: Chain, name: str) -> MatchFailure:
     """The tensor is no sum or product."""
-    return Finding("op", spelled(chain), *sighting(state, name), at=_made_by(state, name))
+    return MatchFailure("op", spelled(chain), *describe_tensor_parts(state, name), at=_made_by(state, name))
 
 
-def _made_by(state: State, name: str) -> str:
+def _made_by(state: MatchState, name: str) -> str:
     """The node that makes a tensor; "" where it is a constant, or an input."""
     node = state.producers.get(name)
     return "" if node is None or node.op == "Constant" else node.label
 
 
-def namesake(chain: Chain, node: Node) -> Finding:
+def namesake(chain: Chain, node: Node) -> MatchFailure:
     """A node of an op of the chain, but of another domain."""
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
     told = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
-    return Finding("domain", wanted, node.op, seen, told, other_domain(node, ""), op=op, at=node.label)
+    return MatchFailure("domain", wanted, node.op, seen, told, suggest_domain(node, ""), op=op, at=node.label)
 
 
-def number_of_operands(state: State, chain: Chain, leaves: Leaves) -> Finding:
-    wanted = f"{counted(len(chain.terms), 'operand')} in {spelled(chain)}"
-    found = ", ".join(found_at(state, name) for name, _ in leaves) or "none"
-    return Finding("operand", wanted, str(len(leaves)), "", f"wanted {wanted}, found {found}")
+def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> MatchFailure:
+    wanted = f"{format_count(len(chain.terms), 'operand')} in {spelled(chain)}"
+    found = ", ".join(describe_tensor(state, name) for name, _ in leaves) or "none"
+    return MatchFailure("operand", wanted, str(len(leaves)), "", f"wanted {wanted}, found {found}")
 
 
-def no_operand(state: State, chain: Chain, label: str, sign: int, leaves: Leaves) -> Finding:
+def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: Leaves) -> MatchFailure:
     """No operand is as wanted; sign: -1 where that is to be subtracted, or divided by."""
     how = ("multiplied", "divided by") if chain.family is PRODUCT else ("added", "subtracted")
     others = [own != sign for _, own in leaves]
     wanted = f"{label} {how[sign < 0]} in {spelled(chain)}" if any(others) else f"{label} in {spelled(chain)}"
-    found = [sighting(state, name) for name, _ in leaves]
+    found = [describe_tensor_parts(state, name) for name, _ in leaves]
     seen = [" ".join(filter(None, item)) for item in found]
     seen = [f"{item}, {how[sign > 0]}" if is_other else item for item, is_other in zip(seen, others, strict=True)]
     told = f"wanted {wanted}, found {' and '.join(seen)}"
     at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
-    return Finding("operand", wanted, " and ".join(what for what, _ in found), "", told, at=at)
+    return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), "", told, at=at)
 
 
-def not_fixed(state: State, chain: Chain, name: str) -> Finding:
+def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
     """An operand stands where the constant should."""
     wanted = f"the constant {chain.number:.10g} in {spelled(chain)}"
-    return Finding("operand", wanted, *sighting(state, name), change=fixed(state, name), at=name)
+    return MatchFailure(
+        "operand", wanted, *describe_tensor_parts(state, name), change=suggest_constant(state, name), at=name
+    )
 
 
-def wrong_in(
-    wrong: Wrong, state: State, nodes: Sequence[Node], chain: Chain, leaves: Leaves, constants: Constants, total: Total
-) -> Finding:
+def fault_failure(
+    wrong: ChainFault,
+    state: MatchState,
+    nodes: Sequence[Node],
+    chain: Chain,
+    leaves: Leaves,
+    constants: Constants,
+    total: ConstantTotal,
+) -> MatchFailure:
     """What stands against a chain that is cut, in words.  nodes: those matched so far."""
-    tell: dict[Wrong, Callable[[], Finding]] = {
+    tell: dict[ChainFault, Callable[[], MatchFailure]] = {
         "number": lambda: _other_number(state, nodes, chain, constants),
-        "none": lambda: Finding("operand", f"a constant for {chain.capture!r} in {spelled(chain)}", "none"),
+        "none": lambda: MatchFailure("operand", f"a constant for {chain.capture!r} in {spelled(chain)}", "none"),
         "dtype": lambda: _not_float(state, leaves[0][0]),
-        "legacy": lambda: Finding(
+        "legacy": lambda: MatchFailure(
             "opset",
             "opset 7",
             "an operation with an axis",
             told="before opset 7 an operation with an axis broadcasts along it",
         ),
         "rank": lambda: _raised(chain, total.rank, raises_rank(state, leaves, total.rank)),
-        "held": lambda: Finding(
+        "held": lambda: MatchFailure(
             "value",
             f"{chain.capture!r} to be {state.bound[chain.capture or ''][0]} again",
             str(captured_number(chain, total)),
@@ -125,20 +142,20 @@ def wrong_in(
     return tell[wrong]()
 
 
-def _other_number(state: State, nodes: Sequence[Node], chain: Chain, constants: Constants) -> Finding:
+def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, constants: Constants) -> MatchFailure:
     """The constants of a chain come to another number; where there is one alone, it is told what it should be."""
     named = [item for item in constants if item.name]
     wanted = f"the constant {chain.number:.10g} in {spelled(chain)}"
-    found = ", ".join(shown(item.number, item.eps) for item in named) or "none"
+    found = ", ".join(format_number(item.number, item.eps) for item in named) or "none"
     if len(named) != 1:
-        return Finding("value" if named else "operand", wanted, found)
+        return MatchFailure("value" if named else "operand", wanted, found)
     right, name = _right(chain, constants, named[0].sign), named[0].name
     if right != right:
-        return Finding("value", wanted, found, f"({name!r})")
+        return MatchFailure("value", wanted, found, f"({name!r})")
     if named[0].sign < 0:
         wanted = f"the constant {right:.10g} to {'divide by' if chain.family is PRODUCT else 'subtract'}"
-    change = other_value(state, nodes, name, f"{right:.10g}")
-    return Finding("value", wanted, found, f"({name!r})", change=change, at=name)
+    change = suggest_value(state, nodes, name, f"{right:.10g}")
+    return MatchFailure("value", wanted, found, f"({name!r})", change=change, at=name)
 
 
 def _right(chain: Chain, constants: Constants, sign: int) -> float:
@@ -151,14 +168,14 @@ def _right(chain: Chain, constants: Constants, sign: int) -> float:
     return right if sign > 0 else combine(chain.family, chain.identity, right, -1)
 
 
-def _not_float(state: State, name: str) -> Finding:
+def _not_float(state: MatchState, name: str) -> MatchFailure:
     dtype = shapes_of(state.index).dtype(state.scope, name)
     found = "an unknown dtype" if dtype is None else dtype_word(dtype)
     known = "" if dtype is None else f" ({found})"
     told = f"{name!r} is not known to hold floats{known}, and integers divide differently"
-    return Finding("dtype", "floats", found, f"in {name!r}", told, at=name)
+    return MatchFailure("dtype", "floats", found, f"in {name!r}", told, at=name)
 
 
-def _raised(chain: Chain, rank: int, why: str) -> Finding:
+def _raised(chain: Chain, rank: int, why: str) -> MatchFailure:
     told = f"a constant in {spelled(chain)} has rank {rank}: {why}"
-    return Finding("rank", "a constant that does not raise the rank", f"one of rank {rank}", "", told)
+    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", "", told)

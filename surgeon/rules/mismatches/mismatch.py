@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surgeon.ops.schemas.helper_names import helper_name
-from surgeon.result_base import Displayed
-from surgeon.text import and_more, counted
+from surgeon.result_base import ResultBase
+from surgeon.text import and_more, format_count
 
-Kind = Literal[
+FailureKind = Literal[
     "",
     "value",
     "operand",
@@ -31,16 +31,16 @@ Kind = Literal[
     "already",
     "limit",
 ]
-CERTAIN = frozenset(
+DECISIVE_KINDS = frozenset(
     {"value", "attribute", "domain", "dtype", "rank", "missing optional"}
 )  # no better one is looked for
 
-SEEN = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
-NOT_TAKEN = frozenset({"op", "domain"})  # the node at which these are found is not among those that match
+KINDS_SHOWING_VALUE = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
+KINDS_AT_UNMATCHED_NODE = frozenset({"op", "domain"})  # the node at which these are found is not among those that match
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MatchFailure:
     """One thing that stands against a match.
 
     where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
@@ -49,7 +49,7 @@ class Finding:
     that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
     """
 
-    kind: Kind
+    kind: FailureKind
     wanted: str
     found: str
     seen: str = ""
@@ -80,7 +80,7 @@ class ChangedLine:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleEdit:
+class RuleFix:
     """A change to a rule's own pattern with which it fires where it was missed.
 
     what: what it does, as a command; lines: what is to be pasted, and where.
@@ -91,7 +91,7 @@ class RuleEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch(Displayed):
+class Mismatch(ResultBase):
     """Why a pattern does not fit somewhere.  It prints as the command line shows it.
 
     Attributes:
@@ -130,7 +130,7 @@ class Mismatch(Displayed):
     where: str
     matched: int
     total: int = 0
-    kind: Kind = ""
+    kind: FailureKind = ""
     wanted: str = ""
     found: str = ""
     change: str = ""
@@ -142,7 +142,7 @@ class Mismatch(Displayed):
     opset: int = 0
     near: bool = False
     of_written: bool = False
-    edits: tuple[RuleEdit, ...] = ()
+    edits: tuple[RuleFix, ...] = ()
     _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
 
     @property
@@ -158,24 +158,24 @@ class Mismatch(Displayed):
 
     def __str__(self) -> str:
         """What the command line shows of it."""
-        return "\n".join([miss_text(self), *further_lines(self)])
+        return "\n".join([mismatch_text(self), *detail_lines(self)])
 
 
-def miss_text(miss: Mismatch, rules: str = "", others: int | None = None) -> str:
+def mismatch_text(miss: Mismatch, rules: str = "", others: int | None = None) -> str:
     """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
     more = and_more(len(miss.others) if others is None else others, "like it")
     at = f" at {miss.node}{more}" if miss.node else ""
-    return f"{rules or miss.rule}{at}: {told(miss)}"
+    return f"{rules or miss.rule}{at}: {reason_text(miss)}"
 
 
-def told(miss: Mismatch) -> str:
+def reason_text(miss: Mismatch) -> str:
     """Why, where in the rule, and how much of it fitted."""
     return f"{miss.reason} ({pattern_line(miss.where, miss.op)}){_matched_text(miss) if miss.node else ''}"
 
 
-def further_lines(miss: Mismatch) -> Iterator[str]:
+def detail_lines(miss: Mismatch) -> Iterator[str]:
     """What else is known of a miss: what was seen, what else stands against it, and what would mend it."""
-    if miss.kind in SEEN and miss.found and miss.found not in miss.reason:
+    if miss.kind in KINDS_SHOWING_VALUE and miss.found and miss.found not in miss.reason:
         yield f"  found: {miss.found} for {miss.at!r}"
     if miss.also:
         yield f"  and: {miss.also}"
@@ -197,5 +197,5 @@ def pattern_line(where: str, op: str) -> str:
 def _matched_text(miss: Mismatch) -> str:
     """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
     if miss.total:
-        return f"; {miss.matched} of {counted(miss.total, 'node')} matched"
-    return f"; {counted(miss.matched, 'node')} matched" if miss.matched else ""
+        return f"; {miss.matched} of {format_count(miss.total, 'node')} matched"
+    return f"; {format_count(miss.matched, 'node')} matched" if miss.matched else ""

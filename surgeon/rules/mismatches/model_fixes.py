@@ -11,13 +11,13 @@ from surgeon.ir.scope import Node, split_op
 from surgeon.ops.builder.graph import DOMAINS
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import attribute_proto, value_text
-from surgeon.rules.matching.match_state import State
+from surgeon.rules.matching.match_state import MatchState
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.onnx_inference import keeps_its_kind
+from surgeon.shapes.onnx_inference import keeps_output_types
 
 
-def other_value(
-    state: State, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
+def suggest_value(
+    state: MatchState, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
 ) -> str:
     """Give a constant another value; one that others read too, or that is computed, is replaced where it is read.
 
@@ -36,14 +36,14 @@ def other_value(
     return f"let {reader.label} read {value} in place of {name!r}" if reader is not None else ""
 
 
-def fixed(state: State, name: str) -> str:
+def suggest_constant(state: MatchState, name: str) -> str:
     """Make a constant of an initializer that a caller may override."""
     home = state.scope.home(name)
     is_default = home is not None and name in home.initializers and name in home.inputs
     return f"take {name!r} out of the inputs of the graph" if is_default else ""
 
 
-def other_attribute(state: State, node: Node, name: str, value: Any) -> str:
+def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> str:
     """Give an attribute another value; or none, where its op is known to do without.
 
     Not where the node would make another shape or dtype then: there is more to change than that.
@@ -56,27 +56,27 @@ def other_attribute(state: State, node: Node, name: str, value: Any) -> str:
     with suppress(TypeError, ValueError):  # of another kind: nobody's op, or no value of this one's
         kind = spec.type if spec is not None else None
         made = None if value is None else attribute_proto(name, value, kind)
-        if keeps_its_kind(shapes_of(state.index).site(node), {name: made}, {}):
+        if keeps_output_types(shapes_of(state.index).site(node), {name: made}, {}):
             change = f"set {name} of {node.label} to {value_text(value)}"
             return f"remove {name} from {node.label}" if value is None else change
     return ""
 
 
-def _reads_as_well(state: State, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
+def _reads_as_well(state: MatchState, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
     """Whether a node makes the same shapes of another value of an input."""
     made = numpy_helper.from_array(array)
     places = [place for place, item in enumerate(node.inputs) if item == name]
-    return keeps_its_kind(shapes_of(state.index).site(node), {}, dict.fromkeys(places, made))
+    return keeps_output_types(shapes_of(state.index).site(node), {}, dict.fromkeys(places, made))
 
 
-def other_domain(node: Node, domain: str) -> str:
+def suggest_domain(node: Node, domain: str) -> str:
     """Use the op of the same name of another domain, where that has it at the version in force."""
     if schema(domain, split_op(node.op)[1], node.scope.versions.get(domain)) is None and domain in DOMAINS:
         return ""
     return f"move {node.label} to domain {domain or 'ai.onnx'}"
 
 
-def fewer_uses(name: str, readers: list[Node]) -> str:
+def suggest_removing_uses(name: str, readers: list[Node]) -> str:
     """Remove the readers that a match may not take a tensor from."""
     if len(readers) == 1:
         return f"remove the use of {name!r} by node {readers[0].label}"

@@ -8,41 +8,41 @@ import numpy as np
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import value_text
-from surgeon.rules.matching.compiler import Compiled
-from surgeon.rules.matching.match_state import State, plain
+from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match_state import MatchState, plain
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.matching.node_matchers import Difference, is_wildcard, label_of
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Value, Var
-from surgeon.rules.matching.removability import comes_back, swallowed
-from surgeon.rules.mismatches.mismatch import Finding, Kind
-from surgeon.rules.mismatches.model_fixes import fewer_uses, other_attribute, other_domain, other_value
+from surgeon.rules.matching.node_matchers import NodeDifference, is_wildcard, qualified_op
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
+from surgeon.rules.matching.removability import find_reentry, input_produced_inside
+from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
+from surgeon.rules.mismatches.model_fixes import suggest_attribute, suggest_domain, suggest_removing_uses, suggest_value
 from surgeon.text import and_more
 
 FLOAT32 = float(np.finfo(np.float32).eps)
 
 
-def shown(number: float, eps: float) -> str:
+def format_number(number: float, eps: float) -> str:
     """A number as short as its precision allows: 0.4, not the 0.400000006 that float32 makes of it."""
     return f"{float(str(np.float32(number))) if eps == FLOAT32 else number:.10g}"
 
 
-def label(value: Value) -> str:
+def value_label(value: Value) -> str:
     """A value of a pattern in words."""
-    if isinstance(value, Output):
-        return label_of(value.operation)
+    if isinstance(value, NodeOutput):
+        return qualified_op(value.operation)
     if isinstance(value, Var):
         return f"{value.name!r}"
     if isinstance(value, AnyOf):
-        return " or ".join(dict.fromkeys(map(label, value.forms)))
-    return label(value.value) if isinstance(value, Named) else "a constant"
+        return " or ".join(dict.fromkeys(map(value_label, value.forms)))
+    return value_label(value.value) if isinstance(value, NamedValue) else "a constant"
 
 
-def found_at(state: State, name: str) -> str:
+def describe_tensor(state: MatchState, name: str) -> str:
     """What a tensor is, for a sentence: the op that makes it, a constant, or an input."""
-    return " ".join(filter(None, sighting(state, name)))
+    return " ".join(filter(None, describe_tensor_parts(state, name)))
 
 
-def sighting(state: State, name: str) -> tuple[str, str]:
+def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
     """What a tensor is, and what it is called, for a sentence."""
     node = state.producers.get(name)
     if node is not None and node.op != "Constant":
@@ -50,7 +50,11 @@ def sighting(state: State, name: str) -> tuple[str, str]:
     value = state.index.constants.get(state.scope, name)
     if value is not None:
         number = value.scalar
-        return ("constant", repr(name)) if number is None else (f"constant {shown(number, value.eps)}", f"({name!r})")
+        return (
+            ("constant", repr(name))
+            if number is None
+            else (f"constant {format_number(number, value.eps)}", f"({name!r})")
+        )
     if state.index.constants.is_constant(state.scope, name):
         return "constant", repr(name)
     home = state.scope.home(name)
@@ -59,27 +63,29 @@ def sighting(state: State, name: str) -> tuple[str, str]:
     return ("input", repr(name)) if name else ("nothing", "")
 
 
-def wrong_op(state: State, operation: Operation, name: str) -> Finding:
+def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailure:
     """A tensor that another op makes, perhaps one of the same name in another domain."""
-    wanted = label_of(operation)
-    what, seen = sighting(state, name)
+    wanted = qualified_op(operation)
+    what, seen = describe_tensor_parts(state, name)
     node = state.producers.get(name)
     domain, op = split_op(node.op) if node is not None else ("", "")
     if node is None or op != operation.op:
-        return Finding("op", wanted, what, seen, at=node.label if node else "")
+        return MatchFailure("op", wanted, what, seen, at=node.label if node else "")
     told = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
-    return Finding("domain", wanted, what, seen, told, other_domain(node, operation.domain), at=node.label)
+    return MatchFailure("domain", wanted, what, seen, told, suggest_domain(node, operation.domain), at=node.label)
 
 
-def other_output(state: State, operation: Operation, position: int, name: str) -> Finding:
-    return Finding("operand", f"output {position} of {label_of(operation)}", *sighting(state, name))
+def other_output(state: MatchState, operation: NodePattern, position: int, name: str) -> MatchFailure:
+    return MatchFailure(
+        "operand", f"output {position} of {qualified_op(operation)}", *describe_tensor_parts(state, name)
+    )
 
 
-def _of(node: Node, kind: Kind, wanted: str, found: str, told: str = "", change: str = "") -> Finding:
-    return Finding(kind, wanted, found, f"at {node.label!r}", told, change, at=node.label)
+def _of(node: Node, kind: FailureKind, wanted: str, found: str, told: str = "", change: str = "") -> MatchFailure:
+    return MatchFailure(kind, wanted, found, f"at {node.label!r}", told, change, at=node.label)
 
 
-def _input_name(operation: Operation, node: Node, place: int) -> str:
+def _input_name(operation: NodePattern, node: Node, place: int) -> str:
     """An input as its schema calls it, with its position: 2 ('B')."""
     version = node.scope.versions.get(operation.domain)
     entry = None if is_wildcard(operation) else schema(operation.domain, operation.op, version)
@@ -87,48 +93,50 @@ def _input_name(operation: Operation, node: Node, place: int) -> str:
     return f"{place} ({formal.name!r})" if formal is not None else str(place)
 
 
-def left_out(operation: Operation, node: Node, place: int) -> Finding:
-    wanted = f"input {_input_name(operation, node, place)} of {label_of(operation)}"
+def left_out(operation: NodePattern, node: Node, place: int) -> MatchFailure:
+    wanted = f"input {_input_name(operation, node, place)} of {qualified_op(operation)}"
     return _of(node, "missing optional", wanted, "none")
 
 
-def one_too_many(state: State, operation: Operation, node: Node, place: int) -> Finding:
+def one_too_many(state: MatchState, operation: NodePattern, node: Node, place: int) -> MatchFailure:
     which = _input_name(operation, node, place)
-    wanted, found = f"no input {which} of {label_of(operation)}", found_at(state, node.inputs[place])
+    wanted, found = f"no input {which} of {qualified_op(operation)}", describe_tensor(state, node.inputs[place])
     return _of(node, "missing optional", wanted, found, change=f"leave out input {which} of {node.label}")
 
 
-def too_many(operation: Operation, node: Node, inputs: tuple[str, ...]) -> Finding:
-    label, count = label_of(operation), len(operation.inputs)
+def too_many(operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> MatchFailure:
+    label, count = qualified_op(operation), len(operation.inputs)
     which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
     told = f"{label} at {node.label!r} has {len(inputs)} inputs, wanted {count}: the pattern leaves out input {which}"
     return _of(node, "missing optional", f"{count} inputs of {label}", f"{len(inputs)} inputs", told)
 
 
-def other_rest(node: Node, name: str) -> Finding:
+def other_rest(node: Node, name: str) -> MatchFailure:
     return _of(node, "operand", f"the inputs that *{name} stands for again", "others")
 
 
-def raises(operation: Operation, rank: int) -> Finding:
-    told = f"a constant of rank {rank} may raise the rank of {label_of(operation)}'s result"
-    return Finding("rank", "a constant that does not raise the rank", f"one of rank {rank}", told=told)
+def raises(operation: NodePattern, rank: int) -> MatchFailure:
+    told = f"a constant of rank {rank} may raise the rank of {qualified_op(operation)}'s result"
+    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", told=told)
 
 
-def other_parameter(state: State, node: Node, name: str, wanted: Any, found: Any) -> Finding:
+def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any) -> MatchFailure:
     """An attribute of another value.  wanted: None for a tensor in its place."""
     if wanted is None:
         told = f"{name} is an attribute at this opset, wanted a tensor"
-        return Finding("operand", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told)
-    change = other_attribute(state, node, name, wanted)
+        return MatchFailure("operand", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told)
+    change = suggest_attribute(state, node, name, wanted)
     return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
 
 
-def referred(node: Node, name: str) -> Finding:
+def referred(node: Node, name: str) -> MatchFailure:
     told = f"attribute {name} of {node.label!r} is a reference to the function's own"
     return _of(node, "attribute", f"a value of {name}", "a reference", told)
 
 
-def different(state: State, operation: Operation, node: Node, found: Difference, reader: str) -> Finding:
+def different(
+    state: MatchState, operation: NodePattern, node: Node, found: NodeDifference, reader: str
+) -> MatchFailure:
     """A difference in words."""
     how, name, wanted, value = found
     if how == "outputs":
@@ -140,74 +148,76 @@ def different(state: State, operation: Operation, node: Node, found: Difference,
     if how == "value":
         return other_parameter(state, node, name, wanted, value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
-    told = f"{label_of(operation)} at {node.label!r} has {name} = {text}, which is not the default"
-    change = "" if value.ref_attr_name else other_attribute(state, node, name, None)
+    told = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}, which is not the default"
+    change = "" if value.ref_attr_name else suggest_attribute(state, node, name, None)
     return _of(node, "attribute", f"{name} at its default", text, told, change)
 
 
-def another(state: State, key: str, held: Any, name: str, reader: str) -> Finding:
+def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> MatchFailure:
     """A variable stands for another tensor already."""
-    wanted = found_at(state, held) if isinstance(held, str) else str(held)
-    what, seen = sighting(state, name)
+    wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
+    what, seen = describe_tensor_parts(state, name)
     told = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
-    return Finding("operand", f"{key!r} again", what, seen, told, at=reader)
+    return MatchFailure("operand", f"{key!r} again", what, seen, told, at=reader)
 
 
-def another_number(key: str, held: Any, number: Any, reader: str) -> Finding:
+def another_number(key: str, held: Any, number: Any, reader: str) -> MatchFailure:
     """A name stands for another number already."""
     wanted = held[0] if isinstance(held, tuple) and len(held) == 1 else held
-    return Finding("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=reader)
+    return MatchFailure("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=reader)
 
 
-def no_constant(state: State, key: str, name: str, reader: str) -> Finding:
-    return Finding("operand", f"a constant for {key!r}", *sighting(state, name), at=reader)
+def no_constant(state: MatchState, key: str, name: str, reader: str) -> MatchFailure:
+    return MatchFailure("operand", f"a constant for {key!r}", *describe_tensor_parts(state, name), at=reader)
 
 
-def another_value(state: State, nodes: list[Node], literal: Literal, name: str) -> tuple[Finding, bool]:
+def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, name: str) -> tuple[MatchFailure, bool]:
     """Another constant than is wanted, or none, and whether all else may fit."""
     is_number = literal.value.size == 1 and literal.value.dtype.kind in "biuf"
     text = f"{float(literal.value.reshape(-1)[0]):.10g}" if is_number else str(literal.value.tolist())
-    what, seen = sighting(state, name)
+    what, seen = describe_tensor_parts(state, name)
     value = state.index.constants.get(state.scope, name)
     is_alike = value is not None and (
         value.array.shape == literal.value.shape or value.array.size == literal.value.size == 1
     )
-    kind: Kind = "value" if value is not None else "operand"
+    kind: FailureKind = "value" if value is not None else "operand"
     array = None
     if value is not None and is_alike and value.array.dtype.kind in "iu":
         array = np.asarray(literal.value).astype(value.array.dtype).reshape(value.array.shape)
-    change, at = (other_value(state, nodes, name, text, array), name) if is_alike else ("", "")
-    return Finding(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
+    change, at = (suggest_value(state, nodes, name, text, array), name) if is_alike else ("", "")
+    return MatchFailure(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
 
 
-def no_output(compiled: Compiled, place: int) -> Finding:
+def no_output(compiled: CompiledPattern, place: int) -> MatchFailure:
     """A further output of a pattern for which there is no tensor."""
     by = " or ".join(sorted(compiled.heads[place] or ())) or "any op"
     wanted = f"output {place} of the pattern, made by {by}"
-    return Finding("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
+    return MatchFailure("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
 
 
-def blockers(state: State, compiled: Compiled, match: Match, passed: set[Node], is_free: bool) -> list[Finding]:
+def removal_failures(
+    state: MatchState, compiled: CompiledPattern, match: Match, passed: set[Node], is_free: bool
+) -> list[MatchFailure]:
     """What would take a tensor away from someone else; as `concluded` tells it of a match."""
     nodes, names = match.nodes, match.outputs
     if not is_free:
         return list(_escapes(state, nodes, names, {asked.node for asked in match.sizes}))
-    made = swallowed(state, compiled, nodes)
+    made = input_produced_inside(state, compiled, nodes)
     if made is not None:
         key, source = made
         told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
         found = f"the result of {source.op}"
-        return [Finding("escape", f"{key!r} from outside the match", found, told=told, at=source.label)]
-    node = comes_back(state, compiled, nodes, names, passed) if len(names) > 1 else None
+        return [MatchFailure("escape", f"{key!r} from outside the match", found, told=told, at=source.label)]
+    node = find_reentry(state, compiled, nodes, names, passed) if len(names) > 1 else None
     if node is None:
         return []
     told = f"a path leaves the match and comes back through {node.label!r}"
-    return [Finding("escape", "no way out and back", f"one through {node.op}", told=told, at=node.label)]
+    return [MatchFailure("escape", "no way out and back", f"one through {node.op}", told=told, at=node.label)]
 
 
 def _escapes(
-    state: State, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node]
-) -> Iterator[Finding]:
+    state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node]
+) -> Iterator[MatchFailure]:
     """Why inner tensors must stay, one finding for each.  apart: as for `is_closed`."""
     inside = {*nodes, *apart}
     scope = state.scope
@@ -224,27 +234,27 @@ def _escapes(
                     break
 
 
-def _held(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
+def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
     why = state.scope.held[name]
     told = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
     is_output = _is_output(state.scope, name)
     others = [reader for reader in state.scope.readers(name) if reader not in inside]
     where = state.scope.label or "the graph"
     change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
-    kind: Kind = "graph output" if is_output else "escape"
-    return Finding(kind, "no use outside the match", why, repr(name), told, change, at=node.label)
+    kind: FailureKind = "graph output" if is_output else "escape"
+    return MatchFailure(kind, "no use outside the match", why, repr(name), told, change, at=node.label)
 
 
 def _is_output(scope: Scope, name: str) -> bool:
     return any(name == (item if isinstance(item, str) else item.name) for item in scope.proto.output)
 
 
-def _read(state: State, node: Node, name: str, inside: set[Node]) -> Finding:
+def _read(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
     scope = state.scope
     readers = [item for item in dict.fromkeys(scope.consumers[name]) if item not in inside and item.alive]
     first = readers[0]
     where = "" if first.scope is scope else f" (in {first.scope.label})"
     told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
     told += and_more(len(readers) - 1)
-    found, change = f"a use by {first.op}", fewer_uses(name, readers)
-    return Finding("escape", "no use outside the match", found, repr(name), told, change, at=node.label)
+    found, change = f"a use by {first.op}", suggest_removing_uses(name, readers)
+    return MatchFailure("escape", "no use outside the match", found, repr(name), told, change, at=node.label)

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.rules.matching.associative.chain import Next
-from surgeon.rules.matching.associative.identities import real
-from surgeon.rules.matching.match_state import STEP_LIMIT, State
-from surgeon.rules.mismatches.mismatch import CERTAIN, NOT_TAKEN, Finding
+from surgeon.rules.matching.associative.chain import Continuation
+from surgeon.rules.matching.associative.identities import without_virtual
+from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState
+from surgeon.rules.mismatches.mismatch import DECISIVE_KINDS, KINDS_AT_UNMATCHED_NODE, MatchFailure
 
 WAYS = 8  # ways to fit that are followed side by side
 
 
-class Deepest(NamedTuple):
+class FurthestFailure(NamedTuple):
     """The furthest that a pattern came at a node.
 
     matched: nodes that fit.  also: what stands in the way beside the finding.  is_only: all else fits.  nodes: those
@@ -23,8 +23,8 @@ class Deepest(NamedTuple):
     """
 
     matched: int
-    finding: Finding
-    also: Finding | None
+    finding: MatchFailure
+    also: MatchFailure | None
     is_only: bool
     nodes: tuple[Node, ...]
     made: frozenset[int]
@@ -33,7 +33,7 @@ class Deepest(NamedTuple):
     @property
     def is_certain(self) -> bool:
         """Whether mending the finding would make the pattern fit, and nothing more likely is to be looked for."""
-        return self.is_only and self.finding.kind in CERTAIN
+        return self.is_only and self.finding.kind in DECISIVE_KINDS
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int]:
@@ -41,7 +41,7 @@ class Deepest(NamedTuple):
         return self.is_whole, self.is_only, self.is_certain, self.matched
 
 
-class Line(NamedTuple):
+class PatternLine(NamedTuple):
     """The node of the pattern that is being matched: file:line, op, and its key in the state."""
 
     where: str
@@ -49,22 +49,27 @@ class Line(NamedTuple):
     key: int
 
 
-class NearFit(State):
+class PartialMatch(MatchState):
     """One way in which a pattern fits so far.  fault: the one thing that does not."""
 
     __slots__ = ("fault",)
 
     def __init__(self, index: Index, scope: Scope) -> None:
         super().__init__(index, scope)
-        self.fault: Finding | None = None
+        self.fault: MatchFailure | None = None
 
-    def copy(self) -> "NearFit":
+    def copy(self) -> "PartialMatch":
         """One that goes on by itself."""
-        made = NearFit(self.index, self.scope)
-        made.bound, made.nodes, made.made, made.fault = dict(self.bound), real(self.nodes), dict(self.made), self.fault
+        made = PartialMatch(self.index, self.scope)
+        made.bound, made.nodes, made.made, made.fault = (
+            dict(self.bound),
+            without_virtual(self.nodes),
+            dict(self.made),
+            self.fault,
+        )
         return made
 
-    def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "NearFit":
+    def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "PartialMatch":
         """The same with one more node of the pattern found.  passed: nodes looked through."""
         made = self.copy()
         made.nodes += [*passed, node]
@@ -77,14 +82,14 @@ class NearFit(State):
         return self.nodes[-1].label if self.nodes else ""
 
 
-class Trail:
+class FailureTracker:
     """Keeps the deepest of all misses.  sizes: nodes of the pattern by their key, where they are more than one."""
 
     def __init__(self, sizes: dict[int, int]) -> None:
         self.sizes = sizes
-        self.best: Deepest | None = None
+        self.best: FurthestFailure | None = None
 
-    def concluded(self, fit: NearFit, against: list[Finding]) -> None:
+    def concluded(self, fit: PartialMatch, against: list[MatchFailure]) -> None:
         """All nodes fit; against: what stands against the match as a whole."""
         if against:
             also = against[1] if len(against) > 1 else None
@@ -92,39 +97,41 @@ class Trail:
             if self.best is None or done.rank > self.best.rank:
                 self.best = done
 
-    def missed(self, fits: Iterable[NearFit], finding: Finding, line: Line) -> list[NearFit]:
+    def missed(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
         """Remember what ends ways to fit, if one came further than all before; none goes on from here."""
-        finding = placed(finding, line)
+        finding = with_pattern_line(finding, line)
         for fit in fits:
-            is_taken = finding.kind not in NOT_TAKEN and line.key in fit.made
+            is_taken = finding.kind not in KINDS_AT_UNMATCHED_NODE and line.key in fit.made
             best, depth = self.best, self._depth(fit) - (self.sizes.get(line.key, 1) if is_taken else 0)
             if best is None or (not best.is_only and not best.is_whole and depth > best.matched):
                 first, also = (finding, None) if fit.fault is None else (fit.fault, finding)
                 self.best = _deepest(fit, depth, first, also)
         return []
 
-    def excused(self, fits: Iterable[NearFit], finding: Finding, line: Line) -> list[NearFit]:
+    def excused(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
         """Go on as if it were right, where nothing else is wrong yet."""
         fits = list(fits)
         self.missed(fits, finding, line)
         found = [fit.copy() for fit in fits if fit.fault is None]
         for fit in found:
-            fit.fault = placed(finding, line)
+            fit.fault = with_pattern_line(finding, line)
         return found
 
-    def _depth(self, fit: NearFit) -> int:
+    def _depth(self, fit: PartialMatch) -> int:
         """Nodes of the pattern that are matched, one less where something is wrong."""
         return sum(self.sizes.get(key, 1) for key in fit.made) - (fit.fault is not None)
 
-    def kept(self, fits: list[NearFit]) -> list[NearFit]:
+    def kept(self, fits: list[PartialMatch]) -> list[PartialMatch]:
         """Those that came furthest; what has no fault first."""
         if len(fits) <= WAYS:
             return fits
         return sorted(fits, key=lambda fit: (fit.fault is not None, -self._depth(fit)))[:WAYS]
 
-    def exactly(self, fit: NearFit, attempt: Callable[[State, Next], bool], line: Line) -> list[NearFit]:
+    def exactly(
+        self, fit: PartialMatch, attempt: Callable[[MatchState, Continuation], bool], line: PatternLine
+    ) -> list[PartialMatch]:
         """The ways in which the matcher goes on from here."""
-        state, found = fit.copy(), list[NearFit]()
+        state, found = fit.copy(), list[PartialMatch]()
 
         def then() -> bool:
             found.append(state.copy())
@@ -133,17 +140,22 @@ class Trail:
         attempt(state, then)
         if state.steps > STEP_LIMIT:
             told = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
-            self.missed([fit], Finding("limit", "a chain of fewer operands", "too many", "", told), line)
+            self.missed([fit], MatchFailure("limit", "a chain of fewer operands", "too many", "", told), line)
         return found
 
 
 def _deepest(
-    fit: NearFit, depth: int, finding: Finding, also: Finding | None, is_only: bool = False, is_whole: bool = False
-) -> Deepest:
-    return Deepest(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.made), is_whole)
+    fit: PartialMatch,
+    depth: int,
+    finding: MatchFailure,
+    also: MatchFailure | None,
+    is_only: bool = False,
+    is_whole: bool = False,
+) -> FurthestFailure:
+    return FurthestFailure(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.made), is_whole)
 
 
-def placed(finding: Finding, line: Line) -> Finding:
+def with_pattern_line(finding: MatchFailure, line: PatternLine) -> MatchFailure:
     """A finding with the line of the pattern that is being matched, where it has none of its own."""
     if finding.where and finding.op:
         return finding

@@ -11,66 +11,79 @@ from itertools import islice, permutations
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import RANDOM, TRANSPARENT
-from surgeon.rules.matching.associative.chain import Chain, operands_of, producer
+from surgeon.rules.matching.associative.chain import Chain, find_producer, operands_of
 from surgeon.rules.matching.associative.chain_matcher import (
     Constants,
+    ConstantTotal,
     Leaves,
-    Total,
     candidates,
     captured_number,
-    filled,
-    flipped,
-    without,
-    wrongs,
+    chain_faults,
+    drop_operand,
+    negation_constants,
+    with_constants_as_operands,
 )
-from surgeon.rules.matching.compiler import Compiled, accepting, is_output
-from surgeon.rules.matching.match_state import Several
-from surgeon.rules.matching.matcher import Match, concluded, first_output, further_outputs
-from surgeon.rules.matching.node_matchers import Inputs, differences, given, input_matcher, label_of, raised_rank
-from surgeon.rules.matching.pattern import AnyOf, Literal, Named, Operation, Output, Value, Var
-from surgeon.rules.matching.value_matchers import number_of
+from surgeon.rules.matching.compiler import CompiledPattern, is_output, op_predicate
+from surgeon.rules.matching.match_state import VariadicBinding
+from surgeon.rules.matching.matcher import Match, build_match, candidate_outputs, first_output
+from surgeon.rules.matching.node_matchers import (
+    InputOrder,
+    input_matcher,
+    node_differences,
+    qualified_op,
+    raised_rank,
+    without_trailing_empty,
+)
+from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
+from surgeon.rules.matching.value_matchers import constant_number
 from surgeon.rules.mismatches import node_failures
 from surgeon.rules.mismatches.chain_failures import (
-    cuts,
-    is_namesake,
+    chain_splits,
+    fault_failure,
+    is_same_op_other_domain,
     namesake,
-    no_chain,
     no_operand,
+    not_a_chain,
     not_fixed,
     number_of_operands,
-    wrong_in,
 )
-from surgeon.rules.mismatches.mismatch import Finding
-from surgeon.rules.mismatches.model_fixes import fixed
-from surgeon.rules.mismatches.partial_match import Deepest, Line, NearFit, Trail, placed
+from surgeon.rules.mismatches.mismatch import MatchFailure
+from surgeon.rules.mismatches.model_fixes import suggest_constant
+from surgeon.rules.mismatches.partial_match import (
+    FailureTracker,
+    FurthestFailure,
+    PartialMatch,
+    PatternLine,
+    with_pattern_line,
+)
 
 CUTS = 256  # ways to cut a sum or product of the model
 LOOKS = 4000  # tensors that are held against a value of the pattern
 
-Refuse = Callable[[Match, bool], Finding | None]  # why a match may not be rewritten; whether it has a fault in it
+Refuse = Callable[[Match, bool], MatchFailure | None]  # why a match may not be rewritten; whether it has a fault in it
 
 
-def deepest(index: Index, compiled: Compiled, root: Node, refuse: Refuse) -> Deepest | None:
+def furthest_failure(index: Index, compiled: CompiledPattern, root: Node, refuse: Refuse) -> FurthestFailure | None:
     """What stands against a pattern at a node; None where nothing does, or it makes no such output."""
     name = first_output(compiled, root)
-    return _Walk(index, root.scope, compiled, refuse).from_output(name) if name else None
+    return TolerantMatcher(index, root.scope, compiled, refuse).from_output(name) if name else None
 
 
-class _Walk(Trail):
-    def __init__(self, index: Index, scope: Scope, compiled: Compiled, refuse: Refuse) -> None:
+class TolerantMatcher(FailureTracker):
+    def __init__(self, index: Index, scope: Scope, compiled: CompiledPattern, refuse: Refuse) -> None:
         super().__init__(compiled.sizes)
         self.compiled, self.compiler, self.refuse = compiled, compiled.compiler, refuse
-        self.start = NearFit(index, scope)
+        self.start = PartialMatch(index, scope)
         self.looks = 0
 
-    def from_output(self, name: str) -> Deepest | None:
+    def from_output(self, name: str) -> FurthestFailure | None:
         """The deepest miss where the first output is this tensor."""
         self._outputs((), [name], self.start)
         return self.best
 
-    def _outputs(self, names: tuple[str, ...], nexts: Sequence[str], fit: NearFit) -> None:
+    def _outputs(self, names: tuple[str, ...], nexts: Sequence[str], fit: PartialMatch) -> None:
         """Match the next output with each of some tensors, and those behind it."""
-        place, line = len(names), Line(self.compiled.pattern.where, "", 0)
+        place, line = len(names), PatternLine(self.compiled.pattern.where, "", 0)
         if not nexts:
             self.missed([fit], node_failures.no_output(self.compiled, place), line)
         for name in nexts:
@@ -79,35 +92,35 @@ class _Walk(Trail):
                 if len(found) == len(self.compiled.outputs):
                     self._conclude(grown, found, line)
                 else:
-                    self._outputs(found, further_outputs(grown, self.compiled, found), grown)
+                    self._outputs(found, candidate_outputs(grown, self.compiled, found), grown)
 
-    def _conclude(self, fit: NearFit, names: tuple[str, ...], line: Line) -> None:
+    def _conclude(self, fit: PartialMatch, names: tuple[str, ...], line: PatternLine) -> None:
         """All nodes fit: look at what stands against the match as a whole."""
-        match, passed, is_free = concluded(fit, self.compiled, names)
-        blocked = node_failures.blockers(fit, self.compiled, match, passed, is_free)
+        match, passed, is_free = build_match(fit, self.compiled, names)
+        blocked = node_failures.removal_failures(fit, self.compiled, match, passed, is_free)
         against = [fit.fault, *blocked, self.refuse(match, fit.fault is not None)]
-        self.concluded(fit, [placed(finding, line) for finding in against if finding is not None])
+        self.concluded(fit, [with_pattern_line(finding, line) for finding in against if finding is not None])
 
-    def _value(self, value: Value, name: str, fits: Sequence[NearFit], line: Line) -> list[NearFit]:
+    def _value(self, value: Value, name: str, fits: Sequence[PartialMatch], line: PatternLine) -> list[PartialMatch]:
         """Hold a tensor against a value of the pattern.  line: what reads it."""
-        found: list[NearFit] = []
+        found: list[PartialMatch] = []
         matcher = self.compiler.matcher(value)
         for fit in fits:
             exact = self.exactly(fit, lambda state, then: matcher(state, name, then), line)
             found += exact or self._nearly(value, name, fit, line)
         return self.kept(found)
 
-    def _nearly(self, value: Value, name: str, fit: NearFit, line: Line) -> list[NearFit]:
+    def _nearly(self, value: Value, name: str, fit: PartialMatch, line: PatternLine) -> list[PartialMatch]:
         """What goes on from a tensor that does not fit."""
         self.looks += 1
         if self.looks > LOOKS:
             return []
         if isinstance(value, Var):
             return self._variable(value, name, fit, line)
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             finding, is_alike = node_failures.another_value(fit, fit.nodes, value, name)
             return (self.excused if is_alike else self.missed)([fit], finding, line)
-        if isinstance(value, Named):
+        if isinstance(value, NamedValue):
             held = fit.bound.get(value.name)
             if held is not None and not fit.same(held, name):
                 fits = self.excused([fit], node_failures.another(fit, value.name, held, name, fit.reader), line)
@@ -120,10 +133,10 @@ class _Walk(Trail):
         chain = self.compiler.chain(value)
         return self._operation(value, name, fit) if chain is None else self._chain(value, chain, name, fit)
 
-    def _variable(self, var: Var, name: str, fit: NearFit, line: Line) -> list[NearFit]:
+    def _variable(self, var: Var, name: str, fit: PartialMatch, line: PatternLine) -> list[PartialMatch]:
         key, reader = var.name, fit.reader
         if var.kind in ("scalar", "list"):
-            number = number_of(fit, var, name)
+            number = constant_number(fit, var, name)
             if number is None:
                 return self.missed([fit], node_failures.no_constant(fit, key, name, reader), line)
             return self.excused([fit], node_failures.another_number(key, fit.bound[key], number, reader), line)
@@ -134,21 +147,21 @@ class _Walk(Trail):
             grown.bound[key] = name
         return fits
 
-    def _any_of(self, value: AnyOf, name: str, fit: NearFit, line: Line) -> list[NearFit]:
+    def _any_of(self, value: AnyOf, name: str, fit: PartialMatch, line: PatternLine) -> list[PartialMatch]:
         node = fit.producers.get(fit.canonical(name))
         heads = [self.compiler.heads(form) for form in value.forms]
         op = "" if node is None else node.op
         forms = [form for form, ops in zip(value.forms, heads, strict=True) if ops is None or op in ops]
         if not forms:
-            label = node_failures.label(value)
-            what, seen = node_failures.sighting(fit, name)
-            self.missed([fit], Finding("op", label, what, seen, where=value.where, op=label), line)
+            label = node_failures.value_label(value)
+            what, seen = node_failures.describe_tensor_parts(fit, name)
+            self.missed([fit], MatchFailure("op", label, what, seen, where=value.where, op=label), line)
         return self.kept([grown for form in forms or value.forms for grown in self._value(form, name, [fit], line)])
 
-    def _operation(self, value: Output, name: str, fit: NearFit) -> list[NearFit]:
+    def _operation(self, value: NodeOutput, name: str, fit: PartialMatch) -> list[PartialMatch]:
         operation, position = value.operation, value.position
-        line = Line(operation.where, label_of(operation), id(operation))
-        accepts, passed, behind = accepting(operation), list[Node](), name
+        line = PatternLine(operation.where, qualified_op(operation), id(operation))
+        accepts, passed, behind = op_predicate(operation), list[Node](), name
         node = fit.producers.get(name)
         while node is not None and not accepts(node.op) and node.op in TRANSPARENT and fit.passes(node, behind):
             passed.append(node)
@@ -165,19 +178,21 @@ class _Walk(Trail):
             if is_other or not is_output(node, position, behind):
                 return self.missed([fit], node_failures.other_output(fit, operation, position, behind), line)
             grown = fit.took(line.key, node, passed)
-            differ = differences(operation)(grown, node)
+            differ = node_differences(operation)(grown, node)
             found = [node_failures.different(grown, operation, node, item, grown.reader) for item in differ]
             fits = [grown] if not found else self.excused([grown], _together(found), line)
         return self._inputs(operation, node, fits, line)
 
-    def _inputs(self, operation: Operation, node: Node, fits: list[NearFit], line: Line) -> list[NearFit]:
-        plan, inputs, rest = Inputs.of(operation), given(node), operation.rest
+    def _inputs(
+        self, operation: NodePattern, node: Node, fits: list[PartialMatch], line: PatternLine
+    ) -> list[PartialMatch]:
+        plan, inputs, rest = InputOrder.of(operation), without_trailing_empty(node), operation.rest
         count = len(operation.inputs)
-        has_constant = any(isinstance(value, Literal) for value in operation.inputs)
-        if has_constant and len(inputs) > len(set(inputs)) == 1 and not accepting(operation)(node.op):
+        has_constant = any(isinstance(value, LiteralValue) for value in operation.inputs)
+        if has_constant and len(inputs) > len(set(inputs)) == 1 and not op_predicate(operation)(node.op):
             return self._of_one_tensor(operation, inputs[0], fits, line)
         if rest is not None:
-            held = [fit.bound.setdefault(rest.name, Several(inputs[count:])) == inputs[count:] for fit in fits]
+            held = [fit.bound.setdefault(rest.name, VariadicBinding(inputs[count:])) == inputs[count:] for fit in fits]
             others = [fit for fit, is_held in zip(fits, held, strict=True) if not is_held]
             fits = [fit for fit in fits if fit not in others]
             self.missed(others, node_failures.other_rest(node, rest.name), line)
@@ -186,7 +201,7 @@ class _Walk(Trail):
         elif plan.checks_rank and (rank := raised_rank(self.start, inputs, plan.literals)):
             return self.missed(fits, node_failures.raises(operation, rank), line)
         orders = permutations(inputs) if plan.is_free and len(inputs) == count else [inputs]
-        found: list[NearFit] = []
+        found: list[PartialMatch] = []
         for order in orders:
             grown = fits
             for place in plan.order:
@@ -195,19 +210,28 @@ class _Walk(Trail):
             found += grown
         return self.kept(found)
 
-    def _of_one_tensor(self, operation: Operation, name: str, fits: list[NearFit], line: Line) -> list[NearFit]:
+    def _of_one_tensor(
+        self, operation: NodePattern, name: str, fits: list[PartialMatch], line: PatternLine
+    ) -> list[PartialMatch]:
         """The operands of a node of another op are one tensor, as in r · r for r²: all but the constants is that."""
         for value in operation.inputs:
-            if value is not None and not isinstance(value, Literal):
+            if value is not None and not isinstance(value, LiteralValue):
                 fits = self._value(value, name, fits, line)
         return fits
 
     def _input(
-        self, operation: Operation, plan: Inputs, place: int, node: Node, name: str, fits: list[NearFit], line: Line
-    ) -> list[NearFit]:
+        self,
+        operation: NodePattern,
+        plan: InputOrder,
+        place: int,
+        node: Node,
+        name: str,
+        fits: list[PartialMatch],
+        line: PatternLine,
+    ) -> list[PartialMatch]:
         value = operation.inputs[place]
         matcher = input_matcher(operation, plan, place, None if value is None else self.compiler.matcher(value))
-        parameter, found = plan.parameters.get(place, ""), list[NearFit]()
+        parameter, found = plan.parameters.get(place, ""), list[PartialMatch]()
         for fit in fits:
             exact = self.exactly(fit, lambda state, then: matcher(state, node, name, then), line)
             if exact:
@@ -224,12 +248,14 @@ class _Walk(Trail):
                 self.missed([fit], node_failures.left_out(operation, node, place), line)
         return self.kept(found)
 
-    def _parameter(self, node: Node, name: str, value: Value, fit: NearFit, line: Line) -> list[NearFit]:
+    def _parameter(
+        self, node: Node, name: str, value: Value, fit: PartialMatch, line: PatternLine
+    ) -> list[PartialMatch]:
         """A parameter that this opset keeps in an attribute, and that is another there."""
         known, found = fit.attribute_value(node, name)
         if not known:
             return self.missed([fit], node_failures.referred(node, name), line)
-        if isinstance(value, Literal):
+        if isinstance(value, LiteralValue):
             finding = node_failures.other_parameter(fit, node, name, value.value.tolist(), found)
             return self.excused([fit], replace(finding, where=value.where), line)
         if isinstance(value, Var) and value.kind in ("scalar", "list"):
@@ -237,14 +263,14 @@ class _Walk(Trail):
             return self.excused([fit], finding, line)
         return self.missed([fit], node_failures.other_parameter(fit, node, name, None, found), line)
 
-    def _chain(self, value: Output, chain: Chain, name: str, fit: NearFit) -> list[NearFit]:
+    def _chain(self, value: NodeOutput, chain: Chain, name: str, fit: PartialMatch) -> list[PartialMatch]:
         """A sum or product: the tensor is one, or is made by a node that stands where its last one should."""
-        line, passed = Line(value.operation.where, value.operation.op, chain.key), list[Node]()
-        node = producer(fit, name, chain.family, passed)
+        line, passed = PatternLine(value.operation.where, value.operation.op, chain.key), list[Node]()
+        node = find_producer(fit, name, chain.family, passed)
         if node is not None:
             return self._tree(chain, node, [fit.took(chain.key, node, passed)], line)
         node = fit.producers.get(fit.canonical(name))
-        if node is not None and is_namesake(chain, node):
+        if node is not None and is_same_op_other_domain(chain, node):
             fits = [grown.took(chain.key, node) for grown in self.excused([fit], namesake(chain, node), line)]
             return self._tree(chain, node, fits, line)
         operands = [item for item in (() if node is None else node.inputs) if item and fit.scalar(item) is None]
@@ -252,18 +278,18 @@ class _Walk(Trail):
             operands *= len(chain.terms)  # r² for r · r
         is_alike = len(operands) == len(chain.terms) and chain.capture is None
         if node is None or node.op == "Constant" or not is_alike:
-            return self.missed([fit], no_chain(fit, chain, name), line)
-        fits = [grown.took(chain.key, node) for grown in self.excused([fit], no_chain(fit, chain, name), line)]
+            return self.missed([fit], not_a_chain(fit, chain, name), line)
+        fits = [grown.took(chain.key, node) for grown in self.excused([fit], not_a_chain(fit, chain, name), line)]
         signs = sorted((term.sign for term in chain.terms), reverse=True)
         return self._operands(chain, 0, tuple(zip(operands, signs, strict=True)), fits, line)
 
-    def _tree(self, chain: Chain, node: Node, fits: list[NearFit], line: Line) -> list[NearFit]:
+    def _tree(self, chain: Chain, node: Node, fits: list[PartialMatch], line: PatternLine) -> list[PartialMatch]:
         """Cut the tree of the model above its operands in each way."""
-        found: list[NearFit] = []
+        found: list[PartialMatch] = []
         pending = operands_of(node, 1, chain.family)
-        every = cuts(self.start, chain, pending, (), flipped(chain, node), ()) if fits else iter(())
+        every = chain_splits(self.start, chain, pending, (), negation_constants(chain, node), ()) if fits else iter(())
         for leaves, constants, nodes in islice(every, CUTS):
-            strange = [namesake(chain, item) for item in nodes if is_namesake(chain, item)]
+            strange = [namesake(chain, item) for item in nodes if is_same_op_other_domain(chain, item)]
             ways = [fit.copy() for fit in fits]
             for way in ways:
                 way.nodes += nodes
@@ -273,9 +299,11 @@ class _Walk(Trail):
                 found += self._settled(chain, leaves, constants, way, line)
         return self.kept(found)
 
-    def _settled(self, chain: Chain, leaves: Leaves, constants: Constants, fit: NearFit, line: Line) -> list[NearFit]:
+    def _settled(
+        self, chain: Chain, leaves: Leaves, constants: Constants, fit: PartialMatch, line: PatternLine
+    ) -> list[PartialMatch]:
         """As many operands as are wanted, constants among them, or one that stands where the constant should."""
-        splits = list(filled(chain, leaves, constants))
+        splits = list(with_constants_as_operands(chain, leaves, constants))
         found = [grown for split in splits for grown in self._compared(chain, *split, fit, line)]
         if splits:
             return found
@@ -286,21 +314,28 @@ class _Walk(Trail):
 
         def order(place: int) -> tuple[bool, bool]:
             """Sorts the likeliest first."""
-            return not fixed(fit, leaves[place][0]), leaves[place][0] in fit.producers
+            return not suggest_constant(fit, leaves[place][0]), leaves[place][0] in fit.producers
 
         for place in sorted(range(len(leaves)), key=order):
             for grown in self.excused([fit], not_fixed(fit, chain, leaves[place][0]), line):
-                found += self._compared(chain, without(leaves, place), (), grown, line, is_told=True)
+                found += self._compared(chain, drop_operand(leaves, place), (), grown, line, is_told=True)
         return found
 
     def _compared(
-        self, chain: Chain, leaves: Leaves, constants: Constants, fit: NearFit, line: Line, *, is_told: bool = False
-    ) -> list[NearFit]:
+        self,
+        chain: Chain,
+        leaves: Leaves,
+        constants: Constants,
+        fit: PartialMatch,
+        line: PatternLine,
+        *,
+        is_told: bool = False,
+    ) -> list[PartialMatch]:
         """Compare the constants, then the operands.  is_told: of its number something has been said."""
-        total, fits = Total.of(chain, constants), [fit]
-        for wrong in wrongs(fit, chain, leaves, constants, total):
+        total, fits = ConstantTotal.of(chain, constants), [fit]
+        for wrong in chain_faults(fit, chain, leaves, constants, total):
             if not (is_told and wrong == "number"):
-                finding = wrong_in(wrong, fit, fit.nodes, chain, leaves, constants, total)
+                finding = fault_failure(wrong, fit, fit.nodes, chain, leaves, constants, total)
                 go_on = self.excused if wrong in ("number", "dtype", "rank") else self.missed
                 fits = go_on(fits, finding, line)
         if chain.capture is not None:
@@ -308,13 +343,15 @@ class _Walk(Trail):
                 grown.bound.setdefault(chain.capture, (captured_number(chain, total),))
         return self._operands(chain, 0, leaves, fits, line)
 
-    def _operands(self, chain: Chain, position: int, leaves: Leaves, fits: list[NearFit], line: Line) -> list[NearFit]:
+    def _operands(
+        self, chain: Chain, position: int, leaves: Leaves, fits: list[PartialMatch], line: PatternLine
+    ) -> list[PartialMatch]:
         """Give the operands leaves one by one; where no leaf is made by the op that is wanted, any that others make."""
         if position == len(chain.terms) or not fits:
             return fits
-        term, found = chain.terms[position], list[NearFit]()
+        term, found = chain.terms[position], list[PartialMatch]()
         places = list(candidates(self.start, term, leaves))
-        wanted = node_failures.label(term.value)
+        wanted = node_failures.value_label(term.value)
         finding = None if places else no_operand(self.start, chain, wanted, term.sign, leaves)
         if finding is not None:
             if len(leaves) > 1 or leaves[0][1] != term.sign:
@@ -323,19 +360,19 @@ class _Walk(Trail):
             places = [(at, name) for at, (name, sign) in enumerate(leaves) if sign == term.sign and name in made]
         for place, name in places:
             grown = self._value(term.value, name, fits, line)
-            found += self._operands(chain, position + 1, without(leaves, place), grown, line)
+            found += self._operands(chain, position + 1, drop_operand(leaves, place), grown, line)
         if finding is not None and not found:
             self.missed(fits, finding, line)
         return self.kept(found)
 
 
-def _can_stand_in(node: Node, operation: Operation, position: int, name: str) -> bool:
+def _can_stand_in(node: Node, operation: NodePattern, position: int, name: str) -> bool:
     """Whether the inputs of a node of another op can be looked at in its place."""
     binds = operation.others is not None or any(isinstance(item, Var) for item in operation.attributes.values())
     return is_output(node, position, name) and not binds and bool(node.inputs) and node.op != "Constant"
 
 
-def _together(found: list[Finding]) -> Finding:
+def _together(found: list[MatchFailure]) -> MatchFailure:
     """What is other in one node, as one."""
     first, *more = found
     return replace(first, told="; ".join(item.sentence for item in found), change="") if more else first

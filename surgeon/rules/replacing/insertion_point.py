@@ -11,21 +11,21 @@ from surgeon.ir.mutations import listed_in
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.matching.shape_uses import Part, SizesAsked
-from surgeon.rules.replacing.replacement import Fragment, build
+from surgeon.rules.matching.shape_uses import ShapeUse, SizeRange
+from surgeon.rules.replacing.replacement import Replacement, build_replacement
 
 SLICES = 15  # the opset from which Shape has start and end
 
 
-def asked_elsewhere(match: Match, asked: SizesAsked) -> tuple[Match, Fragment]:
+def redirect_shape_use(match: Match, asked: ShapeUse) -> tuple[Match, Replacement]:
     """A match of the one node that asks, and what is to be there in its place."""
     names = dict.fromkeys(part.name for part in asked.parts if part.name is not None)
     bound = {f"size_{place}": name for place, name in enumerate(names)}
     place = Match(match.index, match.scope, match.pattern, (asked.node,), asked.node.outputs[:1], bound, asked.nodes)
-    return place, build(partial(_written, asked=asked), place)
+    return place, build_replacement(partial(_written, asked=asked), place)
 
 
-def _written(g: Graph, match: Match, asked: SizesAsked) -> Any:
+def _written(g: Graph, match: Match, asked: ShapeUse) -> Any:
     captured = {match.bound[name]: match[name] for name in match.bound}
     parts = [_part(g, part, captured.get(part.name), match.opset) for part in asked.parts]
     sizes = parts[0] if len(parts) == 1 else g.concat(*parts, axis=0) if parts else _constant([])
@@ -36,7 +36,7 @@ def _written(g: Graph, match: Match, asked: SizesAsked) -> Any:
     return g.reduce_prod(sizes, keepdims=0)
 
 
-def _part(g: Graph, part: Part, source: Any, opset: int) -> Any:
+def _part(g: Graph, part: SizeRange, source: Any, opset: int) -> Any:
     if part.name is None:
         return _constant([int(str(size)) for size in part.sizes])
     if part.first == 0 and len(part.sizes) == source.rank:
@@ -50,13 +50,13 @@ def _constant(values: Any) -> Any:
     return gs.Constant("sizes", np.array(values, np.int64))
 
 
-def sees(scope: Scope, old: str, new: str) -> bool:
+def can_redirect(scope: Scope, old: str, new: str) -> bool:
     """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
     home = scope.home(new)
     return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
 
 
-def require_shareable(match: Match, fragment: Fragment) -> None:
+def require_shareable(match: Match, fragment: Replacement) -> None:
     """Raise Refused where initializers, in whose place others are to be read, must stay."""
     scope, index = match.scope, match.index
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
@@ -70,10 +70,10 @@ def require_shareable(match: Match, fragment: Fragment) -> None:
         for tensor, at in ((name, scope), (new, home or scope)):
             given = index.is_overridable(at, tensor)
             require(not given, f"{name!r} equals {new!r} until a caller gives {tensor!r}, an input, another value")
-        require(sees(scope, name, new), f"a body that reads {name!r} has a {new!r} of its own")
+        require(can_redirect(scope, name, new), f"a body that reads {name!r} has a {new!r} of its own")
 
 
-def place_of(match: Match) -> tuple[int, int, list[Node]]:
+def insertion_point(match: Match) -> tuple[int, int, list[Node]]:
     """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order.
 
     The position counts neither the nodes of the match nor those to move: all of them leave their places first.

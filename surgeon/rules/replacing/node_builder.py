@@ -9,16 +9,16 @@ import onnx
 from onnx import AttributeProto, GraphProto, NodeProto
 
 from surgeon.file.protobuf.node_encoder import FROM, RULE, doc_record, kind_record, metadata_record, node_record
-from surgeon.ir.mutations import hold
+from surgeon.ir.mutations import pin
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import graphs_in
-from surgeon.rules.replacing.replacement import FixedTensor, Made, Ref
+from surgeon.ops.traversal import attribute_graphs
+from surgeon.rules.replacing.replacement import ReplacementConstant, ReplacementNode, TensorRef
 
-NO_NAMES: Mapping[Ref, str] = {}
+NO_NAMES: Mapping[TensorRef, str] = {}
 
 
 @dataclass(slots=True)
-class Maker:
+class NodeBuilder:
     """Makes the nodes of one step.
 
     label: what to call the root.  fresh: a name like another that is free.  name: that of the one node made, where it
@@ -46,14 +46,18 @@ class Maker:
         """A free name for what a node of an op makes."""
         return self.fresh(f"{self.stem(op)}_output_{place}")
 
-    def node(self, made: Made, names: dict[Ref, str]) -> Node:
+    def node(self, made: ReplacementNode, names: dict[TensorRef, str]) -> Node:
         """A node with its tensors named; not yet part of the scope."""
         inputs = tuple([names[ref] for ref in made.inputs])
         outputs = tuple([names[ref] for ref in made.makes])
         return self.named(made, inputs, outputs, names)
 
     def named(
-        self, made: Made, inputs: tuple[str, ...], outputs: tuple[str, ...], names: Mapping[Ref, str] = NO_NAMES
+        self,
+        made: ReplacementNode,
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        names: Mapping[TensorRef, str] = NO_NAMES,
     ) -> Node:
         """The same by the names of what it reads and makes.  names: those of what its bodies read."""
         name = self.name if self.name and made.qualified == self.root.op else self.fresh(self.stem(made.op))
@@ -61,18 +65,18 @@ class Maker:
         if made.holds_graphs:
             free = {inner: names[ref] for inner, ref in made.free}
             for read in free.values():  # for these bodies are no scopes of the index
-                hold(self.scope, read, f"the body of {name!r} reads it")
-            attributes = [renamed(item, free, self.fresh).SerializeToString() for item in made.attributes]
+                pin(self.scope, read, f"the body of {name!r} reads it")
+            attributes = [with_renamed_bodies(item, free, self.fresh).SerializeToString() for item in made.attributes]
             kind = kind_record(made.op, made.domain, attributes)
         record = node_record(name, inputs, outputs) + kind + self.provenance
         return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
 
 
-def renamed(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
+def with_renamed_bodies(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
     """A copy in which the graphs read `free` from around them, and all that they make has a name of its own."""
     made = AttributeProto()
     made.CopyFrom(item)
-    for graph in graphs_in(made):
+    for graph in attribute_graphs(made):
         _rename(graph, free, fresh)
     return made
 
@@ -89,12 +93,12 @@ def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], st
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
         for item in node.attribute:
-            for inner in graphs_in(item):
+            for inner in attribute_graphs(item):
                 _rename(inner, names, fresh)
 
 
-def constant_node(item: FixedTensor) -> Made:
-    return Made("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+def constant_node(item: ReplacementConstant) -> ReplacementNode:
+    return ReplacementNode("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
 
 
 def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, had_rules: bool) -> bytes:

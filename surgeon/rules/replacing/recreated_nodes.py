@@ -7,18 +7,18 @@ that another rule wrote, too: its proof has copies of them.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from surgeon.ir.constants import Value
+from surgeon.ir.constants import ConstantValue
 from surgeon.ir.equivalence import are_equal_constants, said_by, said_in
 from surgeon.ir.mutations import listed_in, put
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traversal import GRAPHS
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.replacing.replacement import LARGE, Fragment, Made, Ref
+from surgeon.rules.replacing.replacement import LARGE, Replacement, ReplacementNode, TensorRef
 
 MOST = 64  # nodes that are copied into each proof; where it were more, the sites are proved together
 
 
-def makers(scope: Scope, names: Iterable[str], inner: set[str], own: Iterable[Node] = ()) -> list[Node]:
+def producing_nodes(scope: Scope, names: Iterable[str], inner: set[str], own: Iterable[Node] = ()) -> list[Node]:
     """The new nodes that make these tensors, as far back as to tensors of the source and of the `own` nodes.
 
     inner: the tensors that the source has not.
@@ -39,11 +39,11 @@ def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:
     """Whether proofs can copy what makes these tensors of a scope: not too many nodes, and none with a body."""
     if not all(name in inner and name in scope.producers for name in names):
         return False
-    found = makers(scope, names, inner)
+    found = producing_nodes(scope, names, inner)
     return len(found) <= MOST and not any(item.type in GRAPHS for node in found for item in node.proto.attribute)
 
 
-def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
+def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:
     """For places among the fragment's nodes, the matched node that says the same.
 
     That is: the same operator, the same attributes, defaults included, the same tensors read, or constants equal to
@@ -53,11 +53,11 @@ def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
     ops = {node.op for node in match.nodes}
     if not any(made.qualified in ops for made in fragment.nodes):
         return {}
-    named: dict[Ref, str] = {}
+    named: dict[TensorRef, str] = {}
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
         named.setdefault(ref, name)
     outputs = {ref: name for ref, name in named.items() if ref.kind == "inner"}
-    named = {**outputs, Ref("empty"): ""}
+    named = {**outputs, TensorRef("empty"): ""}
     found: dict[int, Node] = {}
     free = list(match.nodes)
     for place, made in enumerate(fragment.nodes):
@@ -72,7 +72,12 @@ def kept_nodes(match: Match, fragment: Fragment) -> dict[int, Node]:
 
 
 def _is_same(
-    match: Match, fragment: Fragment, node: Node, made: Made, named: Mapping[Ref, str], outputs: Mapping[Ref, str]
+    match: Match,
+    fragment: Replacement,
+    node: Node,
+    made: ReplacementNode,
+    named: Mapping[TensorRef, str],
+    outputs: Mapping[TensorRef, str],
 ) -> bool:
     inputs, read = _short(node.inputs), made.inputs
     while read and read[-1].kind == "empty":
@@ -100,15 +105,15 @@ def _short(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _is_constant(match: Match, fragment: Fragment, ref: Ref, name: str) -> bool:
+def _is_constant(match: Match, fragment: Replacement, ref: TensorRef, name: str) -> bool:
     """Whether a tensor of the model is the constant that the fragment wants, to the last bit."""
     wanted = fragment.constants[ref.key]
     if wanted.like is not None or wanted.values.nbytes > LARGE:
         return False
-    return are_equal_constants(match.index.constants.get(match.scope, name), Value(wanted.values, 0.0))
+    return are_equal_constants(match.index.constants.get(match.scope, name), ConstantValue(wanted.values, 0.0))
 
 
-def staying(match: Match, fragment: Fragment, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
+def nodes_in_position(match: Match, fragment: Replacement, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
     """Of the kept nodes those that need not leave their places when what is new goes into one slot; by place.
 
     One before the slot stays if it reads nothing that is made there; one behind it, if nothing there reads it.

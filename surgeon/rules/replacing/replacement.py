@@ -10,22 +10,22 @@ import onnx
 import onnx_graphsurgeon as gs
 from onnx import AttributeProto, NodeProto, helper
 
-from surgeon.errors import Refused, RuleError, require
+from surgeon.errors import ConditionFailed, RuleError, require
 from surgeon.file.protobuf.node_encoder import kind_record
 from surgeon.file.tensors.decoding import encode
-from surgeon.ir.scope import qualified
-from surgeon.ops.builder.graph import Absent, Graph, Inner, Number, Untold
+from surgeon.ir.scope import qualified_name
+from surgeon.ops.builder.graph import AbsentTensor, BuiltTensor, Graph, LiteralConstant, WildcardTensor
 from surgeon.ops.builder.tensor_operators import building
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import attribute_proto
-from surgeon.ops.traversal import GRAPHS, called_by, key_of
+from surgeon.ops.traversal import GRAPHS, called_function_key, function_key
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.tracing.annotations import parameters_of
-from surgeon.rules.tracing.declared_captures import record_of
-from surgeon.text import counted
+from surgeon.rules.tracing.declared_captures import captures_class_of
+from surgeon.text import format_count
 
 LARGE = 1024  # bytes
-FREE = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
+OUTER_READS_KEY = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
 # How a parameter is annotated for each type of attribute.
 _ANNOTATIONS = {
     AttributeProto.FLOAT: "float",
@@ -35,7 +35,7 @@ _ANNOTATIONS = {
 }
 
 
-class Ref(NamedTuple):
+class TensorRef(NamedTuple):
     """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
 
     kind: str
@@ -50,7 +50,7 @@ class Ref(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ReplacementNode:
     """A node of a fragment, ready to be written once its tensors have names.
 
     kind: the part of its record that does not depend on names.  free: what its bodies read from around them, by the
@@ -60,25 +60,25 @@ class Made:
 
     domain: str
     op: str
-    inputs: tuple[Ref, ...]
+    inputs: tuple[TensorRef, ...]
     outputs: tuple[int, ...]
     attributes: tuple[AttributeProto, ...]
-    free: tuple[tuple[str, Ref], ...] = ()
+    free: tuple[tuple[str, TensorRef], ...] = ()
     qualified: str = field(init=False)
     kind: bytes = field(init=False)
     holds_graphs: bool = field(init=False)
-    reads: tuple[Ref, ...] = field(init=False)
-    makes: tuple[Ref, ...] = field(init=False)
+    reads: tuple[TensorRef, ...] = field(init=False)
+    makes: tuple[TensorRef, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "qualified", qualified(self.domain, self.op))
+        object.__setattr__(self, "qualified", qualified_name(self.domain, self.op))
         attributes = [item.SerializeToString() for item in self.attributes]
         object.__setattr__(self, "kind", kind_record(self.op, self.domain, attributes))
         object.__setattr__(self, "holds_graphs", any(item.type in GRAPHS for item in self.attributes))
         object.__setattr__(self, "reads", (*self.inputs, *(ref for _, ref in self.free)))
-        object.__setattr__(self, "makes", tuple(Ref("inner", number) for number in self.outputs))
+        object.__setattr__(self, "makes", tuple(TensorRef("inner", number) for number in self.outputs))
 
-    def proto(self, name_of: Callable[[Ref], str]) -> NodeProto:
+    def proto(self, name_of: Callable[[TensorRef], str]) -> NodeProto:
         """The node as a message, its tensors named."""
         inputs, outputs = map(name_of, self.inputs), map(name_of, self.makes)
         made = helper.make_node(self.op, list(inputs), list(outputs), domain=self.domain)
@@ -87,11 +87,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedTensor:
+class ReplacementConstant:
     """A constant that the replacement wrote.  like: whose dtype it takes where that is unknown until run time."""
 
     values: np.ndarray[Any, np.dtype[Any]]
-    like: Ref | None
+    like: TensorRef | None
 
     @property
     def content(self) -> tuple[str, tuple[int, ...], bytes]:
@@ -122,15 +122,15 @@ class AttributeReference:
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class Replacement:
     """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it.
 
     functions: local functions that the nodes call, and that the model is to have.
     """
 
-    nodes: tuple[Made, ...]
-    constants: tuple[FixedTensor, ...]
-    outputs: tuple[Ref, ...]
+    nodes: tuple[ReplacementNode, ...]
+    constants: tuple[ReplacementConstant, ...]
+    outputs: tuple[TensorRef, ...]
     captures: tuple[tuple[str, int], ...]
     functions: tuple[onnx.FunctionProto, ...] = ()
 
@@ -138,12 +138,12 @@ class Fragment:
         """The nodes with provisional names: those of their Refs."""
         return (node.proto(str) for node in self.nodes)
 
-    def as_body(self, inputs: Mapping[Ref, str]) -> tuple[list[NodeProto], list[str]]:
+    def as_body(self, inputs: Mapping[TensorRef, str]) -> tuple[list[NodeProto], list[str]]:
         """The nodes of a local function that has these inputs, in order, and the names of its outputs."""
-        names = {**inputs, Ref("empty"): ""}
+        names = {**inputs, TensorRef("empty"): ""}
         for item in self.nodes:
             for place, number in enumerate(item.outputs):
-                names[Ref("inner", number)] = f"{item.op}_{number}" + (f"_{place}" if place else "")
+                names[TensorRef("inner", number)] = f"{item.op}_{number}" + (f"_{place}" if place else "")
         made: list[NodeProto] = []
         for item in self.nodes:
             made += (node for ref in item.inputs for node in self._constant(ref, names))
@@ -158,7 +158,7 @@ class Fragment:
             outputs.append(name)
         return made, outputs
 
-    def _constant(self, ref: Ref, names: dict[Ref, str]) -> Iterator[NodeProto]:
+    def _constant(self, ref: TensorRef, names: dict[TensorRef, str]) -> Iterator[NodeProto]:
         """The nodes that hold a constant in a function, which has no initializers, where it is first read."""
         if ref.kind != "constant" or ref in names:
             return
@@ -193,7 +193,7 @@ class _Replacement(Graph):
         return made
 
 
-def build(function: Callable[..., Any], match: Match) -> Fragment:
+def build_replacement(function: Callable[..., Any], match: Match) -> Replacement:
     """Run a replacement for one match.
 
     Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
@@ -214,10 +214,10 @@ def build(function: Callable[..., Any], match: Match) -> Fragment:
             told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
             raise RuleError(f"{told}; return what a helper made, such as g.identity(x).")
     if len(results) != len(match.outputs):
-        told = f"Replacement {function.__name__} returns {counted(len(results), 'tensor')}"
-        wanted = counted(len(match.outputs), "tensor")
+        told = f"Replacement {function.__name__} returns {format_count(len(results), 'tensor')}"
+        wanted = format_count(len(match.outputs), "tensor")
         raise RuleError(f"{told}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
-    fragment = freeze(graph, results)
+    fragment = to_replacement(graph, results)
     _refuse_inner(function, match, fragment)
     if not graph.called:
         return fragment
@@ -236,16 +236,18 @@ def _asked_for(results: list[Any], match: Match) -> list[Any]:
     return [*results[: pattern.returned], *(behind[place] for place in pattern.exposed)]
 
 
-def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
+def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replacement:
     """The fragment with the local functions that its nodes call, made for the model.
 
     Raises Refused where the model can have none, or where the match is such a call already.
     """
     index = match.index
     called = [graph.called[op] for op in dict.fromkeys(node.qualified for node in fragment.nodes) if op in graph.called]
-    functions = {key_of(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)}
+    functions = {
+        function_key(item): item for one in called for item in one.protos(index.main.versions, index.ir_version)
+    }
     for node in match.nodes if len(match.nodes) == len(fragment.nodes) == 1 else ():
-        key = called_by(node.proto)
+        key = called_function_key(node.proto)
         is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
         require(not (key in functions and is_call), f"{node.op} is a call of that function already")
     for item in functions.values():
@@ -253,7 +255,7 @@ def with_functions(graph: Graph, fragment: Fragment, match: Match) -> Fragment:
     return replace(fragment, functions=tuple(functions.values()))
 
 
-def call_with_captures(function: Callable[..., Any], match: Match) -> None:
+def run_condition(function: Callable[..., Any], match: Match) -> None:
     """Run a condition: a function of the match's captures, by name, or of the whole `match`.
 
     Raises Refused when it calls `require` in vain, RuleError when it returns a verdict, which nobody would hear.
@@ -277,7 +279,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
     for parameter in parameters_of(function)[first:]:
         value: Any
         name, kind = parameter.name, parameter.how
-        record = record_of(parameter)
+        record = captures_class_of(parameter)
         if record is not None:
             own = match.pattern.record
             value = (own if own is not None and issubclass(own, record) else record)(match)
@@ -304,7 +306,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
     return arguments, keywords
 
 
-def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment) -> None:
+def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Replacement) -> None:
     """A replacement may not read a tensor whose node goes."""
     made = {name for node in match.nodes for name in node.outputs}
     for key in fragment.captures:
@@ -315,9 +317,9 @@ def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Fragment
             )
 
 
-def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
+def to_replacement(graph: Graph, results: Sequence[Any]) -> Replacement:
     """Keep the nodes that the outputs need and number their tensors."""
-    known: dict[int, Ref] = {}
+    known: dict[int, TensorRef] = {}
     needed = {id(item) for item in results}
     kept: list[Any] = []
     for node in reversed(graph.nodes):
@@ -326,44 +328,44 @@ def freeze(graph: Graph, results: Sequence[Any]) -> Fragment:
             needed.update(id(tensor) for tensor in node.inputs)
     kept.reverse()
     numbers = {id(tensor): place for place, tensor in enumerate(out for node in kept for out in node.outputs)}
-    constants: list[FixedTensor] = []
+    constants: list[ReplacementConstant] = []
 
-    def ref(tensor: Any) -> Ref:
+    def ref(tensor: Any) -> TensorRef:
         if id(tensor) in known:
             return known[id(tensor)]
         if getattr(tensor, "key", None) is not None:  # a captured tensor, or an input of a local function
-            return Ref("capture", tensor.key)
+            return TensorRef("capture", tensor.key)
         if id(tensor) in numbers:
-            return Ref("inner", numbers[id(tensor)])
+            return TensorRef("inner", numbers[id(tensor)])
         if isinstance(tensor, gs.Constant):
-            like = tensor.like if isinstance(tensor, Number) else None
-            while isinstance(like, Inner) and like.like is not None:
+            like = tensor.like if isinstance(tensor, LiteralConstant) else None
+            while isinstance(like, BuiltTensor) and like.like is not None:
                 like = like.like
-            constants.append(FixedTensor(np.asarray(tensor.values), None if like is None else ref(like)))
-            known[id(tensor)] = Ref("constant", len(constants) - 1)
+            constants.append(ReplacementConstant(np.asarray(tensor.values), None if like is None else ref(like)))
+            known[id(tensor)] = TensorRef("constant", len(constants) - 1)
             return known[id(tensor)]
         if tensor.name == "":
-            return Ref("empty")
-        if isinstance(tensor, Absent):
+            return TensorRef("empty")
+        if isinstance(tensor, AbsentTensor):
             raise RuleError(tensor.told)
-        if isinstance(tensor, Untold):
-            raise Refused(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
+        if isinstance(tensor, WildcardTensor):
+            raise ConditionFailed(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
         raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")
 
     nodes = []
     for node in kept:
         refs = tuple(ref(tensor) for tensor in node.inputs)
-        names = node.attrs.get(FREE, ())
+        names = node.attrs.get(OUTER_READS_KEY, ())
         inputs, held = refs[: len(refs) - len(names)], refs[len(refs) - len(names) :]
-        values = {name: value for name, value in node.attrs.items() if name != FREE}
+        values = {name: value for name, value in node.attrs.items() if name != OUTER_READS_KEY}
         attributes = tuple(_attributes(node.domain or "", node.op, values, graph))
         outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
         free = tuple(zip(names, held, strict=True))
-        nodes.append(Made(node.domain or "", node.op, inputs, outputs, attributes, free))
+        nodes.append(ReplacementNode(node.domain or "", node.op, inputs, outputs, attributes, free))
     outputs_ = tuple(ref(tensor) for tensor in results)
     refs = (*(item for node in nodes for item in node.reads), *outputs_)
     captures = dict.fromkeys(item.key for item in refs if item.kind == "capture")
-    return Fragment(tuple(nodes), tuple(constants), outputs_, tuple(captures))
+    return Replacement(tuple(nodes), tuple(constants), outputs_, tuple(captures))
 
 
 def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> Iterator[AttributeProto]:

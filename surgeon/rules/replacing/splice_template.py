@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.replacing.replacement import Fragment, Made, Ref
+from surgeon.rules.replacing.replacement import Replacement, ReplacementNode, TensorRef
 
 NOTHING, OUTPUT = 0, 1  # places of the tensor that is left out and of what the match makes
 
 
 @dataclass(frozen=True, slots=True)
-class Mould:
+class SpliceTemplate:
     """How one fragment is written at the sites of one template, its tensors by place.
 
     The places are those of the input that is left out, of the output, of the captures, and of what only the fragment
@@ -23,10 +23,10 @@ class Mould:
 
     captures: tuple[tuple[str, int], ...]
     inner: tuple[tuple[str, int], ...]
-    nodes: tuple[tuple[Made, tuple[int, ...], tuple[int, ...]], ...]
+    nodes: tuple[tuple[ReplacementNode, tuple[int, ...], tuple[int, ...]], ...]
 
     @classmethod
-    def of(cls, match: Match, fragment: Fragment) -> "Mould | None":
+    def of(cls, match: Match, fragment: Replacement) -> "SpliceTemplate | None":
         """That of a match and others of its template; None where names are not all in which their steps may differ.
 
         The edit puts nodes that read no constants in the place of the one that made the only output, none of which
@@ -39,7 +39,7 @@ class Mould:
             return None
         if any(node.qualified in ops or node.qualified in CONSTANT_OPS or node.holds_graphs for node in made):
             return None
-        places = {Ref("empty"): NOTHING, output: OUTPUT}
+        places = {TensorRef("empty"): NOTHING, output: OUTPUT}
         captures = dict.fromkeys(ref for node in made for ref in node.reads if ref.kind == "capture")
         inner = {ref: (node.op, place) for node in made for place, ref in enumerate(node.makes) if ref != output}
         for ref in (*captures, *inner):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from surgeon.errors import require
 from surgeon.file.protobuf.node_encoder import FROM
 from surgeon.ir.constants import CONSTANT_OPS
-from surgeon.ir.fresh_names import FreeNames
+from surgeon.ir.fresh_names import FreshNames
 from surgeon.ir.index import Index
 from surgeon.ir.index_patch import record_now
 from surgeon.ir.mutations import (
@@ -16,33 +16,33 @@ from surgeon.ir.mutations import (
     attach,
     detach,
     drop_initializer,
-    fix,
     import_domain,
-    liken,
     listed_in,
+    mark_equal,
+    merge_initializers,
     move,
     put,
-    redirect,
-    share,
+    replace_uses,
+    set_known_value,
     sweep,
 )
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.matching.shape_uses import SizesAsked
-from surgeon.rules.replacing.insertion_point import asked_elsewhere, place_of, require_shareable, sees
-from surgeon.rules.replacing.node_builder import Maker, constant_node, provenance
-from surgeon.rules.replacing.recreated_nodes import can_copy, kept_nodes, put_in_place, staying
-from surgeon.rules.replacing.replacement import FixedTensor, Fragment, Made, Ref
-from surgeon.rules.replacing.splice_template import Mould
+from surgeon.rules.matching.shape_uses import ShapeUse
+from surgeon.rules.replacing.insertion_point import can_redirect, insertion_point, redirect_shape_use, require_shareable
+from surgeon.rules.replacing.node_builder import NodeBuilder, constant_node, provenance
+from surgeon.rules.replacing.recreated_nodes import can_copy, nodes_in_position, put_in_place, recreated_nodes
+from surgeon.rules.replacing.replacement import Replacement, ReplacementConstant, ReplacementNode, TensorRef
+from surgeon.rules.replacing.splice_template import SpliceTemplate
 
 NONE: Mapping[Node, Node] = MappingProxyType({})
-EMPTY, FIRST = Ref("empty"), Ref("inner", 0)
+EMPTY, FIRST = TensorRef("empty"), TensorRef("inner", 0)
 
 
 @dataclass(eq=False, slots=True)
-class Step:
+class RewriteStep:
     """One rewrite in the edit log.
 
     root: the node that made the first output.  added: nodes that came.  kept: those of them that have the record of one
@@ -54,13 +54,13 @@ class Step:
 
     rule: str
     match: Match
-    fragment: Fragment
+    fragment: Replacement
     root: Node
     added: Sequence[Node] = ()
     kept: Mapping[Node, Node] = field(default_factory=lambda: NONE)
     orphans: Sequence[Node] = ()
     renamed: dict[str, str] | None = None
-    before: Sequence["Step"] = ()
+    before: Sequence["RewriteStep"] = ()
     is_for_sizes: bool = False
 
     @property
@@ -84,20 +84,20 @@ class Splicer:
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self.steps: list[Step] = []
-        self.wrote: dict[Node, Step] = {}  # by the nodes that are not of the file
-        self.names = FreeNames(index)
+        self.steps: list[RewriteStep] = []
+        self.wrote: dict[Node, RewriteStep] = {}  # by the nodes that are not of the file
+        self.names = FreshNames(index)
         self.inner: set[str] = set()  # tensors that the source has not
-        self._redirectors: dict[Node, list[Step]] = {}
+        self._redirectors: dict[Node, list[RewriteStep]] = {}
         self._shared: dict[Hashable, str] = {}
-        self._moulds: dict[object, tuple[Fragment, Mould | None]] = {}  # by template
+        self._moulds: dict[object, tuple[Replacement, SpliceTemplate | None]] = {}  # by template
 
     @cached_property
     def _had_rules(self) -> bool:
         """Whether the source went through surgeon before, so that its nodes may tell what they came from."""
         return self.index.model.speaks_of(FROM.encode())
 
-    def apply(self, match: Match, fragment: Fragment, rule: str) -> Step:
+    def apply(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
         """Replace a match that `require_writable` lets pass."""
         if not match.nodes:
             return self._share(match, fragment, rule)
@@ -108,16 +108,18 @@ class Splicer:
         asides = [self._ask_elsewhere(match, asked, rule) for asked in match.sizes]
         scope = match.scope
         root = match.root
-        step = Step(rule, match, fragment, root)
-        slot, place, late = place_of(match)
-        kept = kept_nodes(match, fragment)
-        stays = staying(match, fragment, kept, slot) if kept else ()
+        step = RewriteStep(rule, match, fragment, root)
+        slot, place, late = insertion_point(match)
+        kept = recreated_nodes(match, fragment)
+        stays = nodes_in_position(match, fragment, kept, slot) if kept else ()
         gone = [node for node in match.nodes if node not in kept.values()] if kept else match.nodes
         if root not in gone:
             root = gone[-1]
         proto = root.proto
         label = proto.name or root.label
-        maker = Maker(self.names.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules))
+        maker = NodeBuilder(
+            self.names.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules)
+        )
         if len(match.nodes) == len(fragment.nodes) == 1 and root.op == fragment.nodes[0].qualified:
             maker.name = proto.name
         names = _tensor_names(match, fragment, maker, kept)
@@ -146,7 +148,7 @@ class Splicer:
             if self._is_constant_now(scope, name, ref, names):
                 self.index.constants.forget()
             if ref.kind == "constant" and fragment.constants[ref.key].like is None:
-                fix(scope, name, fragment.constants[ref.key].values)
+                set_known_value(scope, name, fragment.constants[ref.key].values)
         self._import_domains(scope, made)
         for function in fragment.functions:
             self.index.local.add(function)
@@ -155,21 +157,21 @@ class Splicer:
         self.steps.append(step)
         return step
 
-    def _alike(self, match: Match, fragment: Fragment, rule: str) -> Step | None:
+    def _alike(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep | None:
         """As `apply`, where all that is new about a site is what its tensors and nodes are called; None elsewhere."""
         known = self._moulds.get(match.template)
         if known is None or known[0] is not fragment:
-            self._moulds[match.template] = fragment, Mould.of(match, fragment)
+            self._moulds[match.template] = fragment, SpliceTemplate.of(match, fragment)
             return None  # the first imports what new nodes need
         mould, scope, root = known[1], match.scope, match.root
         if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
             return None
         if not match.is_original:
             return None
-        step = Step(rule, match, fragment, root)
+        step = RewriteStep(rule, match, fragment, root)
         proto = root.proto
         carried = provenance(scope, match.nodes, proto, rule, self._had_rules)
-        maker = Maker(self.names.fresh, scope, root, proto.name or root.label, root.slot, carried)
+        maker = NodeBuilder(self.names.fresh, scope, root, proto.name or root.label, root.slot, carried)
         names = ["", *match.outputs, *map(match.tensor, mould.captures)]
         names += [maker.tensor(op, place) for op, place in mould.inner]
         outside = detach(scope, match.nodes, match.outputs, ())
@@ -186,7 +188,7 @@ class Splicer:
         self.steps.append(step)
         return step
 
-    def _enter(self, step: Step, made: Sequence[Node]) -> None:
+    def _enter(self, step: RewriteStep, made: Sequence[Node]) -> None:
         """Let the nodes that a step lists be part of its scope."""
         for node in made:
             self.wrote[node] = step
@@ -195,29 +197,29 @@ class Splicer:
                 self.inner.update([name for name in node.outputs if name not in step.outputs])
         step.added = made
 
-    def _ask_elsewhere(self, match: Match, asked: SizesAsked, rule: str) -> Step:
+    def _ask_elsewhere(self, match: Match, asked: ShapeUse, rule: str) -> RewriteStep:
         """Let sizes of an inner tensor be read from others, which have them too: a step of its own."""
-        step = self.apply(*asked_elsewhere(match, asked), rule)
+        step = self.apply(*redirect_shape_use(match, asked), rule)
         step.is_for_sizes = True
         return step
 
-    def _again(self, step: Step, old: Node, slot: int) -> Node:
+    def _again(self, step: RewriteStep, old: Node, slot: int) -> Node:
         """A node with the record of one that goes, not yet part of the scope."""
         new = Node(old.op, old.inputs, old.outputs, old.scope, slot, record_now(self.index, old))
         step.kept = {**step.kept, new: old}
         return new
 
-    def _share(self, match: Match, fragment: Fragment, rule: str) -> Step:
+    def _share(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
         """Let readers of initializers read others.  Nodes stay what they are: no step builds on it, and it on none."""
         scope = match.scope
         instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
-        step = Step(rule, match, fragment, match.root, renamed=instead)
-        share(scope, instead)
+        step = RewriteStep(rule, match, fragment, match.root, renamed=instead)
+        merge_initializers(scope, instead)
         step.orphans = self._drop_orphans(scope, instead)
         self.steps.append(step)
         return step
 
-    def _builds_on(self, step: Step) -> Sequence[Step]:
+    def _builds_on(self, step: RewriteStep) -> Sequence[RewriteStep]:
         rests_on = () if self._repeats(step) else step.match.kept
         used = (*step.removed, *rests_on, *step.orphans)
         found = [*step.before, *[self.wrote[node] for node in used if node.record is not None and node in self.wrote]]
@@ -225,7 +227,7 @@ class Splicer:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
 
-    def _repeats(self, step: Step) -> bool:
+    def _repeats(self, step: RewriteStep) -> bool:
         """Whether a step let what one rule wrote stand for the same that another wrote: proofs of either copy it."""
         match, fragment = step.match, step.fragment
         if step.added or len(step.removed) != 1 or len(match.kept) != 1:
@@ -235,7 +237,7 @@ class Splicer:
         is_repeated = gone in self.wrote and first in self.wrote and read == first.outputs
         return is_repeated and can_copy(step.scope, read, self.inner)
 
-    def require_writable(self, match: Match, fragment: Fragment) -> None:
+    def require_writable(self, match: Match, fragment: Replacement) -> None:
         """Raise Refused where the result could not be written."""
         if not match.nodes:
             require_shareable(match, fragment)
@@ -245,14 +247,16 @@ class Splicer:
             require(opset >= 15, f"a constant of unknown dtype needs CastLike, which opset {opset} has not")
         owners = {body.owner for body in scope.bodies} if len(match.outputs) > 1 else ()
         if owners:
-            for node in place_of(match)[2]:
+            for node in insertion_point(match)[2]:
                 require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
                 why = match.index.held(scope, name)
                 require(why is None, f"{name!r} must keep its name: {why}")
 
-    def _constant(self, maker: Maker, item: FixedTensor, ref: Ref, names: dict[Ref, str]) -> Iterator[Node]:
+    def _constant(
+        self, maker: NodeBuilder, item: ReplacementConstant, ref: TensorRef, names: dict[TensorRef, str]
+    ) -> Iterator[Node]:
         """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
 
         Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
@@ -266,11 +270,15 @@ class Splicer:
             yield maker.node(constant_node(item), {FIRST: names[ref]})
         if item.like is not None:
             cast = maker.tensor("CastLike")
-            tensors = {ref: names[ref], item.like: names[item.like], Ref("inner", -1): cast}  # `like` may be inner 0
-            yield maker.node(Made("", "CastLike", (ref, item.like), (-1,), ()), tensors)
+            tensors = {
+                ref: names[ref],
+                item.like: names[item.like],
+                TensorRef("inner", -1): cast,
+            }  # `like` may be inner 0
+            yield maker.node(ReplacementNode("", "CastLike", (ref, item.like), (-1,), ()), tensors)
             names[ref] = cast
 
-    def _initializer(self, maker: Maker, item: FixedTensor) -> str:
+    def _initializer(self, maker: NodeBuilder, item: ReplacementConstant) -> str:
         """The name of an initializer with this value; equal ones of one scope are shared."""
         scope = maker.scope
         key = (id(scope), *item.content)
@@ -280,7 +288,7 @@ class Splicer:
             add_initializer(scope, tensor)
         return self._shared[key]
 
-    def _loose_outputs(self, maker: Maker, step: Step, names: dict[Ref, str]) -> Iterator[Node]:
+    def _loose_outputs(self, maker: NodeBuilder, step: RewriteStep, names: dict[TensorRef, str]) -> Iterator[Node]:
         """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
         match, fragment, scope = step.match, step.fragment, step.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
@@ -288,12 +296,14 @@ class Splicer:
                 continue
             if ref.kind == "constant":
                 yield maker.node(constant_node(fragment.constants[ref.key]), {FIRST: name})
-            elif ref.kind == "capture" and name not in scope.held and sees(scope, name, names[ref]):
+            elif ref.kind == "capture" and name not in scope.held and can_redirect(scope, name, names[ref]):
                 self._redirect(step, name, names[ref])
             else:
-                yield maker.node(Made("", "Identity", (ref,), (-1,), ()), {ref: names[ref], Ref("inner", -1): name})
+                yield maker.node(
+                    ReplacementNode("", "Identity", (ref,), (-1,), ()), {ref: names[ref], TensorRef("inner", -1): name}
+                )
 
-    def _is_constant_now(self, scope: Scope, name: str, ref: Ref, names: dict[Ref, str]) -> bool:
+    def _is_constant_now(self, scope: Scope, name: str, ref: TensorRef, names: dict[TensorRef, str]) -> bool:
         """Whether an output of a match is made from constants alone: it, and what reads it, were none before."""
         is_constant = self.index.constants.is_constant
         if ref.kind != "inner":
@@ -301,16 +311,16 @@ class Splicer:
         node = scope.producers[name]
         return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
-    def _redirect(self, step: Step, old: str, new: str) -> None:
+    def _redirect(self, step: RewriteStep, old: str, new: str) -> None:
         """Let every reader of one tensor read another.
 
         What is done to the readers builds on that, but where the file has both tensors: layers that share a tensor are
         not to be proved as one, and take it from this step that the two are equal.
         """
         step.renamed = {**(step.renamed or {}), old: new}
-        readers = redirect(step.scope, old, new)
+        readers = replace_uses(step.scope, old, new)
         if self._is_of_source(step.scope, new):
-            liken(step.scope, old, new)
+            mark_equal(step.scope, old, new)
             return
         step.before = [*step.before, *(self.wrote[reader] for reader in readers if reader in self.wrote)]
         for reader in readers:
@@ -326,7 +336,7 @@ class Splicer:
         for node in made:
             domain = node.op.rpartition("::")[0]
             if domain not in scope.versions:
-                wanted = import_version(domain, node.op.rpartition("::")[2]) if domain else Graph.DEFAULT_OPSET
+                wanted = opset_to_import(domain, node.op.rpartition("::")[2]) if domain else Graph.DEFAULT_OPSET
                 import_domain(scope, domain, wanted)
 
     def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
@@ -350,13 +360,15 @@ class Splicer:
         return dropped
 
 
-def import_version(domain: str, op: str) -> int:
+def opset_to_import(domain: str, op: str) -> int:
     """The version at which a domain that the model lacks is imported: the newest that its op needs."""
     found = schema(domain, op, None) if knows_domain(domain) else None
     return found.since_version if found is not None else 1
 
 
-def _tensor_names(match: Match, fragment: Fragment, maker: Maker, kept: Mapping[int, Node]) -> dict[Ref, str]:
+def _tensor_names(
+    match: Match, fragment: Replacement, maker: NodeBuilder, kept: Mapping[int, Node]
+) -> dict[TensorRef, str]:
     """A name for every tensor of the fragment: the pattern's outputs, and what kept nodes make, keep theirs."""
     names = {EMPTY: ""}
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):

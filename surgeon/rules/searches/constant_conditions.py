@@ -8,12 +8,12 @@ from onnx import FunctionProto, GraphProto, NodeProto
 from surgeon.file.protobuf.payloads import size_of
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import free_names
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traversal import names_read
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
-from surgeon.rules.searches.constant_folding import Folding
+from surgeon.rules.searches.constant_folding import ConstantFolder
 from surgeon.shapes.index_shapes import elements_of
-from surgeon.shapes.values.symbolic_elements import Elements
+from surgeon.shapes.values.symbolic_elements import SymbolicElements
 
 MOST = 1 << 24  # elements of the weights that a branch holds: they are read
 LARGEST = 1 << 16  # bytes of what is computed on the way to a condition
@@ -21,7 +21,9 @@ BESIDE = ("condition", "untaken")  # what the inputs are called that are not han
 Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others
 
 
-def _decided(op: str, choose: Callable[[Elements, Node], Choice | None]) -> Callable[[Index, Scope], Iterator[Found]]:
+def _decided(
+    op: str, choose: Callable[[SymbolicElements, Node], Choice | None]
+) -> Callable[[Index, Scope], Iterator[Found]]:
     """What goes over the nodes of an op.  choose: which inputs are handed on and not, None for any other node."""
 
     def find(index: Index, scope: Scope) -> Iterator[Found]:
@@ -36,16 +38,16 @@ def _decided(op: str, choose: Callable[[Elements, Node], Choice | None]) -> Call
     return find
 
 
-def _truth(elements: Elements, node: Node, place: int) -> bool | None:
+def _truth(elements: SymbolicElements, node: Node, place: int) -> bool | None:
     """What an input holds everywhere, None where that is not known."""
     choice = elements.choice(node.scope, node.inputs[place])
     return bool(choice.inside) if choice is not None and choice.is_uniform else None
 
 
-def _beside(truth: bool) -> Callable[[Elements, Node], Choice | None]:
+def _beside(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
     """The input beside one that holds a truth everywhere."""
 
-    def choose(elements: Elements, node: Node) -> Choice | None:
+    def choose(elements: SymbolicElements, node: Node) -> Choice | None:
         places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
         place = next(places, None)
         return None if place is None else (1 - place, (place,))
@@ -53,7 +55,7 @@ def _beside(truth: bool) -> Callable[[Elements, Node], Choice | None]:
     return choose
 
 
-def _selected(elements: Elements, node: Node) -> Choice | None:
+def _selected(elements: SymbolicElements, node: Node) -> Choice | None:
     """The tensor that a Where takes everywhere."""
     truth = _truth(elements, node, 0)
     return None if truth is None else (1, (0, 2)) if truth else (2, (0, 1))
@@ -85,7 +87,7 @@ def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
     Binds `body`, the branch as a FunctionProto; `outside`, the tensors around it that it reads; `weights`, the arrays
     of its initializers, which are further inputs of the function; and `used`, which of its outputs somebody reads.
     """
-    folding: Folding | None = None
+    folding: ConstantFolder | None = None
     for node in list(scope.by_op.get("If", ())):
         if not node.alive:
             continue
@@ -93,7 +95,7 @@ def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
         if condition is not None:
             place = _taken(index, node, bool(condition[0]), ())
         else:
-            folding = folding or Folding.of(index, scope, LARGEST)
+            folding = folding or ConstantFolder.of(index, scope, LARGEST)
             value = folding.values.get(node.inputs[0])
             made_by = tuple(folding.makers(node.inputs[0]))
             place = _taken(index, node, bool(value.item()), made_by) if value is not None and value.size == 1 else None
@@ -111,7 +113,7 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     if item is None or item.ref_attr_name:
         return None
     body = next((inner for inner in scope.bodies if inner.owner is node and inner.proto == item.g), None)
-    if body is None or not isinstance(body.proto, GraphProto) or body.sparse or not is_as_read(body):
+    if body is None or not isinstance(body.proto, GraphProto) or body.sparse or not is_unmodified(body):
         return None
     weights = [index.constants.array(body, name) for name in body.initializers]
     arrays = [array for array in weights if array is not None]
@@ -129,20 +131,20 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     function.output.extend(value.name for value in body.proto.output)
     # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
     function.node.extend(NodeProto.FromString(index.model.full(inner)) for inner in body.proto.node)
-    bound = {"body": (function,), "outside": Several(outside), "weights": (arrays,), "used": (used,)}
+    bound = {"body": (function,), "outside": VariadicBinding(outside), "weights": (arrays,), "used": (used,)}
     return Found((node,), outputs, bound, made_by)
 
 
-def is_as_read(body: Scope) -> bool:
+def is_unmodified(body: Scope) -> bool:
     """Whether no rule has changed anything in a branch: it is taken as the file has it."""
     kept = all(node.original and node.alive for node in body.nodes)
-    return kept and not body.redirected and all(map(is_as_read, body.bodies))
+    return kept and not body.redirected and all(map(is_unmodified, body.bodies))
 
 
 def _outside(graph: GraphProto) -> list[str]:
     """What a branch reads of the graphs around it, each name once."""
     own = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
-    names = dict.fromkeys(name for node in graph.node for name in free_names(node) if name not in own)
+    names = dict.fromkeys(name for node in graph.node for name in names_read(node) if name not in own)
     names.update((value.name, None) for value in graph.output if value.name not in own)
     return list(names)
 

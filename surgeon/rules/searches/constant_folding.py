@@ -9,21 +9,25 @@ from onnx import helper
 
 from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import COPYING, FOLDABLE, RANDOM, SPREADING, named, record
+from surgeon.ops.traits.trait_lookup import FOLDABLE, IDENTITY_OPS, RANDOM, SPREADING, ops_with, traits_of
 from surgeon.printed_commands import command
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.values.integer_values import as_array
 from surgeon.text import and_more
 
-MOST, GROWTH, READ = 1 << 20, 1 << 14, 1 << 24  # bytes: of a result, of what it may add to the file, of one input
+MAX_RESULT_BYTES, MAX_ADDED_BYTES, READ = (
+    1 << 20,
+    1 << 14,
+    1 << 24,
+)  # bytes: of a result, of what it may add to the file, of one input
 WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
-SIZES = named(lambda op: op.sizes)
+SIZES = ops_with(lambda op: op.sizes)
 
 
-def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
+def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYTES) -> Search:
     """A search for nodes whose results are fixed in the file.
 
     most: bytes of the largest result that is computed.  growth: bytes that a result may take beyond the constants it is
@@ -37,7 +41,7 @@ def constant_subgraphs(most: int = MOST, growth: int = GROWTH) -> Search:
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
-    folding = Folding.of(index, scope, most)
+    folding = ConstantFolder.of(index, scope, most)
     for node, outputs in folding.places(growth)[0]:  # the last first, so that what one rests on is still there
         values = [folding.values[name] for name in outputs]
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
@@ -45,7 +49,7 @@ def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> I
 
 def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
     """What is computed from constants alone and stays, and why; "" where there is none."""
-    folding = Folding.of(index, scope, most)
+    folding = ConstantFolder.of(index, scope, most)
     left = folding.places(growth)[1]
     if left:
         name, more = max(left, key=lambda item: item[1])
@@ -65,7 +69,7 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
     return ""
 
 
-class Folding:
+class ConstantFolder:
     """The constants of one scope, as its nodes are visited in order.
 
     nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
@@ -80,10 +84,10 @@ class Folding:
         self.of_sizes: set[str] = set()
         self.stays: dict[Node, str] = {}
         self._owners = {body.owner for body in scope.bodies}
-        self._calls = {qualified(item.domain, item.name) for item in index.model.skeleton.functions}
+        self._calls = {qualified_name(item.domain, item.name) for item in index.model.skeleton.functions}
 
     @classmethod
-    def of(cls, index: Index, scope: Scope, most: int) -> "Folding":
+    def of(cls, index: Index, scope: Scope, most: int) -> "ConstantFolder":
         """All that is fixed in a scope; nothing in one whose nodes are in no order."""
         folding = cls(index, scope, most)
         for node in () if scope.is_unsorted else scope.live_nodes():
@@ -101,7 +105,7 @@ class Folding:
         for node in reversed(self.nodes):
             used = [name for name in node.outputs if name and scope.is_needed(name)]
             outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
-            if outside and node.op in COPYING:
+            if outside and node.op in IDENTITY_OPS:
                 continue  # of a weight: folded it would be there twice
             added = self.added(node, used) if outside else 0
             if added > growth:
@@ -143,7 +147,7 @@ class Folding:
         """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
         if node.op in RANDOM or node in self._owners:
             return "it is random" if node.op in RANDOM else "it holds a body"
-        if record(node.op).unshared:
+        if traits_of(node.op).unshared:
             return "written out it would not be quantised any more"
         if "::" in node.op or schema("", node.op, self.scope.opset) is None:
             return "it is of another domain than ai.onnx"
@@ -220,14 +224,18 @@ class Folding:
         made = {name: value.array for name, value in exact.items() if value is not None}
         if len(made) < len(names):
             from surgeon.runtime.sessions.isolated_session import (
-                Away,  # not at the top: few models have something to fold
+                IsolatedRuntime,  # not at the top: few models have something to fold
             )
             from surgeon.runtime.sessions.ort_session import SessionError
-            from surgeon.runtime.sessions.reference_evaluator import Evaluator
+            from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 
             model = self._alone(node, names)
             try:
-                with Evaluator(model) if node.op in FOLDABLE else Away(run_time=TIME).open(model) as one:
+                with (
+                    EvaluatorSession(model)
+                    if node.op in FOLDABLE
+                    else IsolatedRuntime(run_time=TIME).open(model) as one
+                ):
                     made = one.run({name: self.values[name] for name in node.inputs if name})
             except SessionError:
                 return None
@@ -239,7 +247,7 @@ class Folding:
 
         So may any op of floats that is not known to do otherwise.
         """
-        is_sum = bool(record(node.op).product) or record(node.op).adds_up
+        is_sum = bool(traits_of(node.op).product) or traits_of(node.op).adds_up
         read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
         return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
 

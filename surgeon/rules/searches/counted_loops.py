@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from onnx import FunctionProto, GraphProto, NodeProto, TensorProto, helper
 
-from surgeon.ir.constants import Value
+from surgeon.ir.constants import ConstantValue
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import free_names, graphs_of
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traversal import names_read, subgraphs
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
-from surgeon.rules.searches.constant_conditions import is_as_read
+from surgeon.rules.searches.constant_conditions import is_unmodified
 from surgeon.shapes.index_shapes import shapes_of
 
 CARRIED = 2  # inputs of a loop, and of its body, before those that it carries on
@@ -52,7 +52,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         item = node.attribute("body")
         body = next((inner for inner in scope.bodies if inner.owner is node), None)
-        if item is None or item.ref_attr_name or body is None or not is_as_read(body):
+        if item is None or item.ref_attr_name or body is None or not is_unmodified(body):
             continue
         numbers = (
             count
@@ -72,7 +72,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
                 "limit": count.limit,
                 "more": (count.more,),
                 "axis": (count.axis,),
-                "tensors": Several(list(function.input)[1:]),
+                "tensors": VariadicBinding(list(function.input)[1:]),
                 "used": (used,),
             }
             yield Found((node,), outputs, bound)
@@ -94,7 +94,7 @@ class _Counter:
     constant: the value of a constant that the body reads, None for other tensors.
     """
 
-    def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], Value | None]) -> None:
+    def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], ConstantValue | None]) -> None:
         self._body, self._constant = body, constant
         self._makers = {name: made for made in body.node for name in made.output}
         inputs = [value.name for value in body.input]
@@ -165,7 +165,7 @@ class _Counter:
 
 def _limited(loop: NodeProto) -> FunctionProto:
     """A function of a trip limit and of all that a loop reads."""
-    names = list(dict.fromkeys(name for name in (*loop.input, *free_names(loop)) if name))
+    names = list(dict.fromkeys(name for name in (*loop.input, *names_read(loop)) if name))
     loop.input[0] = "trip_limit"
     _hand_on(next(item.g for item in loop.attribute if item.name == "body"))
     outputs = [name or f"unnamed_{place}" for place, name in enumerate(loop.output)]
@@ -177,7 +177,7 @@ def _hand_on(body: GraphProto) -> None:
     """Put an Identity before each output that no node of a body makes: onnx's inliner loses the names of these."""
     made = {name for node in body.node for name in node.output}
     for node in body.node:
-        for inner in graphs_of(node):
+        for inner in subgraphs(node):
             _hand_on(inner)
     for place, value in enumerate(body.output):
         if value.name not in made:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from surgeon.file.tensors.content_equality import Contents, Firsts
+from surgeon.file.tensors.content_equality import DuplicateFinder, TensorContents
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Scope
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 
 
@@ -16,8 +16,8 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     found where it repeats another, and then refused with the reason; none reads it.  What a kernel writes into is
     nobody else's.
     """
-    contents = index.noted(Contents, lambda: Contents(index.model))
-    firsts = Firsts(contents)
+    contents = index.noted(TensorContents, lambda: TensorContents(index.model))
+    firsts = DuplicateFinder(contents)
     apart = _overwritten(index)
     tensors = ((name, tensor) for name, tensor in scope.initializers.items() if name and name not in apart)
     read = [(name, tensor) for name, tensor in tensors if scope.is_read(name)]
@@ -34,7 +34,7 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
 def _overwritten(index: Index) -> set[str]:
     """What nodes read and may write into, as those in training do their running means: by name, in any scope."""
     by_op = (item for scope in index.scopes for item in scope.by_op.items())
-    slots = ((nodes, slot) for op, nodes in by_op for slot in record(op).overwrites)
+    slots = ((nodes, slot) for op, nodes in by_op for slot in traits_of(op).overwrites)
     writing = ((node, slot) for nodes, slot in slots for node in nodes if node.alive and len(node.outputs) > 1)
     return {name for node, slot in writing for name in node.inputs[slot : slot + 1]}
 

@@ -6,8 +6,8 @@ from surgeon.ir.equivalence import repeats, said_by
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import COPYING, record
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traits.trait_lookup import IDENTITY_OPS, traits_of
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 
 
@@ -25,9 +25,9 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         pairs = [(new, old) for new, old in zip(node.outputs, first.outputs, strict=True) if new]
         seen.held.update((new, seen.held[old]) for new, old in pairs)
-        if all(index.held(scope, new) is None or node.op not in COPYING for new, _ in pairs):
+        if all(index.held(scope, new) is None or node.op not in IDENTITY_OPS for new, _ in pairs):
             names = tuple(new for new, _ in pairs)
-            yield Found((node,), names, {"first": Several(old for _, old in pairs)}, (first,))
+            yield Found((node,), names, {"first": VariadicBinding(old for _, old in pairs)}, (first,))
 
 
 def _may_repeat(scope: Scope) -> bool:
@@ -104,7 +104,7 @@ class _Numbering:
         if op not in self._kinds:
             domain, name = split_op(op)
             known = schema(domain, name, self.scope.versions.get(domain))
-            may_go = repeats(op, self._index.local) and not record(op).unshared
+            may_go = repeats(op, self._index.local) and not traits_of(op).unshared
             self._kinds[op] = (may_go, known is None or bool(known.attributes))
         return self._kinds[op]
 

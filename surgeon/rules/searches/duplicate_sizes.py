@@ -7,8 +7,8 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traversal import GRAPHS
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.polynomials import Expr
-from surgeon.shapes.index_shapes import shapes_apart, shapes_of
-from surgeon.shapes.tensor_types import WHOLE
+from surgeon.shapes.index_shapes import shapes_of, shapes_without_dim_names
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 
 def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
@@ -19,14 +19,14 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
     """
     if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
         return
-    types, shapes = shapes_of(index), shapes_apart(index)
+    types, shapes = shapes_of(index), shapes_without_dim_names(index)
     firsts, repeated = dict[Hashable, Node](), list[tuple[Node, Node]]()
     for node in scope.live_nodes():
         if len(node.outputs) != 1 or any(item.type in GRAPHS for item in node.proto.attribute):
             continue
         (name,) = node.outputs
         dtype = types.dtype(scope, name)
-        value = shapes.value(scope, name) if dtype in WHOLE else None
+        value = shapes.value(scope, name) if dtype in INTEGERS_AND_BOOL else None
         if value is None or not any(isinstance(item, Expr) for item in value.flat):
             continue
         first = firsts.setdefault((dtype, value.shape, tuple(value.flat)), node)

@@ -10,13 +10,13 @@ from onnx import FunctionProto, TypeProto, helper
 from surgeon.errors import require
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import named
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
-RANDOM = named(lambda op: op.random)
+RANDOM = ops_with(lambda op: op.random)
 
 
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
@@ -33,7 +33,7 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
         if outputs:
             given = iter(range(len(node.inputs)))
             bound = {
-                "tensors": Several([name for name in node.inputs if name]),
+                "tensors": VariadicBinding([name for name in node.inputs if name]),
                 "places": ([next(given) if name else None for name in node.inputs],),
                 "used": (used,),
             }

@@ -8,7 +8,7 @@ from onnx import FunctionProto
 from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.ir.divisors import divides
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, qualified, split_op
+from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import knows_domain
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE, RECORDS
 from surgeon.ops.traversal import all_nodes
@@ -64,7 +64,7 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """
     if not scope.proto.output:
         return
-    bodies = {qualified(item.domain, item.name): item for item in index.model.skeleton.functions}
+    bodies = {qualified_name(item.domain, item.name): item for item in index.model.skeleton.functions}
     for node in reversed(scope.unread()):
         if node.alive and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
@@ -89,7 +89,7 @@ def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:
 def _inner(node: Node) -> Iterator[str]:
     """The ops of the nodes in the bodies of a node."""
     if node.scope.bodies:
-        yield from (qualified(item.domain, item.op_type) for item in all_nodes([node.proto]))
+        yield from (qualified_name(item.domain, item.op_type) for item in all_nodes([node.proto]))
 
 
 def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...]) -> bool:
@@ -97,7 +97,7 @@ def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...
     body = bodies.get(op)
     if body is None:
         return knows_domain(split_op(op)[0])
-    inner = {qualified(item.domain, item.op_type) for item in all_nodes(body.node)}
+    inner = {qualified_name(item.domain, item.op_type) for item in all_nodes(body.node)}
     return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
 
 

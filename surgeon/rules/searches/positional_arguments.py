@@ -12,7 +12,7 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas.op_schema import domains
 from surgeon.ops.torch_fallbacks import ATEN_DOMAIN, NO_ATTRIBUTES, TORCHSCRIPT_DOMAIN, lost, operator_of
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema, fitting, homes, known
-from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 
 _LISTS = "SequenceConstruct"
@@ -48,7 +48,7 @@ def _unnamed_arguments(index: Index, scope: Scope) -> Iterator[Found]:
         outputs = tuple(name for name in node.outputs if name)
         bound: dict[str, Any] = {
             "operator": (named.operator,),
-            "tensors": Several(tensors),
+            "tensors": VariadicBinding(tensors),
             "places": ([next(numbers) if name else None for name in named.places],),
             "attributes": (named.attributes,),
             "used": ([bool(name) for name in node.outputs],),

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import EVERY
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
@@ -97,7 +97,7 @@ class _Contents:
                 return None
             nodes = left.nodes | right.nodes
             return _Whole(left.least + right.least, left.largest + right.largest, nodes)
-        slots = record(node.op).moves
+        slots = traits_of(node.op).moves
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         return self._any_of([name for name in inputs if name])
 

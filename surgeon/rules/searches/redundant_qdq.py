@@ -8,7 +8,7 @@ import numpy as np
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import EVERY
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
@@ -76,7 +76,7 @@ def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] |
             if _steps(index, scope, node) != steps:
                 return None
             continue
-        slots = (0,) if node.op in KEEPS_STEPS else record(node.op).moves
+        slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).moves
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         if not inputs or not all(inputs):
             return None

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import REGROUPING
-from surgeon.rules.matching.match_state import Several
+from surgeon.ops.traits.trait_lookup import RESHAPE_OPS
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.size_expressions import Size, product
 from surgeon.shapes.index_shapes import elements_of
 from surgeon.shapes.tensor_types import INT64, Shape
-from surgeon.shapes.values.affine_index import Affine, apart
-from surgeon.shapes.values.symbolic_elements import Elements
+from surgeon.shapes.values.affine_index import AffineIndex, apart
+from surgeon.shapes.values.symbolic_elements import SymbolicElements
 
 FARTHEST = 64  # nodes that are looked at for one that computes a size
 
@@ -26,7 +26,7 @@ class _Picked(NamedTuple):
     x: str
     indices: str
     nodes: tuple[Node, ...]
-    steps: list[Affine]
+    steps: list[AffineIndex]
     shape: Shape
     kept: tuple[Node, ...] = ()
 
@@ -50,7 +50,7 @@ def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
 gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a tensor in their order")
 
 
-def _by_grid(elements: Elements, node: Node) -> _Picked | None:
+def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
     """A GatherND with a column of indices for each axis of its tensor, or for the first of them."""
     x, indices = node.inputs
     batched = node.attribute("batch_dims")
@@ -61,17 +61,17 @@ def _by_grid(elements: Elements, node: Node) -> _Picked | None:
     if columns is None or not 0 < shape[-1] <= len(own):
         return None
     whole = own[shape[-1] :]  # axes behind those that are picked along
-    steps = [Affine(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
+    steps = [AffineIndex(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
     axes = range(len(shape) - 1 + len(whole))
-    steps += [Affine(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
+    steps += [AffineIndex(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
     return _Picked(x, indices, (node,), steps, (*shape[:-1], *whole))
 
 
-def _by_flat_index(index: Index, elements: Elements, node: Node) -> _Picked | None:
+def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Picked | None:
     """A Gather of a flattened tensor, at indices that are sums of an index for each axis times its stride."""
     scope, axis = node.scope, node.attribute("axis")
     flat = scope.producers.get(node.inputs[0])
-    if flat is None or flat.op not in REGROUPING or (axis is not None and axis.i):
+    if flat is None or flat.op not in RESHAPE_OPS or (axis is not None and axis.i):
         return None
     x, indices = flat.inputs[0], node.inputs[1]
     facts = [elements.shapes.facts(scope, name).shape for name in (x, flat.outputs[0], indices)]
@@ -93,7 +93,7 @@ def _by_flat_index(index: Index, elements: Elements, node: Node) -> _Picked | No
     return _Picked(x, indices, nodes if is_shared else (flat, *nodes), steps, shape, (flat,) if is_shared else ())
 
 
-def _found(elements: Elements, scope: Scope, picked: _Picked) -> Found | None:
+def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found | None:
     """The place, where each axis is picked from its start on, one element after the other."""
     own = elements.shapes.facts(scope, picked.x).shape or ()
     places: list[int | None] = [None] * len(picked.shape)
@@ -117,11 +117,11 @@ def _found(elements: Elements, scope: Scope, picked: _Picked) -> Found | None:
     if len(cut) > 1 and picked.nodes[0].op != "GatherND":
         return None  # past the end of one axis a flat index goes on with the next: only the last such end is the end
     output = picked.nodes[-1].outputs[0]
-    bound: dict[str, Any] = {"x": picked.x, "places": (places,), "cut": (cut,), "lengths": Several(lengths)}
+    bound: dict[str, Any] = {"x": picked.x, "places": (places,), "cut": (cut,), "lengths": VariadicBinding(lengths)}
     return Found(picked.nodes, (output,), bound, picked.kept)
 
 
-def _holder(elements: Elements, scope: Scope, name: str, size: Size) -> str | None:
+def _holder(elements: SymbolicElements, scope: Scope, name: str, size: Size) -> str | None:
     """A tensor of one whole number that is this size, among those that another is computed from."""
     waiting, seen = [name], {name}
     while waiting and len(seen) < FARTHEST:

@@ -12,22 +12,24 @@ import onnx_graphsurgeon as gs
 
 from surgeon.errors import RuleError
 from surgeon.ops.builder import graph as vocabulary
-from surgeon.rules.matching.pattern import Kind
+from surgeon.rules.matching.pattern import CaptureKind
 
-NONE = inspect.Parameter.empty
+MISSING = inspect.Parameter.empty
 _NUMBERS = (float, int, str, bool)
 _LISTS = (list, tuple, Sequence)
 
 
-class LooksAtModel(RuleError):
+class ModelAccessWhileTracing(RuleError):
     """A function that is traced as a pattern asks for what only a model has, such as a shape."""
 
 
-class UnknownAttributes(dict[str, Any]):
+class TracedAttributes(dict[str, Any]):
     """All further attributes of a node, to be unpacked."""
 
     def __missing__(self, name: str) -> Any:
-        raise LooksAtModel(f"a pattern is traced before there is a model, so no attribute {name} is known yet")
+        raise ModelAccessWhileTracing(
+            f"a pattern is traced before there is a model, so no attribute {name} is known yet"
+        )
 
     def get(self, name: str, default: Any = None) -> Any:
         """As `__missing__`."""
@@ -47,11 +49,11 @@ class Parameter:
 
     name: str
     type: Any
-    default: Any = NONE
+    default: Any = MISSING
     how: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> CaptureKind:
         """What it captures in a pattern."""
         if self.how is inspect.Parameter.VAR_POSITIONAL:
             return "rest"
@@ -66,12 +68,14 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     signature = inspect.signature(function)
     space = getattr(inspect.unwrap(function), "__globals__", {})
     return tuple(
-        Parameter(item.name, meaning(item.annotation, space, f"{where}: {item.name}"), item.default, item.kind)
+        Parameter(
+            item.name, resolve_annotation(item.annotation, space, f"{where}: {item.name}"), item.default, item.kind
+        )
         for item in signature.parameters.values()
     )
 
 
-def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
+def resolve_annotation(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
     """What an annotation is, also where it is text; names that only type checkers import may be surgeon's.
 
     Raises RuleError for text that means nothing here.
@@ -87,7 +91,7 @@ def meaning(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
         ) from error
 
 
-def takes(function: object, count: int) -> bool:
+def accepts_arguments(function: object, count: int) -> bool:
     """Whether it can be called with so many arguments, as far as can be told."""
     try:
         inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # of what is none, it is a TypeError
@@ -103,7 +107,7 @@ def require_kind(parameter: Parameter, who: str) -> None:
     if parameter.how is inspect.Parameter.VAR_POSITIONAL or kind_of(parameter.type) != "tensor":
         return
     for item in _members(parameter.type):
-        if item in (NONE, Any, object, type(None)) or isinstance(item, TypeVar):
+        if item in (MISSING, Any, object, type(None)) or isinstance(item, TypeVar):
             continue
         if not isinstance(item, type) or not issubclass(item, gs.Tensor):
             said = item.__name__ if isinstance(item, type) else repr(item)
@@ -114,7 +118,7 @@ def require_kind(parameter: Parameter, who: str) -> None:
 
 
 @lru_cache(maxsize=1024)
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> CaptureKind:
     """What a capture of a type is.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
     members = _members(annotation)
     origins = [get_origin(item) or item for item in members]
@@ -133,7 +137,7 @@ def _is_constant(item: Any) -> bool:
     return isinstance(item, type) and issubclass(item, gs.Constant)
 
 
-def stands_for_tensor(annotation: Any) -> bool:
+def is_tensor_annotation(annotation: Any) -> bool:
     """Whether a type says that a capture is a tensor."""
     return any(isinstance(item, type) and issubclass(item, gs.Tensor) for item in _members(annotation))
 

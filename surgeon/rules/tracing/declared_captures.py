@@ -20,17 +20,23 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from surgeon.errors import Refused, RuleError, require
+from surgeon.errors import ConditionFailed, RuleError, require
 from surgeon.rules.matching.matcher import Match
-from surgeon.rules.tracing.annotations import NONE, LooksAtModel, Parameter, meaning, stands_for_tensor
-from surgeon.shapes.algebra.size_expressions import Size, parse, substitute, symbol
+from surgeon.rules.tracing.annotations import (
+    MISSING,
+    ModelAccessWhileTracing,
+    Parameter,
+    is_tensor_annotation,
+    resolve_annotation,
+)
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol
 
 ANY_AXES, SOME_AXES, ANY_SIZE, OUTER = "...", "*", "_", "."
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Dims:
+class AxisLayouts:
     """The axes that a captured tensor may have, by name; see `dims`."""
 
     layouts: tuple[tuple[str, ...], ...]
@@ -40,7 +46,7 @@ class Dims:
         return " or ".join(", ".join(layout) or "none" for layout in self.layouts)
 
 
-def dims(*layouts: str, default: Any = NONE) -> Any:
+def dims(*layouts: str, default: Any = MISSING) -> Any:
     """The axes of a captured tensor, by name: the value of a field of `Captures`.
 
     Args:
@@ -76,7 +82,7 @@ def dims(*layouts: str, default: Any = NONE) -> Any:
                 f"{axis!r} in dims is no axis: write names with spaces between, a number, a size computed from others "
                 "without a space in it (2*width, rows+1), and a ? behind what may be 1."
             )
-    return Dims(read, default)
+    return AxisLayouts(read, default)
 
 
 def _is_axis(axis: str) -> bool:
@@ -84,7 +90,7 @@ def _is_axis(axis: str) -> bool:
     if axis in (ANY_AXES, ANY_SIZE) or _NAME.fullmatch(axis.removeprefix(SOME_AXES).removeprefix(OUTER)):
         return True
     said = axis.removesuffix("?").replace(OUTER, "")
-    size = parse(said)
+    size = parse_size(said)
     return size >= 0 if isinstance(size, int) else size != symbol(said) or _NAME.fullmatch(said) is not None
 
 
@@ -122,13 +128,13 @@ class Captures:
 
     _fields: ClassVar[Mapping[str, Parameter]] = {}
     _parts: ClassVar[Mapping[str, "type[Captures]"]] = {}
-    _dims: ClassVar[Mapping[str, Dims]] = {}
+    _dims: ClassVar[Mapping[str, AxisLayouts]] = {}
     _axes: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         """Read the fields of a subclass, behind those of what it builds on."""
         fields: dict[str, Parameter] = {}
-        axes: dict[str, Dims] = {}
+        axes: dict[str, AxisLayouts] = {}
         parts: dict[str, type[Captures]] = {}
         for base in reversed(cls.__mro__[1:]):
             fields |= vars(base).get("_fields", {})
@@ -138,15 +144,15 @@ class Captures:
         for name, annotation in inspect.get_annotations(cls).items():
             if name in _OWN:
                 raise RuleError(f"{cls.__qualname__} cannot have a field {name!r}, which every record has; rename it.")
-            default = vars(cls).get(name, NONE)
+            default = vars(cls).get(name, MISSING)
             if name in vars(cls):
                 delattr(cls, name)
             axes.pop(name, None)
             parts.pop(name, None)
-            if isinstance(default, Dims):
+            if isinstance(default, AxisLayouts):
                 axes[name], default = default, default.default
-            fields[name] = Parameter(name, meaning(annotation, space, f"{cls.__qualname__}.{name}"), default)
-            part = record_of(fields[name])
+            fields[name] = Parameter(name, resolve_annotation(annotation, space, f"{cls.__qualname__}.{name}"), default)
+            part = captures_class_of(fields[name])
             if part is not None:
                 parts[name] = part
                 del fields[name]
@@ -155,11 +161,11 @@ class Captures:
             found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
         )
         for name in sorted(cls._axes & {*fields, *parts}):
-            if name in axes or name in parts or stands_for_tensor(fields[name].type):
+            if name in axes or name in parts or is_tensor_annotation(fields[name].type):
                 raise RuleError(f"{cls.__qualname__}.{name} is a tensor, and an axis too; rename one of them.")
         alone = {axis.strip(".?*") for one in axes.values() for layout in one.layouts for axis in layout}
         for name in cls._axes - alone:
-            if name in fields and fields[name].default is NONE:
+            if name in fields and fields[name].default is MISSING:
                 raise RuleError(
                     f"{cls.__qualname__}.{name} is the size of no axis: dims computes with {name!r} and calls no axis "
                     f'so, and sizes are not solved for. Capture a tensor that has it, as in dims("... {name}").'
@@ -210,7 +216,9 @@ class Captures:
         """The match itself: where it is, which nodes it takes, the opset there."""
         found: Match | None = self.__dict__.get("_match")
         if found is None:
-            raise LooksAtModel(f"a pattern is traced before there is a model, so {type(self).__name__} has no match")
+            raise ModelAccessWhileTracing(
+                f"a pattern is traced before there is a model, so {type(self).__name__} has no match"
+            )
         found.inspected = True
         return found
 
@@ -250,7 +258,7 @@ class Captures:
             raise _no_field(type(self), name)
         else:
             value = self._found(name, field.default)
-        if value is NONE:
+        if value is MISSING:
             what = "has no axis" if name in self._axes else "does not bind"
             raise RuleError(
                 f"{type(self).__name__}.{name} is asked for, but what pattern {self._match.pattern.name} found {what} "
@@ -287,7 +295,7 @@ class Captures:
             if unknown == [said]:  # named with a ? alone
                 sizes[said], first[said] = size, name
             elif not unknown:  # else one of its names is of a tensor that is absent
-                wanted = sizes[said] if said in sizes else substitute(parse(said), sizes)
+                wanted = sizes[said] if said in sizes else substitute(parse_size(said), sizes)
                 where = f"where that of {first[said]} is" if said in first else "where what fits is"
                 what = f"the {said} of {name} is {size}, {where}"
                 if said.isdecimal():
@@ -320,7 +328,7 @@ class Captures:
             require(shape is not None, f"the axes of {name} are not known; {said} are wanted")
             layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
             if layout is None:
-                raise Refused(f"{name} has {len(shape)} axes where {said} are wanted")
+                raise ConditionFailed(f"{name} has {len(shape)} axes where {said} are wanted")
             place = _some(layout)
             if place is not None:
                 behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
@@ -350,13 +358,13 @@ def _no_field(record: type[Captures], name: str) -> AttributeError:
 _OWN = ("but", "match", "output_count", "fields", "require_dims")
 
 
-def record_of(parameter: Parameter) -> type[Captures] | None:
+def captures_class_of(parameter: Parameter) -> type[Captures] | None:
     """The record that a parameter of a rule's function takes, if it takes one."""
     kind = parameter.type
     return kind if isinstance(kind, type) and issubclass(kind, Captures) else None
 
 
-def recorded(
+def traced_captures(
     record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any], prefix: str = ""
 ) -> Captures:
     """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name.
@@ -366,7 +374,7 @@ def recorded(
     kind = _recording(record)  # type: ignore[arg-type]  # it takes the hash of the objects for that of their class
     made = kind.__new__(kind)
     own = {field.name: symbol(replace(field, name=prefix + field.name)) for field in record._own_fields()}
-    parts = {of: recorded(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
+    parts = {of: traced_captures(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
     made.__dict__.update(own, **parts, _name=name, _prefix=prefix)
     return made
 
@@ -382,7 +390,9 @@ def _recording(record: type[Captures]) -> type[Captures]:
 
     def absent(self: Captures, field: str) -> Any:
         if field in record._axes:
-            raise LooksAtModel(f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size")
+            raise ModelAccessWhileTracing(
+                f"a pattern is traced before there is a model, so {record.__name__}.{field} has no size"
+            )
         raise _no_field(record, field)
 
     return type(record.__name__, (record,), {"__setattr__": assign, "__getattr__": absent})

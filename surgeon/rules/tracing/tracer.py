@@ -33,29 +33,29 @@ from surgeon.ops.builder.tensor_operators import Operators, building
 from surgeon.ops.schemas import bind
 from surgeon.rules.matching.pattern import (
     AnyOf,
-    Claim,
-    Literal,
-    Named,
-    Operation,
-    Output,
+    Constraint,
+    LiteralValue,
+    NamedValue,
+    NodeOutput,
+    NodePattern,
     Pattern,
-    Said,
     Value,
     Var,
-    below,
-    captured,
-    is_deeper,
-    walk,
+    WordCall,
+    bound_names,
+    exceeds_depth,
+    operands,
+    walk_values,
 )
 from surgeon.rules.tracing.annotations import (
-    LooksAtModel,
+    ModelAccessWhileTracing,
     Parameter,
-    UnknownAttributes,
+    TracedAttributes,
+    accepts_arguments,
     parameters_of,
     require_kind,
-    takes,
 )
-from surgeon.rules.tracing.declared_captures import Captures, record_of, recorded
+from surgeon.rules.tracing.declared_captures import Captures, captures_class_of, traced_captures
 
 OTHERS = "__others__"
 EXPOSABLE = 8  # tensors of a pattern that may be outputs or not: a pattern for each choice
@@ -65,7 +65,7 @@ HERE = f"{Path(__file__).parents[2]}{os.sep}"
 RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
 
 
-class Symbol(Operators, gs.Variable):
+class TracedTensor(Operators, gs.Variable):
     """The tensor that a pattern function sees while it is traced.
 
     as_input: what it stands for as an input of a node, where that is more than as an attribute.
@@ -80,8 +80,8 @@ class Symbol(Operators, gs.Variable):
 
     def __getattr__(self, name: str) -> Any:
         if name in OF_MODELS:
-            raise LooksAtModel(
-                f"{caller()}: a pattern is traced before there is a model, so {self.name} has no {name} yet; "
+            raise ModelAccessWhileTracing(
+                f"{rule_location()}: a pattern is traced before there is a model, so {self.name} has no {name} yet; "
                 "ask in a condition."
             )
         if name.startswith("__") or self.__dict__["is_whole"]:
@@ -103,8 +103,8 @@ class Symbol(Operators, gs.Variable):
 
 
     def __float__(self) -> float:
-        raise LooksAtModel(
-            f"{caller()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
+        raise ModelAccessWhileTracing(
+            f"{rule_location()}: a pattern is traced before there is a model, so {self.name} is no number yet; "
             "compute with it in a condition or a replacement."
         )
 
@@ -112,7 +112,7 @@ class Symbol(Operators, gs.Variable):
 
     def require_operand(self, other: Any) -> None:
         """Raise LooksAtModel where two numbers would be computed with, which a pattern does not know yet."""
-        if self.is_number and (not isinstance(other, Symbol) or other.is_number):
+        if self.is_number and (not isinstance(other, TracedTensor) or other.is_number):
             float(self)
 
     @property
@@ -128,18 +128,18 @@ class PatternGraph(Graph):
     """
 
     def __init__(self, *, home: str = "") -> None:
-        self.claims: list[Claim] = []
+        self.claims: list[Constraint] = []
         self.exposable: list[Value] = []
-        self.said: dict[int, Said] = {}
+        self.said: dict[int, WordCall] = {}
         super().__init__(home=home)
 
     def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word, and remember that it was one."""
         found = word(self, *args)
-        if not isinstance(found, Symbol):  # several tensors: no one value that the word says
+        if not isinstance(found, TracedTensor):  # several tensors: no one value that the word says
             return found
-        given = tuple(item.value if isinstance(item, Symbol) else item for item in args)
-        self.said.setdefault(id(found.value), Said(name, given, found.value))
+        given = tuple(item.value if isinstance(item, TracedTensor) else item for item in args)
+        self.said.setdefault(id(found.value), WordCall(name, given, found.value))
         return found
 
     def helper_opset(self) -> int | None:
@@ -152,10 +152,10 @@ class PatternGraph(Graph):
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
         named = dict(kwargs)
         others = named.pop(OTHERS, None)
-        held = [item for item in named.values() if isinstance(item, Symbol)]
+        held = [item for item in named.values() if isinstance(item, TracedTensor)]
         if op == "Constant" and held:
             return held[0]  # a number to capture, however the model holds it
-        if op == "CastLike" and args and isinstance(args[0], Symbol) and args[0].as_input is not args[0].value:
+        if op == "CastLike" and args and isinstance(args[0], TracedTensor) and args[0].as_input is not args[0].value:
             return args[0]  # it may be cast anyway
         bound = bind(domain, op, args, named, None)
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
@@ -164,64 +164,66 @@ class PatternGraph(Graph):
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
         """Record one node."""
-        where = caller()
+        where = rule_location()
         given = dict(attributes)
         others = given.pop(OTHERS, None)
         values = [self._value(item, where) for item in inputs]
         rest = next((value for value in values if isinstance(value, Var) and value.kind == "rest"), None)
         if rest is not None and values[-1] is not rest:
             raise RuleError(f"{where}: *{rest.name} must be the last input of {op}.")
-        operation = Operation(
+        operation = NodePattern(
             "" if domain == "ai.onnx" else domain,
             op,
             tuple(value for value in values if rest is None or value is not rest),
-            {name: item.value if isinstance(item, Symbol) else item for name, item in given.items()},
+            {name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
             outputs,
             where,
             rest,
             others.value if others is not None else None,
         )
-        return [Symbol(self._fresh(op), Output(operation, position)) for position in range(outputs)]
+        return [TracedTensor(self._fresh(op), NodeOutput(operation, position)) for position in range(outputs)]
 
     def any_of(self, *forms: Tensor) -> Tensor:
         """Any of several forms; they are tried in the order given."""
-        where = caller()
+        where = rule_location()
         values = tuple(self._required(form, where) for form in forms)
         if not values:
             raise RuleError(f"{where}: any_of needs at least one form.")
-        return Symbol(self._fresh("any_of"), AnyOf(values, where))
+        return TracedTensor(self._fresh("any_of"), AnyOf(values, where))
 
     def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out: its first input then stands for it."""
-        where = caller()
+        where = rule_location()
         value = self._required(tensor, where)
-        if not isinstance(value, Output) or not value.operation.inputs or value.operation.inputs[0] is None:
+        if not isinstance(value, NodeOutput) or not value.operation.inputs or value.operation.inputs[0] is None:
             raise RuleError(f"{where}: optional wants a node with an input, such as g.optional(g.cast(x, to=1)).")
-        return Symbol(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
+        return TracedTensor(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
         """Give an inner tensor a name that conditions and replacements can ask for."""
-        value = self._required(tensor, caller())
-        if any(isinstance(item, (Var, Named)) and item.name == name for item in walk([value])):
-            raise RuleError(f"{caller()}: {name!r} is what this tensor is made of already; capture it by another name.")
-        return Symbol(name, Named(name, value))
+        value = self._required(tensor, rule_location())
+        if any(isinstance(item, (Var, NamedValue)) and item.name == name for item in walk_values([value])):
+            raise RuleError(
+                f"{rule_location()}: {name!r} is what this tensor is made of already; capture it by another name."
+            )
+        return TracedTensor(name, NamedValue(name, value))
 
     def shared(self, tensor: Tensor) -> Tensor:
         """An inner tensor that may be used elsewhere too: its node, and what that reads, stays where it is."""
-        where = caller()
+        where = rule_location()
         first = [self._required(tensor, where)]
-        for value in walk(first, lambda item: () if isinstance(item, Output) else below(item)):
-            if isinstance(value, (Var, Literal)):
+        for value in walk_values(first, lambda item: () if isinstance(item, NodeOutput) else operands(item)):
+            if isinstance(value, (Var, LiteralValue)):
                 raise RuleError(f"{where}: shared wants a node, such as g.shared(g.transpose(x)); inputs stay anyway.")
-            if isinstance(value, Output):
+            if isinstance(value, NodeOutput):
                 value.operation.is_shared = True
         return tensor
 
     def exposed(self, tensor: Tensor) -> Tensor:
         """An inner tensor that is a further output where others read it too."""
-        where = caller()
+        where = rule_location()
         value = self._required(tensor, where)
-        if isinstance(value, (Var, Literal)):
+        if isinstance(value, (Var, LiteralValue)):
             raise RuleError(f"{where}: exposed wants a node, such as g.exposed(g.add(x, y)); inputs stay anyway.")
         if len(self.exposable) == EXPOSABLE:
             raise RuleError(f"{where}: a pattern exposes {EXPOSABLE} tensors at most, each of them read or not.")
@@ -230,40 +232,40 @@ class PatternGraph(Graph):
 
     def named(self, tensor: Tensor) -> Tensor:
         """A tensor that `such_that` can look at."""
-        value = self._required(tensor, caller())
-        if isinstance(value, (Named, Var)):
+        value = self._required(tensor, rule_location())
+        if isinstance(value, (NamedValue, Var)):
             return tensor
         name = self._fresh("_named")
-        return Symbol(name, Named(name, value))
+        return TracedTensor(name, NamedValue(name, value))
 
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
         """A tensor of which something more must hold; asked once the whole pattern fits."""
-        where = caller()
-        if not takes(predicate, 1 + len(others)):
+        where = rule_location()
+        if not accepts_arguments(predicate, 1 + len(others)):
             raise RuleError(
                 f"{where}: such_that wants a function of the tensor and of what is given behind it; it calls require."
             )
         name = self._fresh("_such_that")
-        values = [item.value if isinstance(item, Symbol) else item for item in others]
-        unnamed = [item for item in values if isinstance(item, (Output, AnyOf, Literal))]
+        values = [item.value if isinstance(item, TracedTensor) else item for item in others]
+        unnamed = [item for item in values if isinstance(item, (NodeOutput, AnyOf, LiteralValue))]
         if unnamed:
             raise RuleError(f"{where}: name what such_that is to look at: g.named(...), or a parameter.")
-        self.claims.append(Claim(name, predicate, tuple(values)))
-        return Symbol(name, Named(name, self._required(tensor, where)))
+        self.claims.append(Constraint(name, predicate, tuple(values)))
+        return TracedTensor(name, NamedValue(name, self._required(tensor, where)))
 
     def any_tensor(self) -> Tensor:
         """An input that may be any tensor."""
         name = self._fresh("_any")
-        return Symbol(name, Var(name, "tensor", is_any=True))
+        return TracedTensor(name, Var(name, "tensor", is_any=True))
 
     def any_number(self) -> Tensor:
         """An input that may be any scalar constant."""
         name = self._fresh("_any")
-        return Symbol(name, Var(name, "scalar", is_any=True))
+        return TracedTensor(name, Var(name, "scalar", is_any=True))
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
         """A constant by value, with a relative tolerance of its own."""
-        return Symbol(self._fresh("literal"), Literal(np.asarray(value), rtol, caller()))
+        return TracedTensor(self._fresh("literal"), LiteralValue(np.asarray(value), rtol, rule_location()))
 
     def _required(self, item: Any, where: str) -> Value:
         value = self._value(item, where)
@@ -274,10 +276,10 @@ class PatternGraph(Graph):
     def _value(self, item: Any, where: str) -> Value | None:
         if item is None or (isinstance(item, gs.Variable) and item.name == ""):
             return None
-        if isinstance(item, Symbol):
+        if isinstance(item, TracedTensor):
             return item.as_input
         if isinstance(item, gs.Constant):
-            return Literal(np.asarray(item.values), None, where)
+            return LiteralValue(np.asarray(item.values), None, where)
         if isinstance(item, gs.Tensor):
             raise RuleError(f"{where}: tensor {item.name!r} was not made by this pattern's graph.")
         try:
@@ -289,7 +291,7 @@ class PatternGraph(Graph):
                 f"{where}: {item!r} is neither a tensor of the pattern nor a constant; "
                 "a helper that returns a list needs its tensor taken out with [0]."
             )
-        return Literal(array.astype(object) if array.dtype.kind == "U" else array, None, where)
+        return LiteralValue(array.astype(object) if array.dtype.kind == "U" else array, None, where)
 
 
 def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
@@ -305,22 +307,22 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
     with building(graph):
         returned = function(graph, *arguments, **keywords)
     results = list(returned) if isinstance(returned, (list, tuple)) else [returned]
-    if not results or not all(isinstance(item, Symbol) for item in results):
+    if not results or not all(isinstance(item, TracedTensor) for item in results):
         raise RuleError(f"Pattern {function.__name__} ({where}) must return the tensor or tensors that it matches.")
     first, *further = [item.value for item in results]
-    if is_deeper((first, *further), DEPTH):
+    if exceeds_depth((first, *further), DEPTH):
         raise RuleError(
             f"Pattern {function.__name__} ({where}) has more than {DEPTH} operations one inside another; "
             "make it several rules, each with a part."
         )
     patterns = []
     for root, exposed in product(_roots(first), _choices(graph.exposable)):
-        if isinstance(root, (Var, Literal)):
+        if isinstance(root, (Var, LiteralValue)):
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further, *(graph.exposable[place] for place in exposed))
-        values = tuple(walk(outputs))
-        names = frozenset(captured(values))
-        inner = frozenset(value.name for value in values if isinstance(value, Named))
+        values = tuple(walk_values(outputs))
+        names = frozenset(bound_names(values))
+        inner = frozenset(value.name for value in values if isinstance(value, NamedValue))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
         more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable), values)
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
@@ -333,7 +335,7 @@ def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:
     return [chosen for count in range(len(exposable) + 1) for chosen in combinations(places, count)]
 
 
-def caller() -> str:
+def rule_location() -> str:
     """file:line of the rule that called into surgeon."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
@@ -369,12 +371,12 @@ def _traced_arguments(
     keywords: dict[str, Any] = {}
     record: type[Captures] | None = None
     for parameter in parameters[1:]:
-        kind = record_of(parameter)
+        kind = captures_class_of(parameter)
         if kind is not None:
             if record is not None:
                 raise RuleError(f"Pattern {function.__name__} ({where}) takes two records; let one build on the other.")
             record = kind
-            arguments.append(recorded(kind, _field, graph.capture))
+            arguments.append(traced_captures(kind, _field, graph.capture))
         elif parameter.how is inspect.Parameter.KEYWORD_ONLY:
             raise RuleError(f"Pattern {function.__name__} ({where}): write {parameter.name} without the bare *.")
         elif parameter.how is inspect.Parameter.VAR_KEYWORD:
@@ -385,13 +387,13 @@ def _traced_arguments(
     return arguments, keywords, record
 
 
-def _symbol(parameter: Parameter) -> Symbol:
-    return Symbol(parameter.name, Var(parameter.name, parameter.kind, parameter.default is None))
+def _symbol(parameter: Parameter) -> TracedTensor:
+    return TracedTensor(parameter.name, Var(parameter.name, parameter.kind, parameter.default is None))
 
 
 def _field(parameter: Parameter) -> Any:
     """What stands for a field of a record: to be unpacked where there may be several."""
     symbol = _symbol(parameter)
     if parameter.kind == "attributes":
-        return UnknownAttributes({OTHERS: symbol})
+        return TracedAttributes({OTHERS: symbol})
     return (symbol,) if parameter.kind == "rest" else symbol

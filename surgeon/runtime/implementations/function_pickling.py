@@ -18,13 +18,13 @@ from types import ModuleType
 from typing import Any
 
 from surgeon.errors import UsageError
-from surgeon.script_imports import FOLDERS
+from surgeon.script_imports import IMPORTED_FOLDERS
 
 _lock = threading.Lock()  # which modules go by value is state of cloudpickle's own
 _CACHED = type(functools.cache(len))
 
 
-class Sent:
+class PickledFunction:
     """A function that came from another process.  It is unpacked when it is first called.
 
     refusal: one sentence on why it did not come, which whoever packs or calls it is told.
@@ -37,7 +37,7 @@ class Sent:
     def __call__(self, *inputs: Any, **settings: Any) -> Any:
         if self._function is None:
             self.require()
-            self._function = unpacked(self.data)
+            self._function = unpickle_function(self.data)
         return self._function(*inputs, **settings)
 
     def require(self) -> None:
@@ -46,12 +46,12 @@ class Sent:
             raise UsageError(self.refusal)
 
 
-def packed(function: Callable[..., Any]) -> bytes:
-    """Return a function as bytes that `unpacked` takes in another process of this Python.
+def pickle_function(function: Callable[..., Any]) -> bytes:
+    """Return a function as bytes that `unpickle_function` takes in another process of this Python.
 
     Raises UsageError, with a clause on what does not travel.
     """
-    if isinstance(function, Sent):
+    if isinstance(function, PickledFunction):
         function.require()
         return function.data
     buffer = io.BytesIO()
@@ -63,18 +63,18 @@ def packed(function: Callable[..., Any]) -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(data: bytes) -> Callable[..., Any]:
-    """Return the function of what `packed` made.  Raises whatever the import of a module that it needs raises."""
+def unpickle_function(data: bytes) -> Callable[..., Any]:
+    """Return the function of what `pickle_function` made.  Raises what the import of a module that it needs raises."""
     function: Callable[..., Any] = pickle.loads(data)
     return function
 
 
 def search_path() -> list[str]:
     """Where this process finds modules, as full paths, and what files that it ran have imported beside them."""
-    return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *FOLDERS)))
+    return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *IMPORTED_FOLDERS)))
 
 
-def is_own(module: ModuleType) -> bool:
+def is_user_module(module: ModuleType) -> bool:
     """Whether a module is the user's own: neither Python's, nor installed, nor surgeon's."""
     file = getattr(module, "__file__", None)
     if file is None:
@@ -101,7 +101,7 @@ def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
     import cloudpickle  # not at the top: most runs have no implementation to send
 
     known = frozenset(("__main__", *cloudpickle.list_registry_pickle_by_value()))
-    if module is None or module.__name__ in known or not is_own(module):
+    if module is None or module.__name__ in known or not is_user_module(module):
         yield known
         return
     cloudpickle.register_pickle_by_value(module)

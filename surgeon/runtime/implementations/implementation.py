@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from surgeon.errors import UsageError
-from surgeon.runtime.implementations.function_pickling import Sent, packed, search_path
+from surgeon.runtime.implementations.function_pickling import PickledFunction, pickle_function, search_path
 from surgeon.script_imports import importable
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -61,7 +61,7 @@ class Implementation:
 
     def require(self) -> None:
         """Raise UsageError where this process can neither run it nor send it to another."""
-        if self.is_trusted and isinstance(self.function, Sent):
+        if self.is_trusted and isinstance(self.function, PickledFunction):
             self.function.require()
 
     def packed(self) -> bytes | None:
@@ -70,11 +70,11 @@ class Implementation:
         Raises UsageError for a function that does not travel.
         """
         try:
-            return packed(self.function)
+            return pickle_function(self.function)
         except UsageError as error:
             if self.is_given:
                 return None
-            if isinstance(self.function, Sent):
+            if isinstance(self.function, PickledFunction):
                 raise
             raise UsageError(
                 f"The implementation of {self.name}{self.where} cannot be sent to the process that runs it ({error}): "
@@ -125,7 +125,7 @@ def _file_of(function: Callable[..., Any]) -> Path | None:
     return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
 
 
-def provide(name: str, function: Callable[..., Any]) -> Implementation:
+def register_trusted(name: str, function: Callable[..., Any]) -> Implementation:
     """Register a library's own function as the implementation of an operator; it runs in this process.
 
     Called as `implements` says.  Raises UsageError for a name of another form.
@@ -135,7 +135,7 @@ def provide(name: str, function: Callable[..., Any]) -> Implementation:
     return made
 
 
-def withdraw(name: str) -> None:
+def unregister(name: str) -> None:
     """Forget the implementation of an operator, if there is one.  Raises UsageError for a name of another form."""
     _registered.pop(_divided(name), None)
 
@@ -255,8 +255,8 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
 _Record = tuple[str, str, Path | None, bool, bool, bytes | None, str]
 
 
-def shipped(custom_ops: Sequence[Path | str] = ()) -> bytes:
-    """Return what is registered here and by the files among `custom_ops`, for `receive` in a process of our own.
+def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
+    """Return what is registered here and by the files among `custom_ops`, for `import_registry` in a child process.
 
     These files need not be run there.  A function that does not travel is no error here, but where it is asked for.
     Raises UsageError as `load` does.
@@ -269,11 +269,11 @@ def shipped(custom_ops: Sequence[Path | str] = ()) -> bytes:
 _received: list[bytes] = []  # what this process was last sent
 
 
-def receive(data: bytes) -> None:
+def import_registry(data: bytes) -> None:
     """Know the implementations of the process that this one works for, and no others.
 
-    data: of `shipped`.  Functions are unpacked when they are called; the files that the other process was given are not
-    run, unless they were edited since or their functions cannot be pickled.
+    data: of `export_registry`.  Functions are unpacked when they are called; the files that the other process was given
+    are not run, unless they were edited since or their functions cannot be pickled.
     """
     if not data or _received == [data]:
         return
@@ -286,7 +286,7 @@ def receive(data: bytes) -> None:
     _received[:] = [data]
 
 
-def bound(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
+def local_only_ops(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
     """The operators, by domain and name, whose implementations run in the user's own process and in no other.
 
     Raises UsageError as `load` does.
@@ -311,4 +311,4 @@ def _of_record(record: _Record) -> Implementation:
     domain, op, file, is_trusted, is_given, data, refusal = record
     if data is None and not refusal:
         refusal = f"The implementation of {domain}::{op} is not sent: let '{file}' be run for it."
-    return Implementation(domain, op, Sent(data or b"", refusal), file, is_trusted, is_given)
+    return Implementation(domain, op, PickledFunction(data or b"", refusal), file, is_trusted, is_given)

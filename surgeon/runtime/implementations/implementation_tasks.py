@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from surgeon.errors import UsageError
-from surgeon.runtime.implementations.function_pickling import is_own, unpacked
+from surgeon.runtime.implementations.function_pickling import is_user_module, unpickle_function
 from surgeon.runtime.implementations.implementation import Implementation, load
-from surgeon.runtime.processes.pipe_protocol import is_numeric
-from surgeon.runtime.processes.worker_main import Note
+from surgeon.runtime.processes.pipe_protocol import is_sendable_dtype
+from surgeon.runtime.processes.worker_main import ReportProgress
 
 # What a plugin's node says to its runtime, and not to the computation.
 _ADDRESS = ("plugin_version", "plugin_namespace")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class FunctionSet:
     """Functions to serve: each by its operator, pickled, and the file that gives one that is None.
 
     path: where they find modules.  folder: in which they work.
@@ -37,7 +37,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedCall:
+class CallRequest:
     """A call of one of them."""
 
     op: str
@@ -49,14 +49,14 @@ _known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it cannot
 _files: dict[str, tuple[int, int] | None] = {}  # of the user's own modules that were imported, as they were then
 
 
-def serve(served: Served, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def serve(served: FunctionSet, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Take functions, unless they are here; `stale` says that a file was edited since which they came from."""
     if _known:
         return {"stale": any(_state(file) != then for file, then in _files.items())}, []
     sys.path[:] = dict.fromkeys((*served.path, *sys.path))
     for name, data, file in served.functions:
         try:
-            _known[name] = _of_file(name, file) if data is None else unpacked(data)
+            _known[name] = _of_file(name, file) if data is None else unpickle_function(data)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - importing a user's module may raise anything
             text = f"{type(error).__name__}: {' '.join(str(error).split())}"
             problem = f"cannot be unpacked in the process that runs it ({text}): let it import what it needs itself"
@@ -65,7 +65,7 @@ def serve(served: Served, _: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"stale": False}, []
 
 
-def call(asked: ServedCall, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def call(asked: CallRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Call one of the functions."""
     function, count = _known[asked.op], len(sys.modules)
     if isinstance(function, str):
@@ -81,7 +81,7 @@ def _note_files() -> None:
     """Keep the state of the files of the user's own modules that were imported."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if file and file not in _files and is_own(module):
+        if file and file not in _files and is_user_module(module):
             _files[file] = _state(file)
 
 
@@ -129,7 +129,7 @@ def _result(
     results = result if isinstance(result, tuple | list) else (result,)
     for one in results:
         number = isinstance(one, np.ndarray | np.generic)
-        if not number or not is_numeric(one.dtype):
+        if not number or not is_sendable_dtype(one.dtype):
             kind = f"an array of {one.dtype.name}" if number else f"a value of type {type(one).__name__}"
             return {"error": f"returned {kind}: let it return a numpy array of numbers, or a tuple of them"}, []
     return {}, [np.asarray(one) for one in results]

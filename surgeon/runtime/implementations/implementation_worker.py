@@ -13,17 +13,25 @@ import numpy as np
 from surgeon.errors import UsageError
 from surgeon.runtime.implementations.function_pickling import search_path
 from surgeon.runtime.implementations.implementation import Implementation
-from surgeon.runtime.implementations.implementation_tasks import Served, ServedCall
-from surgeon.runtime.processes.pipe_protocol import is_numeric
-from surgeon.runtime.processes.worker import WHOLE, Answer, Child, Failure, Task, left, taken
+from surgeon.runtime.implementations.implementation_tasks import CallRequest, FunctionSet
+from surgeon.runtime.processes.pipe_protocol import is_sendable_dtype
+from surgeon.runtime.processes.worker import (
+    ALL_MEMORY,
+    Task,
+    TaskFailure,
+    TaskResult,
+    Worker,
+    acquire_worker,
+    release_worker,
+)
 from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError
 
-LIMIT = 60.0
+CALL_TIMEOUT = 60.0
 """Seconds that one call may take where nothing else is said, and that the start of the process may."""
 _MODULE = "surgeon.runtime.implementations.implementation_tasks"
 
 
-class Worker:
+class ImplementationWorker:
     """A process that runs implementations.  It starts with the first call, and again after one that ended it.
 
     `limit` is in seconds, per call.  Closing it leaves the process to the next worker of the same functions; the
@@ -32,11 +40,11 @@ class Worker:
 
     def __init__(self, implementations: Sequence[Implementation], limit: float | None = None) -> None:
         self._where = {one.name: one.where for one in implementations}
-        self._limit = LIMIT if limit is None else limit
+        self._limit = CALL_TIMEOUT if limit is None else limit
         functions = tuple((one.name, one.packed(), str(one.file or "")) for one in implementations)
         beside = [str(one.file.parent) for one in implementations if one.is_given and one.file is not None]
-        self._served = Served(functions, tuple(dict.fromkeys((*beside, *search_path()))), os.getcwd())
-        self._child: Child | None = None
+        self._served = FunctionSet(functions, tuple(dict.fromkeys((*beside, *search_path()))), os.getcwd())
+        self._child: Worker | None = None
 
     def call(self, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
         """Run one implementation, `op` being `domain::Op`, and return its arrays.
@@ -52,28 +60,28 @@ class Worker:
             raise self._failure(op, f"cannot be handed its inputs ({error}): give it tensors of numbers") from error
         if self._child is None:
             self._child = self._started(op)
-        answer = self._asked(self._child, op, "call", ServedCall(op, given, settings), self._limit)
+        answer = self._asked(self._child, op, "call", CallRequest(op, given, settings), self._limit)
         if "problem" in answer.value:
             raise UsageError(f"The implementation of {op}{self._where[op]} {answer.value['problem']}.")
         if "error" in answer.value:
             raise self._failure(op, str(answer.value["error"]))
         return answer.arrays
 
-    def _started(self, op: str) -> Child:
+    def _started(self, op: str) -> Worker:
         """A process that has the functions as they are now."""
         while True:
-            child = taken(self._served)
-            if not self._asked(child, op, "serve", self._served, LIMIT).value["stale"]:
+            child = acquire_worker(self._served)
+            if not self._asked(child, op, "serve", self._served, CALL_TIMEOUT).value["stale"]:
                 return child
             child.end()
 
-    def _asked(self, child: Child, op: str, function: str, argument: Any, limit: float) -> Answer:
+    def _asked(self, child: Worker, op: str, function: str, argument: Any, limit: float) -> TaskResult:
         """Ask the process.  Raises SessionError where it ends or takes too long, as `call` does."""
-        found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, WHOLE, clock=limit))
-        if isinstance(found, Answer):
+        found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, ALL_MEMORY, clock=limit))
+        if isinstance(found, TaskResult):
             return found
         self._child = None
-        left(child)
+        release_worker(child)
         if found.why == "memory":
             raise SessionError(OUT_OF_MEMORY, missing=True)
         if found.why == "clock":
@@ -84,7 +92,7 @@ class Worker:
         """Part with the process."""
         child, self._child = self._child, None
         if child is not None:
-            left(child)
+            release_worker(child)
 
     def _failure(self, op: str, what: str, *, missing: bool = False) -> SessionError:
         return SessionError(f"The implementation of {op}{self._where.get(op, '')} {what}.", missing=missing)
@@ -93,12 +101,12 @@ class Worker:
 def _numbers(value: Any) -> np.ndarray:
     """An array, laid out row by row.  Raises TypeError for one of no numbers."""
     array = np.asarray(value, order="C")
-    if not is_numeric(array.dtype):
+    if not is_sendable_dtype(array.dtype):
         raise TypeError(f"no tensor of {array.dtype.name}")
     return array
 
 
-def _ending(failure: Failure) -> str:
+def _ending(failure: TaskFailure) -> str:
     """Say how a process ended that should not have."""
     if failure.why == "crash":
         return f"crashed ({failure.how}): correct it"

@@ -16,27 +16,27 @@ from onnx import ModelProto
 from surgeon.errors import GraphError, ModelFileError
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.ir.original_model import Origin
+from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Scope
-from surgeon.runtime.inputs.input_generator import InputPlan
-from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, parse, substitute, symbols
-from surgeon.shapes.constraints.constraint_solver import Fitting
-from surgeon.shapes.constraints.input_dims import free_dims, usual_size, wanted_inputs
-from surgeon.shapes.constraints.size_constraints import Wish, wishes
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.runtime.inputs.input_generator import InputGenerator
+from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, parse_size, substitute, symbols
+from surgeon.shapes.constraints.constraint_solver import SizeSolver
+from surgeon.shapes.constraints.input_dims import dynamic_dims, required_inputs, usual_size
+from surgeon.shapes.constraints.size_constraints import SizeConstraint, size_constraints
+from surgeon.shapes.shape_inference import ShapeInference
 
 _DEEPEST = 8  # functions that call functions
 _Sizes: TypeAlias = Mapping[str, int]
 
 
-def all_sets(model: Model | Path | ModelProto, plan: InputPlan, dims: _Sizes) -> Iterator[dict[str, int]]:
+def candidate_sizes(model: Model | Path | ModelProto, plan: InputGenerator, dims: _Sizes) -> Iterator[dict[str, int]]:
     """Sets of sizes to try in turn until one runs: the usual ones, such as are made to fit, and further ones."""
-    yield from first_sets(model, plan, dims, lambda: True)
+    yield from initial_sizes(model, plan, dims, lambda: True)
     yield from plan.fallback_sets(dims)
 
 
-def first_sets(
-    model: Model | Path | ModelProto, plan: InputPlan, dims: _Sizes, is_refused: Callable[[], bool]
+def initial_sizes(
+    model: Model | Path | ModelProto, plan: InputGenerator, dims: _Sizes, is_refused: Callable[[], bool]
 ) -> Iterator[dict[str, int]]:
     """The usual sets of sizes, behind the first of them such as are made to fit.
 
@@ -45,11 +45,11 @@ def first_sets(
     usual, *others = plan.size_sets(dims)
     yield usual
     if is_refused():
-        yield from FittedSizes(model, dims).of([usual, *others])
+        yield from ConsistentSizes(model, dims).of([usual, *others])
     yield from others
 
 
-class FittedSizes:
+class ConsistentSizes:
     """What the nodes of a model want of its free dimensions, read when it is first asked for.
 
     dims: sizes that the caller chose, by the keys of the dimensions.
@@ -57,18 +57,18 @@ class FittedSizes:
 
     def __init__(self, model: Model | Path | ModelProto, dims: _Sizes) -> None:
         self._model, self._dims = model, dims
-        self._chosen = {name: size for name, size in dims.items() if symbols(parse(name)) == {name}}
+        self._chosen = {name: size for name, size in dims.items() if symbols(parse_size(name)) == {name}}
 
     @cached_property
-    def _read(self) -> tuple[dict[str, Size], Fitting] | None:
+    def _read(self) -> tuple[dict[str, Size], SizeSolver] | None:
         """The free dimensions by their keys, and how they hang together; None for a model that is not well-formed."""
         try:
             with nullcontext(self._model) if isinstance(self._model, Model) else Model.open(self._model) as opened:
-                free = free_dims(list(wanted_inputs(opened.skeleton.graph).values()))
-                fitting = Fitting(_with(self._chosen, _wishes(Shapes(Origin(Index(opened))))))
+                free = dynamic_dims(list(required_inputs(opened.skeleton.graph).values()))
+                fitting = SizeSolver(_with(self._chosen, _wishes(ShapeInference(OriginalModel(Index(opened))))))
         except (GraphError, ModelFileError, SizeError):  # what is wrong with it is told where it is run
             return None
-        return {key: parse(key) for key in free}, fitting
+        return {key: parse_size(key) for key in free}, fitting
 
     def of(self, sets: Sequence[_Sizes]) -> list[dict[str, int]]:
         """Sets of sizes made to fit; what fits already, and what cannot be made to, is left out."""
@@ -90,15 +90,15 @@ class FittedSizes:
         return found
 
 
-def _wishes(shapes: Shapes) -> Iterator[Wish]:
+def _wishes(shapes: ShapeInference) -> Iterator[SizeConstraint]:
     """What all nodes want of sizes, those in bodies and in functions where they are called too."""
     for scope in shapes.origin.index.scopes:
         if scope.function is None:
             yield from _of_scope(shapes, scope, _DEEPEST)
 
 
-def _of_scope(shapes: Shapes, scope: Scope, depth: int) -> Iterator[Wish]:
-    yield from wishes(shapes, scope.nodes)
+def _of_scope(shapes: ShapeInference, scope: Scope, depth: int) -> Iterator[SizeConstraint]:
+    yield from size_constraints(shapes, scope.nodes)
     for node in scope.nodes:
         called = shapes.origin.index.called(node)
         inside = shapes.inside(node) if called is not None and depth else None
@@ -106,8 +106,8 @@ def _of_scope(shapes: Shapes, scope: Scope, depth: int) -> Iterator[Wish]:
             yield from _of_scope(inside, called, depth - 1)
 
 
-def _with(chosen: _Sizes, every: Iterator[Wish]) -> Iterator[Wish]:
+def _with(chosen: _Sizes, every: Iterator[SizeConstraint]) -> Iterator[SizeConstraint]:
     """The same where some sizes are numbers."""
     for wish in dict.fromkeys(every):
         one, other = substitute(wish.one, chosen), substitute(wish.other, chosen)
-        yield Wish(one, other, wish.at_least, wish.likely)
+        yield SizeConstraint(one, other, wish.at_least, wish.likely)

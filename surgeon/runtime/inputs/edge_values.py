@@ -10,7 +10,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from surgeon.runtime.inputs.input_spec import Values
+from surgeon.runtime.inputs.input_spec import ValueKind
 
 Shape = tuple[int, ...]
 # The binary exponents of huge values, as parts of the largest: more than a half, so that squares overflow; not near
@@ -36,7 +36,7 @@ _MEANS = ((20, 1e4), (10, 16.0), (7, 8.0), (0, 2.0))
 
 
 def edge_values(
-    values: Values, dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, *, half: bool
+    values: ValueKind, dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, *, half: bool
 ) -> np.ndarray:
     """Return float64 values of `shape` that are at an edge of `dtype` once rounded to it.
 
@@ -44,24 +44,24 @@ def edge_values(
     Seeds that follow each other differ in what the smallest of tensors get: three show all of it.
     """
     narrow = np.dtype(np.float16) if half and dtype.itemsize > 2 else dtype
-    made: dict[Values, Callable[[], np.ndarray]] = {
-        Values.ZEROS: lambda: _signed_zeros(shape, seed, random),
-        Values.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
-        Values.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
-        Values.NON_FINITE: lambda: _non_finite(shape, seed, random),
-        Values.ENDLESS: lambda: _endless(shape, seed, random),
-        Values.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
-        Values.OFFSET: lambda: _offset(narrow, shape, seed, random),
-        Values.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
-        Values.SMALL: lambda: _small(narrow, shape, random),
-        Values.ORDERED: lambda: _ordered(narrow, shape, seed, random),
-        Values.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
-        Values.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
-        Values.ROWS: lambda: _rows(narrow, shape, seed, random),
-        Values.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
-        Values.FAINT: lambda: _faint(narrow, shape, seed, random),
-        Values.LOUD: lambda: _loud(narrow, shape, seed, random),
-        Values.PATTERNS: lambda: _patterns(shape, random),
+    made: dict[ValueKind, Callable[[], np.ndarray]] = {
+        ValueKind.ZEROS: lambda: _signed_zeros(shape, seed, random),
+        ValueKind.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
+        ValueKind.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
+        ValueKind.NON_FINITE: lambda: _non_finite(shape, seed, random),
+        ValueKind.ENDLESS: lambda: _endless(shape, seed, random),
+        ValueKind.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
+        ValueKind.OFFSET: lambda: _offset(narrow, shape, seed, random),
+        ValueKind.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
+        ValueKind.SMALL: lambda: _small(narrow, shape, random),
+        ValueKind.ORDERED: lambda: _ordered(narrow, shape, seed, random),
+        ValueKind.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
+        ValueKind.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
+        ValueKind.ROWS: lambda: _rows(narrow, shape, seed, random),
+        ValueKind.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
+        ValueKind.FAINT: lambda: _faint(narrow, shape, seed, random),
+        ValueKind.LOUD: lambda: _loud(narrow, shape, seed, random),
+        ValueKind.PATTERNS: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
 
@@ -94,7 +94,7 @@ def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generat
     low, high = (part * float(ml_dtypes.finfo(dtype).maxexp) for part in _HUGE)
     places = _places(shape, seed, random)
     sign = np.where((_turns(places) + seed) % 2, -1.0, 1.0)
-    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), normal(random, shape))
+    return np.where(places, sign * np.exp2(random.uniform(low, high, shape)), standard_normal(random, shape))
 
 
 def _non_finite(
@@ -112,7 +112,7 @@ def _non_finite(
     if way == _IN_ROWS:
         turns = np.broadcast_to(_turns(np.asarray(places.any(axis=-1)))[..., None], shape)
     first = 0 if way == _LONE else seed
-    return np.where(places, np.array(values)[(turns + first) % len(values)], normal(random, shape))
+    return np.where(places, np.array(values)[(turns + first) % len(values)], standard_normal(random, shape))
 
 
 def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -160,7 +160,7 @@ def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
 
 def _constant_rows(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Values that do not change along the last axis; in odd seeds along none but the first.  A vector is constant."""
-    return np.broadcast_to(normal(random, _one_each(shape, seed)), shape)
+    return np.broadcast_to(standard_normal(random, _one_each(shape, seed)), shape)
 
 
 def _one_each(shape: Shape, seed: int) -> Shape:
@@ -172,17 +172,17 @@ def _one_each(shape: Shape, seed: int) -> Shape:
 def _offset(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Usual values about a mean, which is negative in odd seeds."""
     mean = next(mean for bits, mean in _MEANS if ml_dtypes.finfo(dtype).nmant >= bits)
-    return normal(random, shape) + (-mean if seed % 2 else mean)
+    return standard_normal(random, shape) + (-mean if seed % 2 else mean)
 
 
 def _small(dtype: np.dtype, shape: Shape, random: np.random.Generator) -> np.ndarray:
     """Usual values made so small that their squares are below what is added to a variance, or nearly so."""
-    return normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
+    return standard_normal(random, shape) * (_SMALL if float(ml_dtypes.finfo(dtype).tiny) < _SMALL**2 else _SMALL_HALF)
 
 
 def _ordered(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Rows of one form each, in turn: what is right for numbers in no order may be wrong for a table or a list."""
-    made = np.asarray(normal(random, shape))
+    made = np.asarray(standard_normal(random, shape))
     ends = _WHOLE if ml_dtypes.finfo(dtype).maxexp > _LONGEST else _WHOLE_HALF
     long = shape[-1] if shape else 1
     forms: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
@@ -222,7 +222,7 @@ def _magnitudes(
 def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
     """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
     magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
-    return np.asarray(normal(random, shape) * magnitudes)
+    return np.asarray(standard_normal(random, shape) * magnitudes)
 
 
 def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -230,7 +230,7 @@ def _faint(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator
     factors = np.exp2(np.array(_FAINT) * int(ml_dtypes.finfo(dtype).minexp))
     first = np.arange(shape[0] if shape else 1)
     each = factors[(first + seed) % len(factors)]
-    return np.asarray(normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
+    return np.asarray(standard_normal(random, shape) * each.reshape((-1, *(1,) * (len(shape) - 1)) if shape else ()))
 
 
 def _loud(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
@@ -248,6 +248,6 @@ def _patterns(shape: Shape, random: np.random.Generator) -> np.ndarray:
     return made
 
 
-def normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
+def standard_normal(random: np.random.Generator, shape: Shape) -> np.ndarray:
     """Numbers of normal(0, 1): many of them in single precision, which takes half the time and shows as much."""
     return random.standard_normal(shape, dtype=np.float32 if math.prod(shape) > _FEW else np.float64)

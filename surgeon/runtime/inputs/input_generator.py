@@ -6,28 +6,28 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from surgeon.analysis.def_use import UseDefs
+from surgeon.analysis.def_use import DefUseGraph
 from surgeon.analysis.input_dependence import allocates, decides
-from surgeon.analysis.input_roles import Role, named_role, read_role
-from surgeon.ops.traversal import holds_half
-from surgeon.runtime.inputs.input_spec import FLOATS, MOST_CONDITIONS, InputsUnknown, Values, Want
+from surgeon.analysis.input_roles import InputRole, infer_role, named_role
+from surgeon.ops.traversal import uses_float16
+from surgeon.runtime.inputs.input_spec import FLOATS, MAX_CONDITIONS, InputSpec, InputsUnknown, ValueKind
 from surgeon.runtime.inputs.string_values import vocabulary
-from surgeon.runtime.inputs.tensor_filler import Filler
+from surgeon.runtime.inputs.tensor_filler import TensorFiller
 from surgeon.shapes.constraints.input_dims import (
-    FreeDim,
+    DynamicDim,
+    check_dim_names,
+    dynamic_dims,
     fallback_sets,
-    free_dims,
     input_dims,
     long_sets,
-    require_known,
+    required_inputs,
     size_sets,
-    wanted_inputs,
 )
 
-__all__ = ["InputPlan", "InputsUnknown", "Values", "synthesise"]
+__all__ = ["InputGenerator", "InputsUnknown", "ValueKind", "generate_inputs"]
 
 
-class InputPlan:
+class InputGenerator:
     """What inputs a model wants, read once; `make` then yields as many sets of arrays as asked for.
 
     `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
@@ -37,17 +37,17 @@ class InputPlan:
     """
 
     def __init__(self, skeleton: ModelProto, *, names: bool = True, bare: Collection[str] = ()) -> None:
-        inputs = list(wanted_inputs(skeleton.graph).values())
+        inputs = list(required_inputs(skeleton.graph).values())
         for entry in inputs:
             _require_tensor(entry)
-        self.free: dict[str, FreeDim] = free_dims(inputs)
-        scopes = UseDefs(skeleton)
-        wants: list[Want] = []
+        self.free: dict[str, DynamicDim] = dynamic_dims(inputs)
+        scopes = DefUseGraph(skeleton)
+        wants: list[InputSpec] = []
         self.conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
-        half = holds_half(skeleton)
+        half = uses_float16(skeleton)
         for entry in inputs:
-            role = read_role(scopes, entry.name)
+            role = infer_role(scopes, entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
             named = named_role(entry.name) if names else None
             kind = _kind(role, named, dtype, dims)
@@ -56,7 +56,7 @@ class InputPlan:
             is_measured = kind == "lengths" and named is None and "length" not in role.flags
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             keeps_role = names or (not free and allocates(scopes, entry.name))
-            wants.append(Want(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
+            wants.append(InputSpec(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
             self.conditions += kind == "condition"
         if any(want.kind == "words" for want in wants):
             _speak(wants, vocabulary(skeleton))
@@ -77,7 +77,7 @@ class InputPlan:
         """How many strings the inputs of strings are to hold, at most."""
         return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
 
-    def answers_to(self, values: Values) -> bool:
+    def answers_to(self, values: ValueKind) -> bool:
         """Whether values of this kind differ from the usual ones in any input."""
         return any(want.answers_to(values) for want in self.wants)
 
@@ -85,14 +85,14 @@ class InputPlan:
         """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
         if not self.wants:
             return 1
-        return 1 << max(1, min(self.conditions, MOST_CONDITIONS))
+        return 1 << max(1, min(self.conditions, MAX_CONDITIONS))
 
     def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
         """Return the sets of sizes to try first; one empty set when all is fixed.
 
         Raises UsageError when `dims` names a dimension that no input has.
         """
-        require_known(self.free, dims)
+        check_dim_names(self.free, dims)
         return size_sets(self.free, dims)
 
     def long_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
@@ -112,37 +112,37 @@ class InputPlan:
         return fallback_sets(self.free, dims)
 
     def make(
-        self, seed: int, sizes: Mapping[str, int], values: Values = Values.USUAL, leave: Collection[str] = ()
+        self, seed: int, sizes: Mapping[str, int], values: ValueKind = ValueKind.USUAL, leave: Collection[str] = ()
     ) -> dict[str, np.ndarray]:
         """Return one array per input but those to leave out, the same for the same arguments."""
         wants = [want for want in self.wants if want.name not in leave]
-        made = {want.name: Filler(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
+        made = {want.name: TensorFiller(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
         bare = (want for want in self._bare if want.name not in leave)
         empty = {want.name: np.zeros(want.shape(sizes), str if want.dtype == object else want.dtype) for want in bare}
         return made | empty
 
-    def _kind_of(self, want: Want, seed: int, values: Values) -> Values:
+    def _kind_of(self, want: InputSpec, seed: int, values: ValueKind) -> ValueKind:
         """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
-        if values is not Values.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
+        if values is not ValueKind.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
             return values
         place = [other.name for other in self.wants if other.edged].index(want.name)
-        return values if (place + seed) % 2 == 0 else Values.USUAL
+        return values if (place + seed) % 2 == 0 else ValueKind.USUAL
 
 
-def _speak(wants: Iterable[Want], words: Collection[str]) -> None:
+def _speak(wants: Iterable[InputSpec], words: Collection[str]) -> None:
     """Add strings to those that inputs of strings may hold, but for inputs that take theirs alone."""
     for want in wants:
         if want.kind == "words" and "closed" not in want.role.flags:
             want.role.words[:] = dict.fromkeys((*want.role.words, *words))
 
 
-def synthesise(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+def generate_inputs(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Make random inputs for a model: one array per graph input that is not an initializer.
 
     `skeleton` may lack large payloads.  `dims` gives sizes of free dimensions by name; others get a usual size (batch
     2, sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names what no input has.
     """
-    plan = InputPlan(skeleton)
+    plan = InputGenerator(skeleton)
     return plan.make(seed, plan.size_sets(dims)[0])
 
 
@@ -171,7 +171,7 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
         raise InputsUnknown(f"input '{entry.name}' has a dtype that is not known here") from error
 
 
-def _kind(role: Role, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
+def _kind(role: InputRole, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
     """Return which of the filler's methods makes an input's values."""
     flags, rank = role.flags, len(dims)
     mask = "mask" in flags or named == "mask"

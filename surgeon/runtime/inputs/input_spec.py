@@ -12,7 +12,7 @@ import numpy as np
 from surgeon.errors import SurgeonError
 
 if TYPE_CHECKING:  # rules ask for the kinds of values alone
-    from surgeon.analysis.input_roles import Role
+    from surgeon.analysis.input_roles import InputRole
 
 FLOATS = frozenset(
     (
@@ -20,10 +20,10 @@ FLOATS = frozenset(
         *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
     )
 )  # dtypes that round, by name
-MOST_CONDITIONS = 4  # that take all combinations of their values; further ones take any
+MAX_CONDITIONS = 4  # that take all combinations of their values; further ones take any
 
 
-class Values(enum.Enum):
+class ValueKind(enum.Enum):
     """What values to make, within what each input's role allows.
 
     USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
@@ -115,48 +115,70 @@ class Values(enum.Enum):
         return self.name.lower().replace("_", " ")
 
 
-WIDE_KINDS = frozenset((Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE))
-POSITIVE_KINDS = frozenset((Values.UNSIGNED, Values.WIDE_POSITIVE, Values.TAME))
-FAR_KINDS = (Values.FAR, Values.LIMITS, Values.SUMMED)
+WIDE_KINDS = frozenset((ValueKind.WIDE, ValueKind.LARGE, ValueKind.WIDE_POSITIVE))
+POSITIVE_KINDS = frozenset((ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.TAME))
+FAR_KINDS = (ValueKind.FAR, ValueKind.LIMITS, ValueKind.SUMMED)
 EDGES = (
-    Values.ZEROS,
-    Values.DENORMALS,
-    Values.EXTREME,
-    Values.NON_FINITE,
-    Values.ENDLESS,
-    Values.CONSTANT_ROWS,
-    Values.OFFSET,
-    Values.NEAR,
-    Values.SMALL,
-    Values.ORDERED,
-    Values.MAGNITUDES,
-    Values.FACTORS,
-    Values.ROWS,
-    Values.ROWS_OF_FACTORS,
-    Values.FAINT,
-    Values.LOUD,
-    Values.PATTERNS,
+    ValueKind.ZEROS,
+    ValueKind.DENORMALS,
+    ValueKind.EXTREME,
+    ValueKind.NON_FINITE,
+    ValueKind.ENDLESS,
+    ValueKind.CONSTANT_ROWS,
+    ValueKind.OFFSET,
+    ValueKind.NEAR,
+    ValueKind.SMALL,
+    ValueKind.ORDERED,
+    ValueKind.MAGNITUDES,
+    ValueKind.FACTORS,
+    ValueKind.ROWS,
+    ValueKind.ROWS_OF_FACTORS,
+    ValueKind.FAINT,
+    ValueKind.LOUD,
+    ValueKind.PATTERNS,
 )
 # These stand for others, or go with them.
 _STANDING_IN = frozenset(
     (
-        *(Values.NEAR, Values.ENDLESS, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
-        *(Values.PATTERNS, Values.ORDERED),
+        *(
+            ValueKind.NEAR,
+            ValueKind.ENDLESS,
+            ValueKind.FACTORS,
+            ValueKind.ROWS,
+            ValueKind.ROWS_OF_FACTORS,
+            ValueKind.FAINT,
+            ValueKind.LOUD,
+        ),
+        *(ValueKind.PATTERNS, ValueKind.ORDERED),
     )
 )
-MASKED_KINDS = (Values.HOLES, Values.HIDDEN_ROWS)
+MASKED_KINDS = (ValueKind.HOLES, ValueKind.HIDDEN_ROWS)
 # Kinds of inputs of which a rule may say that it differs there.
 DECLARABLE = (
     *(kind for kind in EDGES if kind not in _STANDING_IN),
     *MASKED_KINDS,
-    *(Values.BACKWARDS, Values.WIDE, Values.LARGE),
+    *(ValueKind.BACKWARDS, ValueKind.WIDE, ValueKind.LARGE),
 )
 # On these, what is infinite or NaN has overflowed, or comes of a zero that a tiny number became on the way: the inputs
 # are finite, and few are zero.
 OVERFLOWING = frozenset(
     (
-        *(Values.WIDE, Values.LARGE, Values.WIDE_POSITIVE, Values.EXTREME, Values.OFFSET, Values.ORDERED),
-        *(Values.MAGNITUDES, Values.FACTORS, Values.ROWS, Values.ROWS_OF_FACTORS, Values.FAINT, Values.LOUD),
+        *(
+            ValueKind.WIDE,
+            ValueKind.LARGE,
+            ValueKind.WIDE_POSITIVE,
+            ValueKind.EXTREME,
+            ValueKind.OFFSET,
+            ValueKind.ORDERED,
+        ),
+        *(
+            ValueKind.MAGNITUDES,
+            ValueKind.FACTORS,
+            ValueKind.ROWS,
+            ValueKind.ROWS_OF_FACTORS,
+            ValueKind.FAINT,
+            ValueKind.LOUD,
+        ),
     )
 )
 
@@ -170,13 +192,13 @@ class InputsUnknown(SurgeonError):
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
+class InputSpec:
     """One input to make: its name, numpy dtype, dims (sizes or keys of free dimensions) and role in the graph."""
 
     name: str
     dtype: np.dtype
     dims: tuple[int | str, ...]
-    role: Role
+    role: InputRole
     named: str | None  # the role that its name suggests, if that is asked
     turn: int  # place among the inputs that are conditions
     kind: str  # which values it takes: plain, compared, mask, indices, ...
@@ -235,25 +257,25 @@ class Want:
         """Whether it holds indices, some of which may count from the end."""
         return self.kind == "indices" and _is_signed(self.dtype) and self.named != "position"
 
-    def answers_to(self, values: Values) -> bool:
+    def answers_to(self, values: ValueKind) -> bool:
         """Whether values of this kind differ from the usual ones here."""
         if values in WIDE_KINDS:
             return self.widens
         if values in EDGES:
             return self.edged
         if values in MASKED_KINDS:
-            return self.hides or (values is Values.HIDDEN_ROWS and self.measured)
-        if values is Values.GAPS:
+            return self.hides or (values is ValueKind.HIDDEN_ROWS and self.measured)
+        if values is ValueKind.GAPS:
             return self.kind == "mask"
         if values in FAR_KINDS:
             return self.far
-        if values is Values.OUT_OF_ROLE:
+        if values is ValueKind.OUT_OF_ROLE:
             return self.leaves_role
-        if values is Values.FRACTIONS:
+        if values is ValueKind.FRACTIONS:
             return self.fractional
-        if values is Values.COUNTS:
+        if values is ValueKind.COUNTS:
             return self.kind == "counts"
-        return self.looks_up if values is Values.BACKWARDS else True
+        return self.looks_up if values is ValueKind.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""

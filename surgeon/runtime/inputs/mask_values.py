@@ -8,7 +8,7 @@ _LOWS = (None, -np.inf, -1e4)  # what hides a score in turn; None: the least num
 WAYS_TO_HIDE = len(_LOWS)
 
 
-def hidden(
+def random_mask(
     shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool, apart: bool = False
 ) -> np.ndarray:
     """Which elements are hidden, as 0 and 1, int64 of `shape`: holes along the last axis, some of each row shown.

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from surgeon.ops.traits.trait_lookup import likened_node
-from surgeon.ops.traversal import holders, nodes_of
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import graphs_and_functions, nodes_of
 
 _USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _PAIRS = 6  # of parts around a delimiter, more than a split is usually limited to
@@ -56,7 +56,7 @@ def unmatched(model: ModelProto) -> str:
     known = vocabulary(model)
     for node in nodes_of(model):
         for item in node.attribute:
-            if item.name not in likened_node(node).patterns:
+            if item.name not in guess_node_traits(node).patterns:
                 continue
             pattern = item.s.decode("utf-8", "replace")
             try:
@@ -69,7 +69,7 @@ def unmatched(model: ModelProto) -> str:
 
 
 def _spoken(model: ModelProto) -> Iterator[str]:
-    for holder in holders(model):
+    for holder in graphs_and_functions(model):
         for tensor in holder.initializer if isinstance(holder, GraphProto) else ():
             yield from _strings(tensor)
     for node in nodes_of(model):
@@ -82,7 +82,7 @@ def _spoken(model: ModelProto) -> Iterator[str]:
 
 def _is_text(node: NodeProto, item: AttributeProto) -> bool:
     """Whether an attribute holds a text that data is compared with, and not the name of a method."""
-    return item.name in likened_node(node).words or item.name in ("value_string", "value_strings")
+    return item.name in guess_node_traits(node).words or item.name in ("value_string", "value_strings")
 
 
 def _strings(tensor: TensorProto) -> Iterable[str]:

@@ -9,21 +9,21 @@ from functools import reduce
 import ml_dtypes
 import numpy as np
 
-from surgeon.analysis.input_roles import Limit
-from surgeon.runtime.inputs.edge_values import edge_values, normal
+from surgeon.analysis.input_roles import IndexLimit
+from surgeon.runtime.inputs.edge_values import edge_values, standard_normal
 from surgeon.runtime.inputs.fractional_values import fractional
 from surgeon.runtime.inputs.input_spec import (
     EDGES,
     FAR_KINDS,
     MASKED_KINDS,
-    MOST_CONDITIONS,
+    MAX_CONDITIONS,
     POSITIVE_KINDS,
     WIDE_KINDS,
+    InputSpec,
     InputsUnknown,
-    Values,
-    Want,
+    ValueKind,
 )
-from surgeon.runtime.inputs.mask_values import hidden, low_of
+from surgeon.runtime.inputs.mask_values import low_of, random_mask
 from surgeon.runtime.inputs.string_values import in_turn
 
 _MOST_ELEMENTS = 1 << 28
@@ -55,13 +55,13 @@ _SPREAD = 4.0  # times usual numbers that whole ones are made of
 _ZEROS = 1 / 16  # the part of wide-ranging values that are exactly zero
 
 
-class Filler:
+class TensorFiller:
     """Makes the values of one input."""
 
-    def __init__(self, want: Want, seed: int, sizes: Mapping[str, int], values: Values) -> None:
+    def __init__(self, want: InputSpec, seed: int, sizes: Mapping[str, int], values: ValueKind) -> None:
         self.want, self.seed, self.sizes = want, seed, sizes
-        self.values = values if want.answers_to(values) else Values.USUAL
-        self.tame = values is Values.TAME
+        self.values = values if want.answers_to(values) else ValueKind.USUAL
+        self.tame = values is ValueKind.TAME
         self.shape = want.shape(sizes)
         self._key = zlib.crc32(want.name.encode())
         self.random = np.random.default_rng([seed, self._key])
@@ -85,8 +85,8 @@ class Filler:
             "plain": self._plain,
         }
         dtype = np.dtype(object) if self.want.kind == "words" else self.want.dtype
-        made = np.asarray(self._out_of_role() if self.values is Values.OUT_OF_ROLE else makers[self.want.kind]())
-        if self.values is Values.FRACTIONS:
+        made = np.asarray(self._out_of_role() if self.values is ValueKind.OUT_OF_ROLE else makers[self.want.kind]())
+        if self.values is ValueKind.FRACTIONS:
             is_plain = self.want.kind == "plain"
             made = fractional(np.floor(_SPREAD * made) if is_plain else made, self.seed, self.random)
         with np.errstate(invalid="ignore"):  # narrow floats have no infinity: it becomes NaN
@@ -94,7 +94,7 @@ class Filler:
 
     def _condition(self) -> np.ndarray:
         """Both values in turn as the seed counts up; several conditions go through all their combinations."""
-        if self.want.turn >= MOST_CONDITIONS:
+        if self.want.turn >= MAX_CONDITIONS:
             return np.full(self.shape, self.random.integers(0, 2))
         return np.full(self.shape, (self.seed >> self.want.turn) & 1)
 
@@ -107,7 +107,7 @@ class Filler:
             return np.ones(self.shape, dtype=np.int64)
         if not self.shape:
             return np.asarray((self.seed + 1) % 2)
-        if self.values in MASKED_KINDS or self.values is Values.GAPS:
+        if self.values in MASKED_KINDS or self.values is ValueKind.GAPS:
             return self._truths(1 - self._hidden())
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
@@ -142,7 +142,7 @@ class Filler:
         high = int(within.min())
         if ascending and low == 0:
             return self._positions(high)
-        if self.values is Values.BACKWARDS and low == 0:
+        if self.values is ValueKind.BACKWARDS and low == 0:
             past = self.want.role.flags & {"beyond", "lookup"} == {"beyond"}
             ends = [-high, -1, *((high, -high - 1) if past else ())]
             return self._pinned(self.random.integers(-within - past, within + past, self.shape), ends)
@@ -153,7 +153,7 @@ class Filler:
         is_between = made.size == 1 and self.seed % 3 == 2  # a place to begin: what is read from it on has to be there
         return made if self.tame or is_between else self._pinned(made, [high - 1, low])
 
-    def _rows(self, limit: Limit) -> np.ndarray:
+    def _rows(self, limit: IndexLimit) -> np.ndarray:
         """How many rows a table has, 0 if unknown: of indices in several parts along the axis that each goes over."""
         named = (limit.table, *limit.beside)
         sizes = [size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0 for size in named]
@@ -185,7 +185,7 @@ class Filler:
         if columns == 4:
             return corners
         want = replace(self.want, dims=self.want.dims[:-1], kind="indices")
-        images = Filler(want, self.seed, self.sizes, self.values)._indices(ascending=False)
+        images = TensorFiller(want, self.seed, self.sizes, self.values)._indices(ascending=False)
         return np.concatenate([images.reshape(-1, 1), corners], axis=1)
 
     def _overlapping(self, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -218,13 +218,13 @@ class Filler:
         if "target" in flags:
             target = np.ones(self.shape, dtype=np.int64)
             target.reshape(-1)[:1] = -1
-            return self._turned(_TARGETS) if self.values is Values.COUNTS else target
+            return self._turned(_TARGETS) if self.values is ValueKind.COUNTS else target
         whole = self.want.role.whole
         total = self.sizes.get(whole) if isinstance(whole, str) else whole
         if total is not None and len(self.shape) == 1 and self.shape[0]:
             ends = np.sort(self.random.integers(0, total + 1, self.shape[0] - 1))
             return np.diff(ends, prepend=0, append=total)
-        if self.values is Values.COUNTS:
+        if self.values is ValueKind.COUNTS:
             return self._turned(_PLACES if "zero" in flags else _COUNTS)
         if "trip" in flags:
             return np.full(self.shape, 1 if self.tame else _TRIPS[self.seed % len(_TRIPS)])
@@ -245,14 +245,14 @@ class Filler:
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
         if self.values in FAR_KINDS:
-            return self._integers() if self.values is Values.LIMITS else np.asarray(np.maximum(self._integers(), 1))
+            return self._integers() if self.values is ValueKind.LIMITS else np.asarray(np.maximum(self._integers(), 1))
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
         if self.want.named is None and not self.want.free and "length" not in self.want.role.flags:
             longest = min(longest, _MOST_TRIPS)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
         lengths.reshape(-1)[:1] = 0 if is_none else longest
-        if self.values is Values.HIDDEN_ROWS:
+        if self.values is ValueKind.HIDDEN_ROWS:
             lengths.reshape(-1)[-1:] = 0
         return lengths
 
@@ -276,7 +276,7 @@ class Filler:
         """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""
         if self.values in WIDE_KINDS or self.values in FAR_KINDS:
             return self._integers()
-        below_too = self.want.signed and self.values is Values.USUAL and self.seed % 2 == 1
+        below_too = self.want.signed and self.values is ValueKind.USUAL and self.seed % 2 == 1
         return np.asarray(self.random.integers(-2 if below_too else 0, 3 if below_too else 2, self.shape))
 
     def _plain(self) -> np.ndarray:
@@ -294,7 +294,7 @@ class Filler:
             return edge_values(self.values, dtype, self.shape, self.seed, self.random, half=self.want.half)
         if self.tame:
             return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
-        make = self._wide if self.values in WIDE_KINDS else lambda: normal(self.random, self.shape)
+        make = self._wide if self.values in WIDE_KINDS else lambda: standard_normal(self.random, self.shape)
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
 
     def _out_of_role(self) -> np.ndarray:
@@ -309,12 +309,12 @@ class Filler:
     def _hidden_floats(self) -> np.ndarray:
         """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
         is_hidden = self._hidden()
-        shown = normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
+        shown = standard_normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
 
     def _hidden(self) -> np.ndarray:
-        rows, apart = self.values is Values.HIDDEN_ROWS, self.values is Values.GAPS
-        return hidden(self.shape, self.seed, self.random, rows=rows, apart=apart)
+        rows, apart = self.values is ValueKind.HIDDEN_ROWS, self.values is ValueKind.GAPS
+        return random_mask(self.shape, self.seed, self.random, rows=rows, apart=apart)
 
     def _integers(self) -> np.ndarray:
         """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""
@@ -328,7 +328,7 @@ class Filler:
             made = self.random.integers(low, int(limits.max) + 1, self.shape)
             if self.values in FAR_KINDS:  # all at one end, so that sums are as large as they can be
                 inwards = self.random.integers(0, _NEAR_END, self.shape)
-                is_low = negative and (self.values is Values.FAR or self.seed % 2 == 1)
+                is_low = negative and (self.values is ValueKind.FAR or self.seed % 2 == 1)
                 return np.asarray(int(limits.min) + inwards if is_low else int(limits.max) - inwards)
         elif self.values in WIDE_KINDS:
             made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
@@ -337,15 +337,15 @@ class Filler:
             made = self._pinned(made, [tail, -tail if negative else 0, 0])
         else:
             made = self.random.integers(1 - _PLAIN_INTEGERS if negative else 0, _PLAIN_INTEGERS, self.shape)
-        if self.values is Values.FAR:
+        if self.values is ValueKind.FAR:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
             made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
-        if self.values is Values.SUMMED:
+        if self.values is ValueKind.SUMMED:
             far = (1 << min(8 * dtype.itemsize - 7, _HELD_BY_DOUBLES)) + 5
             made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
-        if self.values is Values.LIMITS:
+        if self.values is ValueKind.LIMITS:
             made = self._near_limits(made, negative)
-        if negative and self.values is Values.USUAL:
+        if negative and self.values is ValueKind.USUAL:
             size = int(self.random.integers(1, _PLAIN_INTEGERS))
             made = self._pinned(made, [size, -size])
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
@@ -378,10 +378,10 @@ class Filler:
         made = np.exp2(self.random.uniform(*all_of_them, self.shape)) * self.random.choice((-1.0, 1.0), self.shape)
         made = np.where(self.random.random(self.shape) < _ZEROS, 0.0, made)
         pins = [self._power(tail), -self._power(tail), 0.0]
-        if self.values is Values.LARGE and self.want.dtype.itemsize > 1:
+        if self.values is ValueKind.LARGE and self.want.dtype.itemsize > 1:
             pins = [self._power(far), -self._power(far), *pins]
         made = self._pinned(made, pins)
-        return np.where(made == 0, 1.0, np.abs(made)) if self.values is Values.WIDE_POSITIVE else made
+        return np.where(made == 0, 1.0, np.abs(made)) if self.values is ValueKind.WIDE_POSITIVE else made
 
     def _power(self, exponents: tuple[float, float]) -> float:
         """Two to a random exponent, a little above the least."""

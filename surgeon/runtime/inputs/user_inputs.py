@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto, numpy_helper
 
 from surgeon.errors import UsageError
-from surgeon.shapes.constraints.input_dims import input_dims, wanted_inputs
+from surgeon.shapes.constraints.input_dims import input_dims, required_inputs
 
 _NPY = b"\x93NUMPY"  # how a file of numpy.save begins
 _PB = re.compile(r"input_(\d+)\.pb")
@@ -42,7 +42,7 @@ def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, 
     there or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
     """
     entries = {entry.name: entry for entry in skeleton.graph.input}
-    wanted = list(wanted_inputs(skeleton.graph))
+    wanted = list(required_inputs(skeleton.graph))
     found: list[InputSet] = []
     for place, item in enumerate(given):
         sets: Iterator[tuple[str, dict[str, np.ndarray]]]

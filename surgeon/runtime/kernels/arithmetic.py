@@ -28,7 +28,7 @@ def _divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(whole + ((np.remainder(a, b) != 0) & ((a < 0) ^ (b < 0))).astype(whole.dtype))
 
 
-USUAL: dict[tuple[str, str], Callable[..., Any]] = {
+BASIC_KERNELS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "Add"): _of_one_dtype(np.add),
     ("", "Div"): _of_one_dtype(_divided),
     ("", "Exp"): np.exp,

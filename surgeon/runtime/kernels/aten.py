@@ -26,7 +26,7 @@ def hardswish(x: Array) -> Array:
     return (x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype)
 
 
-ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
+ATEN_ELEMENTWISE: dict[str, Callable[[Array], Array]] = {
     "acos": np.arccos,
     "acosh": np.arccosh,
     "asin": np.arcsin,

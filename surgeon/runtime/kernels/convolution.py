@@ -12,7 +12,7 @@ import numpy as np
 
 from surgeon.runtime.kernels.erf import Array
 from surgeon.runtime.kernels.rnn_activations import activation as named
-from surgeon.runtime.kernels.sliding_windows import Axis, halves, taps, windows
+from surgeon.runtime.kernels.sliding_windows import WindowAxis, split_padding, taps, windows
 
 _COLUMNS = 1 << 21
 """How many elements of columns are laid out at once: 16 MiB in float64."""
@@ -38,7 +38,7 @@ def _with_bias(made: Array, bias: Array | None) -> Array:
     return made if bias is None else made + bias.reshape(-1, *(1 for _ in made.shape[2:]))
 
 
-def _padded(x: Array, axes: Sequence[Axis]) -> Array:
+def _padded(x: Array, axes: Sequence[WindowAxis]) -> Array:
     """Lay zeros around x, or cut it where padding is negative, so that the last window ends with it."""
     heads, tails = [axis.head for axis in axes], [axis.behind for axis in axes]
     cut = tuple(
@@ -49,7 +49,7 @@ def _padded(x: Array, axes: Sequence[Axis]) -> Array:
     return np.pad(x, [(0, 0), (0, 0), *around]) if any(map(any, around)) else x
 
 
-def _by_columns(padded: Array, weight: Array, axes: Sequence[Axis], group: int, made: Array) -> None:
+def _by_columns(padded: Array, weight: Array, axes: Sequence[WindowAxis], group: int, made: Array) -> None:
     """Write a convolution as products of matrices: weights [M/group, C/group·k] times columns [C/group·k, windows]."""
     spatial = tuple(range(2, padded.ndim))
     seen: Array = np.lib.stride_tricks.sliding_window_view(padded, [axis.extent for axis in axes], axis=spatial)
@@ -110,7 +110,7 @@ def conv_transpose(
 
 def _spread(
     count: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], more: int, wanted: int | None, auto: str
-) -> Axis:
+) -> WindowAxis:
     """Return the windows that `count` inputs are spread over: the axis that they lie on is the output's."""
     whole = stride * (count - 1) + more + (kernel - 1) * dilation + 1
     if wanted is None and auto.startswith("SAME"):
@@ -119,13 +119,13 @@ def _spread(
         pads = (0, 0)
     size = whole - sum(pads) if wanted is None else wanted
     if wanted is not None:
-        pads = halves(max(0, whole - wanted), auto)
+        pads = split_padding(max(0, whole - wanted), auto)
     if size < 0:
         raise ValueError(f"padding of {pads} leaves nothing of {whole} elements")
-    return Axis(size, count, kernel, stride, dilation, *pads)
+    return WindowAxis(size, count, kernel, stride, dilation, *pads)
 
 
-def _scattered(x: Array, weight: Array, axes: Sequence[Axis], group: int) -> Array:
+def _scattered(x: Array, weight: Array, axes: Sequence[WindowAxis], group: int) -> Array:
     """Add to the output what each input gives to its window: x [N, C, ...] and weight [C, M/group, ...]."""
     channels, filters = len(weight), weight.shape[1]
     kernel = weight.shape[2:]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.runtime.kernels.aten import ELEMENTWISE, hardswish, mish, sigmoid
+from surgeon.runtime.kernels.aten import ATEN_ELEMENTWISE, hardswish, mish, sigmoid
 from surgeon.runtime.kernels.convolution import CONVOLUTIONS
 from surgeon.runtime.kernels.erf import Array, erf
 from surgeon.runtime.kernels.group_query_attention import GROUPED_QUERIES
@@ -292,7 +292,7 @@ def _fused_matmul(
     return alpha * np.matmul(turned(a, transA, transBatchA), turned(b, transB, transBatchB))
 
 
-def dequantized(
+def dequantize_linear(
     x: Array, scale: Array, zero: Array | None = None, *, axis: int = 1, block_size: int = 0, output_dtype: int = 0
 ) -> Array:
     """DequantizeLinear of ONNX: (x - zero) * scale in the dtype of the scale."""
@@ -345,7 +345,7 @@ def _optional(x: Any = None, **_: Any) -> Any:
     return x
 
 
-FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
+REFERENCE_KERNELS: dict[tuple[str, str], Callable[..., Any]] = {
     **dict.fromkeys((("", "GridSample"), ("com.microsoft", "GridSample")), grid_sample),
     ("", "Optional"): _optional,
     ("", "Erf"): erf,
@@ -363,7 +363,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("", "GroupNormalization"): _group_normalization,
     ("", "MeanVarianceNormalization"): _mean_variance_norm,
     ("", "SimplifiedLayerNormalization"): _simplified_layer_norm,
-    ("", "DequantizeLinear"): dequantized,
+    ("", "DequantizeLinear"): dequantize_linear,
     ("com.microsoft", "Gelu"): _gelu_erf,
     ("com.microsoft", "BiasGelu"): _bias_gelu,
     ("com.microsoft", "FastGelu"): _fast_gelu,
@@ -376,7 +376,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     ("com.microsoft", "GroupNorm"): _group_norm,
     ("com.microsoft", "SkipGroupNorm"): _skip_group_norm,
     ("aten", "gelu"): _aten_gelu,
-    **{("aten", name): function for name, function in ELEMENTWISE.items()},
+    **{("aten", name): function for name, function in ATEN_ELEMENTWISE.items()},
     ("trt.plugins", "EfficientNMS_TRT"): efficient_nms,
     ("trt.plugins", "DisentangledAttention_TRT"): tensorrt_disentangled_attention,
     ("torchvision", "roi_align"): torchvision_roi_align,
@@ -394,5 +394,5 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **SHARED_HEADS,
 }
 """Formulas by domain and name of the operator."""
-PLUGIN_FORMULAS = [key for key in FORMULAS if key[0] == "trt.plugins"]
+PLUGIN_KERNELS = [key for key in REFERENCE_KERNELS if key[0] == "trt.plugins"]
 """Of them, those of TensorRT's plugins, which ONNX Runtime never has a kernel for on a CPU."""

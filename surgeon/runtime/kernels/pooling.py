@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from surgeon.runtime.kernels.erf import Array
-from surgeon.runtime.kernels.sliding_windows import Axis, taps, windows
+from surgeon.runtime.kernels.sliding_windows import WindowAxis, taps, windows
 
 
 def max_pool(
@@ -29,7 +29,7 @@ def max_pool(
     return _compared(x, axes, storage_order)
 
 
-def _windows(x: Array, kernel: Sequence[int], **placing: Any) -> list[Axis]:
+def _windows(x: Array, kernel: Sequence[int], **placing: Any) -> list[WindowAxis]:
     """Return the windows over [N, C, ...].
 
     Raises ValueError where the standard and ONNX Runtime do not agree where they lie: in padding of SAME_UPPER and
@@ -48,7 +48,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _along(x: Array, axis: Axis, place: int, start: Any, joined: Callable[..., Array]) -> Array:
+def _along(x: Array, axis: WindowAxis, place: int, start: Any, joined: Callable[..., Array]) -> Array:
     """Join the elements of each window along one axis of x."""
     made = np.full((*x.shape[:place], axis.count, *x.shape[place + 1 :]), start, dtype=x.dtype)
     before = (slice(None),) * place
@@ -59,7 +59,7 @@ def _along(x: Array, axis: Axis, place: int, start: Any, joined: Callable[..., A
     return made
 
 
-def _compared(x: Array, axes: Sequence[Axis], storage_order: int) -> tuple[Array, Array]:
+def _compared(x: Array, axes: Sequence[WindowAxis], storage_order: int) -> tuple[Array, Array]:
     """Compare the elements of each window in order; return the greatest, and where they are."""
     sizes = x.shape[2:]
     numbers = np.arange(math.prod(sizes)).reshape(sizes, order="F" if storage_order else "C")
@@ -85,7 +85,7 @@ def average_pool(x: Array, *, kernel_shape: Sequence[int], count_include_pad: in
     return (x / number).astype(x.dtype)
 
 
-def _counted(axis: Axis, padding: bool) -> Array:
+def _counted(axis: WindowAxis, padding: bool) -> Array:
     """Return for each window of an axis how many of its elements count."""
     at = np.arange(axis.count)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.head
     low, high = (-axis.head, axis.size + axis.tail) if padding else (0, axis.size)

@@ -12,7 +12,7 @@ Slices = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class WindowAxis:
     """The windows along one spatial axis, all in elements.
 
     size: of the axis without its padding.  count: of windows.  kernel: how many elements a window looks at, `dilation`
@@ -57,7 +57,7 @@ def windows(
     strides: Sequence[int] | None = None,
     dilations: Sequence[int] | None = None,
     ceil_mode: int = 0,
-) -> list[Axis]:
+) -> list[WindowAxis]:
     """Return the windows of a convolution or a pooling along each spatial axis.
 
     sizes, kernel, strides, dilations: one number an axis.  pads: all heads, then all tails.
@@ -75,14 +75,16 @@ def windows(
     return found
 
 
-def _axis(size: int, kernel: int, stride: int, dilation: int, head: int, tail: int, auto_pad: str, ceil: bool) -> Axis:
+def _axis(
+    size: int, kernel: int, stride: int, dilation: int, head: int, tail: int, auto_pad: str, ceil: bool
+) -> WindowAxis:
     if min(kernel, stride, dilation) < 1:
         raise ValueError(f"kernel {kernel}, stride {stride} and dilation {dilation} must be at least 1")
     extent = (kernel - 1) * dilation + 1
     if auto_pad.startswith("SAME"):
         count = -(-size // stride)
-        head, tail = halves(max(0, (count - 1) * stride + extent - size), auto_pad)
-        return Axis(size, count, kernel, stride, dilation, head, tail)
+        head, tail = split_padding(max(0, (count - 1) * stride + extent - size), auto_pad)
+        return WindowAxis(size, count, kernel, stride, dilation, head, tail)
     if auto_pad == "VALID":
         head = tail = 0
     free = size + head + tail - extent
@@ -91,16 +93,16 @@ def _axis(size: int, kernel: int, stride: int, dilation: int, head: int, tail: i
         count -= 1
     if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it refuses
         raise ValueError(f"a kernel that spans {extent} does not fit into {size} elements and their padding")
-    return Axis(size, count, kernel, stride, dilation, head, tail)
+    return WindowAxis(size, count, kernel, stride, dilation, head, tail)
 
 
-def halves(total: int, auto_pad: str) -> tuple[int, int]:
+def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
     """Split padding into that before and that behind: an odd element lies behind for SAME_UPPER alone."""
     less = total // 2
     return (less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less)
 
 
-def taps(axes: Sequence[Axis]) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
+def taps(axes: Sequence[WindowAxis]) -> Iterator[tuple[tuple[int, ...], Slices, Slices]]:
     """Yield each place in the kernel, the windows for which it lies within the array, and where it lies for them."""
     for tap in product(*(range(axis.kernel) for axis in axes)):
         reached = [axis.reach(number) for axis, number in zip(axes, tap, strict=True)]

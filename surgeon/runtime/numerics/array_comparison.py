@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.array_text import side_by_side
+from surgeon.array_text import format_beside_limit
 from surgeon.errors import UsageError
 
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
@@ -100,12 +100,12 @@ def compare(
     output may have scores beside places in pixels.
     """
     dtype = dtype_name(original)
-    if why := unlike(original, rewritten):
+    if why := mismatch_reason(original, rewritten):
         return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
     if dtype not in TOLERANCES:
         return _compare_exact(name, dtype, original, rewritten, noise)
     a, b = _wide(original), _wide(rewritten)
-    scale = finite_scale(a)
+    scale = max_magnitude(a)
     relative, absolute = tolerance(dtype, rtol, atol)
     allowed = absolute + relative * scale + noise
     why = _kinds_differ(a, b)
@@ -120,17 +120,17 @@ def compare(
     max_rel = float((gap[meaningful] / magnitude[meaningful]).max(initial=0.0))
     ok = max_abs <= allowed
     if ok and by_parts and rtol is None and atol is None and absolute + noise < max_abs:
-        scales = scales_of_parts(magnitude)
+        scales = scale_per_slice(magnitude)
         limits = absolute + relative * scales + noise
         place = np.unravel_index(int((gap / limits).argmax()), gap.shape)
         if gap[place] > limits[place]:
             ok, max_abs, allowed, scale = False, float(gap[place]), float(limits[place]), float(scales[place])
-    by, most = side_by_side(max_abs, allowed)
+    by, most = format_beside_limit(max_abs, allowed)
     why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
     return Comparison(OutputError(name, dtype, max_abs, max_rel, scale, allowed, ok), why)
 
 
-def scales_of_parts(magnitude: np.ndarray) -> np.ndarray:
+def scale_per_slice(magnitude: np.ndarray) -> np.ndarray:
     """For each element the largest magnitude that is beside it along every axis but one, the least of these.
 
     Of parts of few elements all may be small by chance: these do not count.
@@ -147,9 +147,9 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
     """Compare integers, booleans or strings: all elements must be equal (integers: up to `noise`)."""
     wrong = int(np.count_nonzero(a != b))
     numeric = dtype not in ("string", "bool")
-    scale = finite_gap(a, np.zeros_like(a)) if numeric else 1.0
+    scale = max_abs_difference(a, np.zeros_like(a)) if numeric else 1.0
     # Integers beyond 2**53 may differ and yet be equal as doubles.
-    gap = max(finite_gap(a, b), 1.0) if wrong else 0.0
+    gap = max(max_abs_difference(a, b), 1.0) if wrong else 0.0
     ok = gap <= noise
     by = f", by {gap:.4g} at most" if numeric else ""
     why = "" if ok else f"differs in {wrong} of {a.size} elements{by}"
@@ -157,7 +157,7 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
     return Comparison(OutputError(name, dtype, gap, relative, scale, noise, ok), why)
 
 
-def unlike(original: np.ndarray, rewritten: np.ndarray) -> str:
+def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str:
     """Say why two results cannot be compared, by their dtypes or shapes; empty when they can."""
     if dtype_name(rewritten) != dtype_name(original):
         return f"is {dtype_name(rewritten)} where the original's is {dtype_name(original)}"
@@ -189,13 +189,13 @@ def dtype_name(array: np.ndarray) -> str:
     return "string" if array.dtype.kind in "OUS" else array.dtype.name
 
 
-def finite_scale(array: np.ndarray) -> float:
+def max_magnitude(array: np.ndarray) -> float:
     """Return the largest finite magnitude, 0 for none."""
     magnitude = np.abs(_wide(array))
     return float(magnitude.max(initial=0.0, where=np.isfinite(magnitude)))
 
 
-def finite_gap(a: np.ndarray, b: np.ndarray) -> float:
+def max_abs_difference(a: np.ndarray, b: np.ndarray) -> float:
     """Return the largest |a - b| where both are finite, 0 for none.  Strings and booleans count 1 per difference."""
     if dtype_name(a) in ("string", "bool"):
         return float(np.any(a != b))
@@ -210,7 +210,7 @@ _SHOWN: dict[str, Callable[[Any], object]] = {"b": bool, "i": int, "u": int, "O"
 
 
 @dataclass(slots=True)
-class Spread:
+class OutputRange:
     """What values an output took over all runs: whether comparing it can tell anything."""
 
     size: int = 0
@@ -251,7 +251,7 @@ class Spread:
         return ""
 
 
-def telling_nothing(
+def uninformative_outputs(
     answers: Sequence[Mapping[str, np.ndarray]], allowed: Callable[[str, np.ndarray], float], *, has_inputs: bool
 ) -> tuple[dict[str, str], bool]:
     """The outputs that could show no difference in any of these runs, each with the reason; and whether all are so.
@@ -262,7 +262,7 @@ def telling_nothing(
     names = [name for name in answers[0] if not name.startswith(("len(", "keys("))]
     empty: dict[str, str] = {}
     for name in names:
-        spread = Spread()
+        spread = OutputRange()
         for outputs in answers:
             if name in outputs:
                 spread.add(outputs[name], allowed(name, outputs[name]))
@@ -272,7 +272,7 @@ def telling_nothing(
     return empty, len(empty) == len(names)
 
 
-def told_empty(empty: Mapping[str, str], *, all_are: bool) -> str:
+def uninformative_message(empty: Mapping[str, str], *, all_are: bool) -> str:
     """A sentence on outputs that tell nothing."""
     if all_are:
         name, why = next(iter(empty.items()))
@@ -290,21 +290,21 @@ def require_tolerances(rtol: float | None, atol: float | None) -> None:
             raise UsageError(f"The tolerance {name} is {value}: give a finite number of at least 0.")
 
 
-def where_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
+def ignore_non_finite(original: np.ndarray, rewritten: np.ndarray) -> np.ndarray:
     """Return `rewritten`, with the original's elements wherever those are not finite: they are then not compared."""
     if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
         return rewritten
     return np.asarray(np.where(np.isfinite(original), rewritten, original))
 
 
-def finite_beside(original: np.ndarray, rewritten: np.ndarray) -> int:
+def count_newly_finite(original: np.ndarray, rewritten: np.ndarray) -> int:
     """How many elements are finite where those of the original are not; 0 where the two cannot be compared."""
     if dtype_name(original) not in TOLERANCES or (original.dtype, original.shape) != (rewritten.dtype, rewritten.shape):
         return 0
     return int(np.count_nonzero(~np.isfinite(original) & np.isfinite(rewritten)))
 
 
-def stated(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:
+def tolerances_in_force(dtypes: Mapping[str, object], rtol: float | None, atol: float | None) -> dict[str, float]:
     """Return the tolerances in force for these dtypes, as `<dtype> rtol` and `<dtype> atol`."""
     stated: dict[str, float] = {}
     for dtype in dtypes:

@@ -7,14 +7,14 @@ from functools import cached_property
 import ml_dtypes
 import numpy as np
 
-from surgeon.array_text import side_by_side
-from surgeon.runtime.numerics.magnitude_classes import Classes
-from surgeon.runtime.numerics.sensitivity import Movement, held, plain, spacing
+from surgeon.array_text import format_beside_limit
+from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
+from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
 
 # A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
 # far rounding can carry what is computed here.
-ALLOWANCE = 4.0
+ROUNDING_FACTOR = 4.0
 _OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
 _ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
 _TELLING = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
@@ -26,7 +26,7 @@ _FINITE, _NAN, _INF, _MINUS_INF = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowance:
     """What may differ by intention, and what else is known of a run.
 
     rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
@@ -48,7 +48,7 @@ class Allowed:
     has_signs: bool = False
 
 
-class Floats:
+class FloatJudge:
     """Two results of one tensor and its reference, flat and wide, and what is allowed.
 
     The reference is None where the original serves as one.  All have one shape.
@@ -59,26 +59,30 @@ class Floats:
         original: np.ndarray,
         rewritten: np.ndarray,
         reference: np.ndarray | None,
-        moved: Movement,
-        asked: Allowed,
+        moved: Sensitivity,
+        asked: Allowance,
     ) -> None:
         self.dtype, self.asked, self.shape = original.dtype, asked, original.shape
         self.limits = ml_dtypes.finfo(self.dtype)
         self.independent = None if reference is None else reference.dtype.name
         right = original if reference is None else reference
-        wide = np.result_type(np.complex128 if self.dtype.kind == "c" else np.float64, plain(right).dtype)
-        self.a, self.b, self.right = (plain(array).astype(wide).ravel() for array in (original, rewritten, right))
+        wide = np.result_type(np.complex128 if self.dtype.kind == "c" else np.float64, widen_narrow_float(right).dtype)
+        self.a, self.b, self.right = (
+            widen_narrow_float(array).astype(wide).ravel() for array in (original, rewritten, right)
+        )
         self.kind_a, self.kind_b = _kinds(self.a), _kinds(self.b)
-        self.kind = _kinds(held(self.right, self.dtype))  # the reference's, as the output's dtype holds it
+        self.kind = _kinds(round_to_dtype(self.right, self.dtype))  # the reference's, as the output's dtype holds it
         finite = self.kind == _FINITE
         self.magnitude = np.abs(_only(self.right, finite))
-        self.classes = Classes(self.magnitude.astype(np.float64, copy=False), finite)
+        self.classes = MagnitudeClasses(self.magnitude.astype(np.float64, copy=False), finite)
         self.both = finite & (self.kind_b == _FINITE)
         self.gap, self.gap_a = self._gap(self.b, self.both), self._gap(self.a, finite & (self.kind_a == _FINITE))
         self.smooth, self.inputs, self.jumps = map(self._flat, (moved.smooth, moved.inputs, moved.jumps))
         self.tolerance, rounding = self._tolerance(), self._rounding()  # of elements, and of classes
         self.rounding = self.classes.spread(rounding)
-        self.allowed = self.tolerance + self.classes.spread(rounding + self._conditioned()) + ALLOWANCE * self.jumps
+        self.allowed = (
+            self.tolerance + self.classes.spread(rounding + self._conditioned()) + ROUNDING_FACTOR * self.jumps
+        )
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
         """One value for each element; one for all stays one."""
@@ -94,7 +98,7 @@ class Floats:
             large = classes.largest
             return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.slack * (1 + large))
         slack = asked.slack * (1 + classes.scale)
-        rounding = ALLOWANCE * float(self.limits.eps) * classes.usual
+        rounding = ROUNDING_FACTOR * float(self.limits.eps) * classes.usual
         of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
         found = np.asarray(classes.spread(of_class) + (0.0 if asked.errs_alike else self._of_one()))
         if asked.slack or not self._counts():
@@ -104,7 +108,7 @@ class Floats:
     def _of_one(self) -> np.ndarray:
         """What kernels err by that compute to a part of one."""
         asked = self.asked
-        return ALLOWANCE * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
+        return ROUNDING_FACTOR * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
@@ -129,7 +133,7 @@ class Floats:
         if asked.overflowing:
             own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
         summed = asked.summing * classes.largest_of(self.inputs)
-        return np.asarray(np.maximum(ALLOWANCE * np.maximum(moved, own), summed))
+        return np.asarray(np.maximum(ROUNDING_FACTOR * np.maximum(moved, own), summed))
 
     def _conditioned(self) -> np.ndarray:
         """The same part of the scale of what is added up on the way: where terms cancel, little is left of much."""
@@ -302,7 +306,7 @@ class Floats:
         if place is None:
             return ""
         scale = self.classes.spread(self.classes.scale)[place]
-        gap, allowed = side_by_side(self.gap[place], self.allowed[place])
+        gap, allowed = format_beside_limit(self.gap[place], self.allowed[place])
         numbers = f"by {gap} where {allowed} is allowed (scale {scale:.3g})"
         if self.independent is None:
             return f"differs from the original {numbers}"
@@ -334,7 +338,7 @@ def _below_normal(limits: ml_dtypes.finfo) -> float:
     Those of float16 compute in float32, and round to what float16 has there.
     """
     flushed = float(limits.tiny) if int(limits.maxexp) >= 128 else 0.0
-    return ALLOWANCE * float(limits.smallest_subnormal) + flushed
+    return ROUNDING_FACTOR * float(limits.smallest_subnormal) + flushed
 
 
 def _ratio(gap: float, allowed: float) -> float:

@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
-from surgeon.runtime.numerics.sensitivity import plain, spacing
+from surgeon.runtime.numerics.sensitivity import spacing, widen_narrow_float
 
 
-def moved_by_one_ulp(
+def perturb_by_ulp(
     feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0
 ) -> dict[str, np.ndarray]:
     """Return the inputs with every float moved to the next number of its dtype, up or down at random, each turn anew.
@@ -21,7 +21,9 @@ def moved_by_one_ulp(
     return {name: _moved(array, _seed(name, turn), name in whole) for name, array in feeds.items()}
 
 
-def moved_apart(feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float) -> dict[str, np.ndarray]:
+def perturb_by_units(
+    feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float
+) -> dict[str, np.ndarray]:
     """The same in float64, by any part or number of units: the same direction for the same turn, whatever `by` is."""
     return {name: _moved_apart(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
 
@@ -59,6 +61,6 @@ def _moved_apart(array: np.ndarray, seed: int, whole: bool, by: float) -> np.nda
     if not is_real(array):
         return array
     with np.errstate(all="ignore"):
-        wide = plain(array).astype(np.float64)
+        wide = widen_narrow_float(array).astype(np.float64)
         step = by * spacing(wide, array.dtype)
         return np.where(_stays(wide, whole), wide, wide + np.where(_up(array, seed), step, -step))

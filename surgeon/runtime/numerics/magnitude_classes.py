@@ -9,7 +9,7 @@ _ORDINARY = 2.0**7  # times what a tenth of all numbers are below: the largest t
 _TENTH = 0.1
 
 
-class Classes:
+class MagnitudeClasses:
     """The finite numbers of one tensor, flat, by magnitude.
 
     scale: of each class the largest magnitude.  largest: of all.  usual: of all but those that are far above the
@@ -58,7 +58,7 @@ class Classes:
         return np.asarray(of_classes[self._numbers])
 
 
-def reach(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
+def input_magnitude(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """The largest magnitude, up to 1, that elementwise operators are given for each element of a result of `shape`.
 
     feeds: all that they are given.  None where some of it is no float, or of a shape that does not broadcast.

@@ -13,11 +13,11 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from surgeon.errors import GraphError
-from surgeon.ops.traits.trait_lookup import named
-from surgeon.ops.traversal import graphs_of
-from surgeon.runtime.function_inlining import inlined
+from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.ops.traversal import subgraphs
+from surgeon.runtime.function_inlining import inline_functions
 
-AMOUNT, TURN = "surgeon:amount", "surgeon:turn"
+AMPLITUDE_INPUT, SEED_INPUT = "surgeon:amount", "surgeon:turn"
 """Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
 
 LEAST_OPSET = 11
@@ -26,12 +26,12 @@ _SIGNS = "surgeon:signs"
 _COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
 _STRIDE, _STEP = 1009, 37  # between turns, between tensors
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
-_EXACT = named(lambda op: op.exact or op.moves)
+_EXACT = ops_with(lambda op: op.exact or op.moves)
 _Change = Callable[[str, str, int, int], Iterator[NodeProto]]
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
 
 
-def shaken(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
+def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
     """Return `wide` with the numbers shaken that `narrow` rounds; None where its opset is too old, or nothing rounds.
 
     `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more.  Tensors of the
@@ -44,15 +44,15 @@ def shaken(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> Mod
     found, count = _changed(narrow, wide, _shaking, bodies)
     if not count:
         return None
-    found.graph.input.append(helper.make_tensor_value_info(AMOUNT, TensorProto.DOUBLE, []))
-    found.graph.input.append(helper.make_tensor_value_info(TURN, TensorProto.INT64, []))
+    found.graph.input.append(helper.make_tensor_value_info(AMPLITUDE_INPUT, TensorProto.DOUBLE, []))
+    found.graph.input.append(helper.make_tensor_value_info(SEED_INPUT, TensorProto.INT64, []))
     signs = np.random.default_rng(0).choice((-1.0, 1.0), _COUNT)
     found.graph.initializer.append(numpy_helper.from_array(signs, _SIGNS))
     return found
 
 
-def rounded(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto:
-    """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `shaken`."""
+def round_to_narrow(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto:
+    """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `perturb_rounding`."""
     return _changed(narrow, wide, _rounding, bodies)[0]
 
 
@@ -76,7 +76,7 @@ def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool
         kept = NodeProto()
         kept.CopyFrom(node)
         nodes.append(kept)
-        for body, told in zip(graphs_of(kept), graphs_of(twin), strict=True) if bodies else ():
+        for body, told in zip(subgraphs(kept), subgraphs(twin), strict=True) if bodies else ():
             count = _change(body, told, change, bodies, count)
         if node.op_type in _EXACT:
             continue
@@ -98,7 +98,7 @@ def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
 def _told(narrow: ModelProto) -> GraphProto | None:
     """The graph with the dtypes of all tensors that inference tells; None where it tells none."""
     try:
-        return onnx.shape_inference.infer_shapes(inlined(narrow)).graph
+        return onnx.shape_inference.infer_shapes(inline_functions(narrow)).graph
     except (onnx.shape_inference.InferenceError, GraphError):
         return None
 
@@ -130,7 +130,7 @@ def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProt
     yield node("Max", [at("unit"), at("least")], "step")
     yield from _directions(made, name, number)
     yield node("Mul", [at("step"), at("signs")], "signed")
-    yield node("Mul", [at("signed"), AMOUNT], "moved")
+    yield node("Mul", [at("signed"), AMPLITUDE_INPUT], "moved")
     yield node("Where", [at("exact"), at("still"), at("moved")], "noise")
     yield helper.make_node("Add", [made, at("noise")], [name])
 
@@ -146,7 +146,7 @@ def _directions(made: str, name: str, number: int) -> Iterator[NodeProto]:
         yield helper.make_node("Constant", [], [f"{name}:{step}"], value=numpy_helper.from_array(np.asarray(value)))
     yield node("Size", [made], "size")
     yield node("Shape", [made], "shape")
-    yield node("Mul", [TURN, f"{name}:stride"], "turned")
+    yield node("Mul", [SEED_INPUT, f"{name}:stride"], "turned")
     yield node("Add", [f"{name}:turned", f"{name}:start"], "first")
     yield node("Add", [f"{name}:first", f"{name}:size"], "last")
     yield node("Range", [f"{name}:first", f"{name}:last", f"{name}:one"], "places")

@@ -14,15 +14,15 @@ import numpy as np
 
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
 
-PART = 1 / 64  # how far the smaller of two moves goes, of the larger
-_LEAST, _MOST = PART / 8, PART * 16  # of what a smooth result moves by then, as a part
+STEP_FRACTION = 1 / 64  # how far the smaller of two moves goes, of the larger
+_LEAST, _MOST = STEP_FRACTION / 8, STEP_FRACTION * 16  # of what a smooth result moves by then, as a part
 
 Pair = tuple[np.ndarray, np.ndarray]
-"""A reference's answers to a move, and to `PART` of the same move."""
+"""A reference's answers to a move, and to `STEP_FRACTION` of the same move."""
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
+class Sensitivity:
     """How far each element of an output moves.
 
     smooth: by moves of one unit in the last place, where it moves smoothly, else 0.  jumps: elsewhere, by moves of
@@ -35,37 +35,37 @@ class Movement:
     inputs: np.ndarray
 
     @classmethod
-    def alike(cls, smooth: float) -> "Movement":
+    def alike(cls, smooth: float) -> "Sensitivity":
         """The same for all elements."""
         return cls(np.asarray(smooth), np.zeros(()), np.asarray(smooth))
 
-    def joined(self, other: "Movement") -> "Movement":
+    def joined(self, other: "Sensitivity") -> "Sensitivity":
         """The farther of two, element by element."""
         pairs = ((self.smooth, other.smooth), (self.jumps, other.jumps), (self.inputs, other.inputs))
-        return Movement(*(np.maximum(one, two) for one, two in pairs))
+        return Sensitivity(*(np.maximum(one, two) for one, two in pairs))
 
 
-def movement(
+def classify_sensitivity(
     reference: np.ndarray, dtype: np.dtype, by_inputs: Iterable[Pair], by_rounding: Iterable[Pair], unit: float = 1.0
-) -> Movement:
+) -> Sensitivity:
     """Tell what moves smoothly from what jumps.
 
     by_inputs: answers on inputs that were moved.  by_rounding: answers where each number that the computation makes on
     its way and has to round was moved.  dtype: the output's own; what leaves its range does not count.  unit: how many
     units in the last place the larger of two moves went.
     """
-    found = Movement(*(np.zeros(reference.shape) for _ in range(3)))
+    found = Sensitivity(*(np.zeros(reference.shape) for _ in range(3)))
     for pairs, is_rounding in ((by_inputs, False), (by_rounding, True)):
         for full, part in pairs:
-            far, near = change(reference, full, dtype), change(reference, part, dtype)
+            far, near = difference(reference, full, dtype), difference(reference, part, dtype)
             is_smooth = (near >= _LEAST * far) & (near <= _MOST * far)
             smooth = np.where(is_smooth, far, 0.0) / unit
             jumps = np.where(is_smooth, 0.0, np.maximum(far, near)) if is_rounding else np.zeros(reference.shape)
-            found = found.joined(Movement(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))
+            found = found.joined(Sensitivity(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))
     return found
 
 
-def change(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
+def difference(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
     """|reference - moved|, 0 where one of them is not finite in the output's own `dtype`, or the shapes differ.
 
     Integers count in ones, and whatever is no number 1 where it differs.
@@ -77,25 +77,27 @@ def change(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = No
             return np.abs(reference.astype(np.float64) - moved.astype(np.float64))
         return np.asarray(reference != moved, np.float64)
     with np.errstate(all="ignore"):
-        wide = np.result_type(np.complex128 if reference.dtype.kind == "c" else np.float64, plain(reference).dtype)
-        one, two = plain(reference).astype(wide), plain(moved).astype(wide)
-        both = np.isfinite(held(one, dtype) if dtype is not None else one)
-        both &= np.isfinite(held(two, dtype) if dtype is not None else two)
+        wide = np.result_type(
+            np.complex128 if reference.dtype.kind == "c" else np.float64, widen_narrow_float(reference).dtype
+        )
+        one, two = widen_narrow_float(reference).astype(wide), widen_narrow_float(moved).astype(wide)
+        both = np.isfinite(round_to_dtype(one, dtype) if dtype is not None else one)
+        both &= np.isfinite(round_to_dtype(two, dtype) if dtype is not None else two)
         return np.asarray(np.abs(np.where(both, one, 0) - np.where(both, two, 0)), np.float64)
 
 
-def plain(array: np.ndarray) -> np.ndarray:
+def widen_narrow_float(array: np.ndarray) -> np.ndarray:
     """Return a narrow float of ml_dtypes as float64; numpy's own as they are."""
     return array.astype(np.float64) if array.dtype.name.startswith(("bfloat16", "float8")) else array
 
 
-def held(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def round_to_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Return float64 (or wider) numbers rounded to `dtype`, out of its range infinite (NaN in types without)."""
     if dtype_name(np.empty(0, dtype)) not in TOLERANCES:
         return array
     if dtype.itemsize < 4:
         array = array.astype(np.float64)  # ml_dtypes take nothing wider
-    return plain(array.astype(dtype))
+    return widen_narrow_float(array.astype(dtype))
 
 
 def spacing(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

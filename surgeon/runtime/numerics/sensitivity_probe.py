@@ -8,17 +8,17 @@ import numpy as np
 import onnx
 from onnx import FunctionProto
 
-from surgeon.runtime.numerics.input_perturbation import moved_apart, moved_by_one_ulp
-from surgeon.runtime.numerics.rounding_perturbation import AMOUNT, TURN, shaken
-from surgeon.runtime.numerics.sensitivity import PART, Movement, Pair, movement, spacing
+from surgeon.runtime.numerics.input_perturbation import perturb_by_ulp, perturb_by_units
+from surgeon.runtime.numerics.rounding_perturbation import AMPLITUDE_INPUT, SEED_INPUT, perturb_rounding
+from surgeon.runtime.numerics.sensitivity import STEP_FRACTION, Pair, Sensitivity, classify_sensitivity, spacing
 from surgeon.runtime.numerics.tensor_error import TensorError
-from surgeon.runtime.sessions.float64_reference import Reference
+from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Feeds = Mapping[str, np.ndarray]
 Answers = dict[str, np.ndarray]
 
-TURNS, MOST_TURNS = 4, 32
+DIRECTIONS, MAX_DIRECTIONS = 4, 32
 """Directions that are tried: each is one sample of what rounding does, and a jump may take many until it is seen."""
 _NEAR = 4.0  # times what is allowed: of a number that is like no other four samples may all be as much too small
 # Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.
@@ -26,7 +26,7 @@ _UNITS_OF_DOUBLES = 1024.0
 _MOST_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
 
 
-class Moves:
+class SensitivityProbe:
     """What the original moves by.  A context manager.
 
     mini: the original.  reference: what runs it in float64, None where nothing does; first: what runs it as it is.
@@ -38,13 +38,13 @@ class Moves:
         mini: onnx.ModelProto,
         bodies: Mapping[str, FunctionProto],
         custom_ops: Sequence[str | Path],
-        reference: Reference | None,
+        reference: Float64Reference | None,
         first: Callable[[Feeds], Answers],
         whole: Collection[str],
     ) -> None:
         self._mini, self._bodies, self._custom_ops = mini, bodies, custom_ops
         self._reference, self._first, self._whole = reference, first, whole
-        self._shaken: Reference | None = None
+        self._shaken: Float64Reference | None = None
         self._is_open = False
 
     def __enter__(self) -> Self:
@@ -56,7 +56,7 @@ class Moves:
         self._shaken = None
 
     def settle(
-        self, ask: Callable[[Movement], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
+        self, ask: Callable[[Sensitivity], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
     ) -> TensorError:
         """Judge one output, by more and more directions in which it is moved, until it passes or all were tried.
 
@@ -65,14 +65,14 @@ class Moves:
 
         ask: the verdict, given what the output moves by.  The others are as in `of`.
         """
-        farthest = Movement.alike(0.0)
+        farthest = Sensitivity.alike(0.0)
         error = ask(farthest)
-        for turn in range(MOST_TURNS):
+        for turn in range(MAX_DIRECTIONS):
             if error.ok and not error.doubted and not error.blurred:
                 break
             is_blurred = error.ok and not error.doubted
             is_near = not error.ok and error.severity <= _NEAR
-            if turn >= TURNS and (is_blurred or not (is_near or np.any(farthest.jumps))):
+            if turn >= DIRECTIONS and (is_blurred or not (is_near or np.any(farthest.jumps))):
                 break
             moved = self.of(name, answer, dtype, feeds, turn)
             if moved is None:
@@ -81,7 +81,7 @@ class Moves:
             error = ask(farthest)
         return error
 
-    def of(self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int) -> Movement | None:
+    def of(self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int) -> Sensitivity | None:
         """What one output moves by in one of the directions; None where nothing tells.
 
         answer: what the reference, or without one the original, makes of the inputs.  dtype: the output's own.
@@ -89,16 +89,18 @@ class Moves:
         if self._reference is None:
             return self._by_the_original(name, answer, dtype, feeds, turn)
         unit = _UNITS_OF_DOUBLES if any(array.dtype == np.float64 for array in feeds.values()) else 1.0
-        moved = [moved_apart(feeds, self._whole, turn, by) for by in (unit, PART * unit)]
+        moved = [perturb_by_units(feeds, self._whole, turn, by) for by in (unit, STEP_FRACTION * unit)]
         by_inputs = self._pair(self._reference, name, moved)
         reference = self._shaking()
-        amounts = [{AMOUNT: np.asarray(by), TURN: np.asarray(turn)} for by in (unit, PART * unit)]
+        amounts = [
+            {AMPLITUDE_INPUT: np.asarray(by), SEED_INPUT: np.asarray(turn)} for by in (unit, STEP_FRACTION * unit)
+        ]
         by_rounding = self._pair(reference, name, [{**feeds, **by} for by in amounts]) if reference is not None else []
         if not by_inputs and not by_rounding:
             return None
-        return movement(answer, dtype, by_inputs, by_rounding, unit)
+        return classify_sensitivity(answer, dtype, by_inputs, by_rounding, unit)
 
-    def _pair(self, reference: Reference, name: str, feeds: Sequence[Feeds]) -> list[Pair]:
+    def _pair(self, reference: Float64Reference, name: str, feeds: Sequence[Feeds]) -> list[Pair]:
         """The answers to a move and to a part of it; none where one of the runs is refused."""
         try:
             full, part = (reference.run(moved)[name] for moved in feeds)
@@ -106,27 +108,29 @@ class Moves:
             return []
         return [(full, part)]
 
-    def _shaking(self) -> Reference | None:
+    def _shaking(self) -> Float64Reference | None:
         """The reference with what is rounded on the way shaken, opened when it is first asked for."""
         if not self._is_open:
             self._is_open = True
             try:
-                self._shaken = Reference(self._mini, self._bodies, custom_ops=self._custom_ops, change=shaken)
+                self._shaken = Float64Reference(
+                    self._mini, self._bodies, custom_ops=self._custom_ops, change=perturb_rounding
+                )
             except SessionError:  # nothing in it rounds, or nothing runs it so: the inputs alone are moved
                 self._shaken = None
         return self._shaken
 
     def _by_the_original(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
-    ) -> Movement | None:
+    ) -> Sensitivity | None:
         """The same where nothing computes in float64: no part of a unit is there to tell smooth moves from jumps."""
         try:
-            moved = self._first(moved_by_one_ulp(feeds, self._whole, turn))[name]
+            moved = self._first(perturb_by_ulp(feeds, self._whole, turn))[name]
         except SessionError:
             return None
         if moved.shape != answer.shape or dtype.kind != "f":
-            return Movement.alike(0.0)
+            return Sensitivity.alike(0.0)
         with np.errstate(all="ignore"):
             steps = np.abs(moved - answer) / spacing(np.abs(answer).max(initial=0.0, where=np.isfinite(answer)), dtype)
             near = np.where(steps <= _MOST_STEPS, moved, answer)
-            return movement(answer, dtype, [(near, answer + PART * (near - answer))], [])
+            return classify_sensitivity(answer, dtype, [(near, answer + STEP_FRACTION * (near - answer))], [])

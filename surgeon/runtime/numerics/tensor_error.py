@@ -64,12 +64,12 @@ class TensorError:
         return {"name": self.name, "dtype": self.dtype, **deviations, **numbers, "ok": self.ok, "why": self.why}
 
 
-def worst(errors: Iterable[TensorError]) -> TensorError:
+def worst_error(errors: Iterable[TensorError]) -> TensorError:
     """Return the error that is furthest beyond what is allowed.  Raises ValueError for none at all."""
     return max(errors, key=lambda error: (not error.ok, error.severity))
 
 
-def as_lost(error: TensorError) -> str:
+def lost_to_rounding_reason(error: TensorError) -> str:
     """Why a result of which rounding left nothing to be judged is unproved."""
     return (
         f"rounding leaves nothing of {error.name!r} to be judged: it may differ by {error.allowed:.3g} on a scale of "
@@ -77,7 +77,7 @@ def as_lost(error: TensorError) -> str:
     )
 
 
-def as_doubted(error: TensorError, against: str) -> str:
+def original_wrong_reason(error: TensorError, against: str) -> str:
     """Why a result is unproved that is no further from the reference than an original that is wrong itself."""
     return (
         f"what runs the original here is wrong itself: {error.name!r} errs by {error.doubted:.3g} on a scale of "
@@ -85,7 +85,7 @@ def as_doubted(error: TensorError, against: str) -> str:
     )
 
 
-def as_blurred(error: TensorError) -> str:
+def hidden_by_kernel_error_reason(error: TensorError) -> str:
     """Why a result is unproved that is so small that what kernels err by excuses anything."""
     return (
         f"{error.name!r} differs by {error.gap:.3g} on a scale of {error.scale:.3g}, which kernels may err by here, "

@@ -13,20 +13,26 @@ import math
 
 import numpy as np
 
-from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name, finite_gap, tolerance, unlike
-from surgeon.runtime.numerics.float_judge import ALLOWANCE, Allowed, Floats
-from surgeon.runtime.numerics.sensitivity import Movement, change
-from surgeon.runtime.numerics.tensor_error import Deviation, TensorError, worst
+from surgeon.runtime.numerics.array_comparison import (
+    TOLERANCES,
+    dtype_name,
+    max_abs_difference,
+    mismatch_reason,
+    tolerance,
+)
+from surgeon.runtime.numerics.float_judge import ROUNDING_FACTOR, Allowance, FloatJudge
+from surgeon.runtime.numerics.sensitivity import Sensitivity, difference
+from surgeon.runtime.numerics.tensor_error import Deviation, TensorError, worst_error
 
-__all__ = ["ALLOWANCE", "Deviation", "TensorError", "judge", "worst"]
+__all__ = ["ROUNDING_FACTOR", "Deviation", "TensorError", "judge_tensor", "worst_error"]
 
 
-def judge(
+def judge_tensor(
     name: str,
     original: np.ndarray,
     rewritten: np.ndarray,
     reference: np.ndarray | None,
-    moved: Movement | float,
+    moved: Sensitivity | float,
     rtol: float | None = None,
     atol: float | None = None,
     slack: float = 0.0,
@@ -62,12 +68,12 @@ def judge(
     Anything else must equal the original, or the reference, where that moved not by more than it moved.
     """
     dtype = dtype_name(original)
-    if why := unlike(original, rewritten):
+    if why := mismatch_reason(original, rewritten):
         infinite = Deviation(math.inf, math.inf, math.inf)
         return TensorError(name, dtype, None, infinite, 0.0, 0.0, False, why, math.inf)
     if reference is not None and reference.shape != original.shape:
         reference = None
-    movement = moved if isinstance(moved, Movement) else Movement.alike(moved)
+    movement = moved if isinstance(moved, Sensitivity) else Sensitivity.alike(moved)
     with np.errstate(all="ignore"):
         if dtype not in TOLERANCES:
             return _judge_exact(name, dtype, original, rewritten, reference, movement)
@@ -75,8 +81,8 @@ def judge(
         is_own = rtol is not None or atol is not None
         summing = _summing(original.dtype, terms)
         kernels = (by_ones, errs_alike, has_signs)
-        asked = Allowed(relative, absolute, is_own, slack, overflowing, summing, terms > 1, *kernels)
-        return Floats(original, rewritten, reference, movement, asked).judge(name)
+        asked = Allowance(relative, absolute, is_own, slack, overflowing, summing, terms > 1, *kernels)
+        return FloatJudge(original, rewritten, reference, movement, asked).judge(name)
 
 
 def _summing(dtype: np.dtype, terms: int) -> float:
@@ -94,7 +100,7 @@ def _judge_exact(
     original: np.ndarray,
     rewritten: np.ndarray,
     reference: np.ndarray | None,
-    movement: Movement,
+    movement: Sensitivity,
 ) -> TensorError:
     """Judge integers, booleans or strings: each equals the original's or the reference's, or jumps as that does."""
     wrong = np.asarray(original != rewritten) & ~((original != original) & (rewritten != rewritten))
@@ -103,10 +109,10 @@ def _judge_exact(
     if reference is not None:
         wrong &= np.asarray(reference != rewritten)
     if numeric:
-        wrong &= (movement.jumps == 0) | (change(rewritten, right) > movement.jumps)
+        wrong &= (movement.jumps == 0) | (difference(rewritten, right) > movement.jumps)
     elif dtype == "bool":
         wrong &= movement.jumps == 0
-    scale = finite_gap(right, np.zeros_like(right)) if numeric else 1.0
+    scale = max_abs_difference(right, np.zeros_like(right)) if numeric else 1.0
     count = int(np.count_nonzero(wrong))
     gap = _exact_deviation(rewritten[wrong], original[wrong], 1.0).max_abs
     by = f", by {gap:.4g} at most" if numeric else ""
@@ -122,5 +128,7 @@ def _exact_deviation(result: np.ndarray, right: np.ndarray, scale: float) -> Dev
     """Return the deviation of integers, booleans or strings; relative to the whole tensor's scale."""
     if not np.any(result != right):
         return Deviation(0.0, 0.0, 0.0)
-    gap = max(finite_gap(result, right.astype(result.dtype)), 1.0)  # integers beyond 2**53 may be equal as doubles
+    gap = max(
+        max_abs_difference(result, right.astype(result.dtype)), 1.0
+    )  # integers beyond 2**53 may be equal as doubles
     return Deviation(gap, gap / scale if scale else math.inf, gap)

@@ -10,24 +10,24 @@ from typing import Any, TypeVar
 _Record = TypeVar("_Record")
 
 
-def to_plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A record as dicts, lists, numbers and text.  Fields that do not count when records are compared are left out."""
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.compare]
-        return {name: to_plain(getattr(value, name)) for name in fields}
+        return {name: to_json_value(getattr(value, name)) for name in fields}
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     if value is None or isinstance(value, str):
         return value
     return value.item() if hasattr(value, "item") else value  # numpy's numbers too
 
 
-def from_plain(kind: type[_Record], value: Any) -> _Record:
-    """The record of a dataclass that `to_plain` gave.  Raises ValueError where the values are of other kinds."""
+def from_json_value(kind: type[_Record], value: Any) -> _Record:
+    """The record of a dataclass that `to_json_value` gave.  Raises ValueError where the values are of other kinds."""
     made: _Record = _read(kind, value)
     return made
 

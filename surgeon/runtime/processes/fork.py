@@ -19,26 +19,26 @@ from surgeon.runtime.processes import worker_main
 
 _SHORTEST, _LONGEST = 0.0005, 0.05  # seconds between two looks at whether a copy has ended
 
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+SINGLE_THREAD_ENV = {"OPENBLAS_NUM_THREADS": "1"}
 """In the environment of children, as several work at once and all threads of one count for its time; and of a program
 before it imports numpy, for its copies have the threads that it has."""
 
 _is_program = False
 
 
-def allow_copies() -> None:
+def allow_fork() -> None:
     """Say that this process is a program's own: nothing in it minds being copied.  Before it imports numpy."""
     global _is_program
     _is_program = True
-    os.environ.update(ONE_THREAD)
+    os.environ.update(SINGLE_THREAD_ENV)
 
 
-def may_copy() -> bool:
+def can_fork() -> bool:
     """Whether this process may be copied.  On macOS the system's own libraries do not outlive it."""
     return _is_program and sys.platform == "linux"
 
 
-class Copy:
+class ForkedProcess:
     """A copy of this process that does a child's work; as `subprocess.Popen` shows a process.
 
     shared: the open files that it keeps.  Raises OSError where no process can be started.

@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<Q")
 _PLAIN_KINDS = "biufc"  # numpy's own numbers; ml_dtypes' are known by their module
 
 
-def write(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
+def write_message(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
     """Write one message; None among the arrays stays None.  Raises TypeError for an array of no numbers."""
     packed = [None if array is None else np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
     listed = [None if array is None else [_dtype_name(array.dtype), list(array.shape)] for array in packed]
@@ -28,7 +28,7 @@ def write(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> Non
     pipe.flush()
 
 
-def read(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
+def read_message(pipe: IO[bytes]) -> tuple[dict[str, Any], list[Any]] | None:
     """Read one message; None at the end of the pipe, also in the middle of one."""
     start = pipe.read(_LENGTH.size)
     if len(start) < _LENGTH.size:
@@ -60,13 +60,13 @@ def _filled(pipe: IO[bytes], data: memoryview) -> int:
     return count
 
 
-def is_numeric(dtype: np.dtype[Any]) -> bool:
+def is_sendable_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether arrays of a dtype pass."""
     return dtype.kind in _PLAIN_KINDS or dtype.type.__module__ == ml_dtypes.__name__
 
 
 def _dtype_name(dtype: np.dtype[Any]) -> str:
-    if not is_numeric(dtype):
+    if not is_sendable_dtype(dtype):
         raise TypeError(f"no tensor of {dtype.name}")
     return dtype.name
 

@@ -22,19 +22,23 @@ from typing import Any, Literal
 import numpy as np
 
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.runtime.processes.fork import ONE_THREAD, Copy, may_copy
+from surgeon.runtime.processes.fork import SINGLE_THREAD_ENV, ForkedProcess, can_fork
 from surgeon.runtime.processes.kill import kill_descendants
-from surgeon.runtime.processes.pipe_protocol import read, write
-from surgeon.runtime.processes.worker_main import KEPT, NOTES
+from surgeon.runtime.processes.pipe_protocol import read_message, write_message
+from surgeon.runtime.processes.worker_main import MALLOC_SETTINGS, NOTE_BYTES
 
 GUARD, LEAST_CLOCK = 6.0, 5.0
 """A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
 machine is slow, not the task."""
 START = 60.0
 """Seconds that a child may take to start."""
-_LEAST_MEMORY, PART, WHOLE = 1 << 31, 0.25, 1.0  # bytes, and parts of the machine's memory, that a child may have
+_LEAST_MEMORY, DEFAULT_MEMORY_SHARE, ALL_MEMORY = (
+    1 << 31,
+    0.25,
+    1.0,
+)  # bytes, and parts of the machine's memory, that a child may have
 # What says something of the nodes that end their process; other signals may come of a lack of memory.
-FAULTS = frozenset({"SIGFPE", "SIGILL"})
+CPU_FAULT_SIGNALS = frozenset({"SIGFPE", "SIGILL"})
 _MOST_SPECIAL = 4  # children of a kind that wait for more work of it
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
@@ -51,13 +55,13 @@ class Task:
     function: str
     argument: Any
     seconds: float
-    share: float = PART
+    share: float = DEFAULT_MEMORY_SHARE
     clock: float | None = None
     memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskResult:
     """What the function returned.  seconds: of processor time that it took."""
 
     value: dict[str, Any]
@@ -66,7 +70,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TaskFailure:
     """Why there is no answer, and the last that the function noted.
 
     why: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`how` names
@@ -78,10 +82,10 @@ class Failure:
     noted: Any = None
 
 
-Result = Answer | Failure
+TaskOutcome = TaskResult | TaskFailure
 
 
-def by_the_clock(seconds: float) -> float:
+def wall_clock_limit(seconds: float) -> float:
     """The seconds by the clock that a task of so many seconds of processor time may take.
 
     Where a process cannot be ended by the time that it worked, its time is that of the clock.
@@ -89,7 +93,7 @@ def by_the_clock(seconds: float) -> float:
     return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
-def memory_limit(share: float = PART) -> int:
+def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
     """The bytes of memory of its own that a child may have: a part of the machine's, or of what a container may."""
     found = [1 << 40]
     with contextlib.suppress(ValueError, OSError, AttributeError):
@@ -114,7 +118,7 @@ def _page() -> int | None:
         else:  # macOS
             handle, name = tempfile.mkstemp()
             os.unlink(name)
-        os.truncate(handle, NOTES)
+        os.truncate(handle, NOTE_BYTES)
         return handle
     return None
 
@@ -123,18 +127,18 @@ def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
     """A process of Python of its own, with these open files."""
     root = Path(__file__).resolve().parents[3]  # wherever this package was found, the child finds it too
     paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
-    kept = {name: str(value) for name, value in KEPT.items()}
+    kept = {name: str(value) for name, value in MALLOC_SETTINGS.items()}
     return subprocess.Popen(
         [sys.executable, "-P", str(Path(__file__).with_name("worker_main.py")), *map(str, shared)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         pass_fds=shared,
-        env={**os.environ, **kept, **ONE_THREAD, "PYTHONPATH": paths},
+        env={**os.environ, **kept, **SINGLE_THREAD_ENV, "PYTHONPATH": paths},
     )
 
 
-class Child:
+class Worker:
     """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
 
     is_copy: whether it begins as a copy of this process.  kind: what it is to have that others have not, as a user's
@@ -146,7 +150,7 @@ class Child:
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
         try:
-            self.popen: subprocess.Popen[bytes] | Copy = Copy(shared) if is_copy else _started(shared)
+            self.popen: subprocess.Popen[bytes] | ForkedProcess = ForkedProcess(shared) if is_copy else _started(shared)
         except OSError as error:
             why = error.strerror or str(error)
             raise UsageError(
@@ -164,18 +168,18 @@ class Child:
         with contextlib.suppress(OSError):  # it has ended: whoever asks next will see
             self._write({"prepare": module}, [])
 
-    def run(self, task: Task) -> Result:
+    def run(self, task: Task) -> TaskOutcome:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         memory = memory_limit(task.share) if task.memory is None else task.memory
         header = {"function": task.function, "seconds": task.seconds, "memory": memory}
-        clock = by_the_clock(task.seconds) if task.clock is None else task.clock
+        clock = wall_clock_limit(task.seconds) if task.clock is None else task.clock
         alarm = threading.Timer(clock + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
         try:
             self._write(header, [argument])
-            answer = None if self.popen.stdout is None else read(self.popen.stdout)
+            answer = None if self.popen.stdout is None else read_message(self.popen.stdout)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
             answer = None
         except BaseException:  # nobody waits for what it does, and it may be at it for long
@@ -188,10 +192,10 @@ class Child:
             return self._failure()
         told, arrays = answer
         if told.get("error") == "MemoryError":
-            return Failure("memory", noted=self._noted())
+            return TaskFailure("memory", noted=self._noted())
         if "error" in told:
             _raise(told)
-        return Answer(told["answer"], arrays, float(told["seconds"]))
+        return TaskResult(told["answer"], arrays, float(told["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
         """End it; return its exit code if it had ended by itself, negative for a signal."""
@@ -218,26 +222,26 @@ class Child:
 
     def _write(self, header: dict[str, Any], arrays: list[Any]) -> None:
         if self.popen.stdin is not None:
-            write(self.popen.stdin, header, arrays)
+            write_message(self.popen.stdin, header, arrays)
 
-    def _failure(self) -> Failure:
+    def _failure(self) -> TaskFailure:
         """Why it gives no answer."""
         was_late, noted = self._late.is_set(), self._noted()
         code = self.end(patience=1.0)
         if was_late:
-            return Failure("clock", noted=noted)
+            return TaskFailure("clock", noted=noted)
         if code is None or code >= 0:
-            return Failure("end", "" if code is None else f"exit code {code}", noted)
+            return TaskFailure("end", "" if code is None else f"exit code {code}", noted)
         if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
-            return Failure("time", noted=noted)
-        return Failure("crash", signal.Signals(-code).name, noted)
+            return TaskFailure("time", noted=noted)
+        return TaskFailure("crash", signal.Signals(-code).name, noted)
 
     def _noted(self) -> Any:
         """The last that it noted; None where that cannot be read."""
         if self._notes is None:
             return None
         with contextlib.suppress(OSError, ValueError):
-            return json.loads(os.pread(self._notes, NOTES, 0).partition(b"\0")[0])
+            return json.loads(os.pread(self._notes, NOTE_BYTES, 0).partition(b"\0")[0])
         return None
 
 
@@ -249,39 +253,39 @@ def _raise(told: dict[str, Any]) -> None:
     raise RuntimeError(f"{told['error']} in a child process: {told['text']}\n{told['trace']}")
 
 
-_idle: list[Child] = []  # the last used at the end
+_idle: list[Worker] = []  # the last used at the end
 _lock = threading.Lock()
 
 
-def spare(count: int) -> None:
+def prefork(count: int) -> None:
     """Copy this process for as many children to come, where that may be: later it is larger, and others have to start.
 
     A copy costs milliseconds, and a process of Python that imports the same a quarter of a second.
     """
     with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
-        while may_copy() and len(_of_kind(None)) < count:
-            _idle.append(Child(is_copy=True))
+        while can_fork() and len(_of_kind(None)) < count:
+            _idle.append(Worker(is_copy=True))
 
 
-def start(module: str) -> None:
+def warm_up(module: str) -> None:
     """Let a child start that has imported a module: it is ready when it is needed."""
     with _lock, contextlib.suppress(UsageError):
         if not any(child.lives for child in _of_kind(None)):
-            _idle.append(Child())
+            _idle.append(Worker())
         _of_kind(None)[-1].prepare(module)
 
 
-def waiting() -> list[int]:
+def idle_process_ids() -> list[int]:
     """The process numbers of the children that wait for work of any kind."""
     with _lock:
         return [child.popen.pid for child in _of_kind(None) if child.lives]
 
 
-def _of_kind(kind: Hashable) -> list[Child]:
+def _of_kind(kind: Hashable) -> list[Worker]:
     return [child for child in _idle if child.kind == kind]
 
 
-def taken(kind: Hashable = None) -> Child:
+def acquire_worker(kind: Hashable = None) -> Worker:
     """Return an idle child of a kind, or else a new one."""
     with _lock:
         for child in reversed(_of_kind(kind)):
@@ -289,10 +293,10 @@ def taken(kind: Hashable = None) -> Child:
             if child.lives:
                 return child
             child.end()
-    return Child(kind=kind)
+    return Worker(kind=kind)
 
 
-def left(child: Child) -> None:
+def release_worker(child: Worker) -> None:
     """Keep a child that waits for work; of those that only some can use, those used last."""
     if not child.lives:
         child.end()

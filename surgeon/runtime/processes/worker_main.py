@@ -28,19 +28,19 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
-NOTES = 4096  # bytes of what is noted
+NOTE_BYTES = 4096  # bytes of what is noted
 # The C library of most Linux systems keeps for the next run what one run lets go: it would give large blocks back, and
 # of a proof that took 9 s of processor time 3 s went into having the same pages again.  No other library reads these;
 # a child without work gives all back.  In the environment of a process that is started, or as mallopt takes them.
-KEPT = {"MALLOC_MMAP_MAX_": 0, "MALLOC_TRIM_THRESHOLD_": (1 << 31) - 1, "MALLOC_TOP_PAD_": 1 << 24}
+MALLOC_SETTINGS = {"MALLOC_MMAP_MAX_": 0, "MALLOC_TRIM_THRESHOLD_": (1 << 31) - 1, "MALLOC_TOP_PAD_": 1 << 24}
 _MALLOPT = {"MALLOC_MMAP_MAX_": -4, "MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2}  # glibc's malloc.h
 # Seconds between two looks at whether the parent lives, should somebody else hold the pipe open; and seconds without
 # work until what is kept for it is given back.
 _PULSE = 1.0
 _PACKAGE = "surgeon"
 
-Note = Callable[[Any], None]
-Function = Callable[[Any, Note], tuple[dict[str, Any], Sequence[Any]]]
+ReportProgress = Callable[[Any], None]
+Function = Callable[[Any, ReportProgress], tuple[dict[str, Any], Sequence[Any]]]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -64,7 +64,7 @@ def serve(arguments: Sequence[str]) -> int:
         try:
             header, arrays = inbox.get(timeout=_PULSE)
         except queue.Empty:
-            let_go()  # who works on has its pages at hand, who waits has none
+            release_memory()  # who works on has its pages at hand, who waits has none
             header, arrays = inbox.get()
         if "prepare" in header:
             importlib.import_module(header["prepare"])
@@ -76,11 +76,11 @@ def keep_memory() -> None:
     """Settle the C library of a process that runs already as KEPT says."""
     with contextlib.suppress(OSError, AttributeError):  # a library without that call
         mallopt = ctypes.CDLL(None).mallopt
-        for name, value in KEPT.items():
+        for name, value in MALLOC_SETTINGS.items():
             mallopt(_MALLOPT[name], value)
 
 
-def let_go() -> None:
+def release_memory() -> None:
     """Give back the memory that the C library keeps for the next run, where it has a call for that."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # not everywhere, and no name on Windows
         ctypes.CDLL(None).malloc_trim(0)
@@ -116,9 +116,9 @@ def _postpone_package() -> None:
 
 def _receive(requests: IO[bytes], inbox: "queue.SimpleQueue[tuple[dict[str, Any], list[Any]]]") -> None:
     """Hand on what is asked, and end this process, also in the middle of its work, when nobody asks any more."""
-    from surgeon.runtime.processes.pipe_protocol import read
+    from surgeon.runtime.processes.pipe_protocol import read_message
 
-    while (request := read(requests)) is not None:
+    while (request := read_message(requests)) is not None:
         inbox.put(request)
     os._exit(0)
 
@@ -130,18 +130,18 @@ def _die_with(parent: int) -> None:
 
 
 def _send(answers: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
-    from surgeon.runtime.processes.pipe_protocol import write
+    from surgeon.runtime.processes.pipe_protocol import write_message
 
-    write(answers, header, arrays)
+    write_message(answers, header, arrays)
 
 
-def _notebook(file: int) -> Note:
+def _notebook(file: int) -> ReportProgress:
     """Notes in a file that the parent reads when this process has ended; the last one counts."""
-    page = mmap.mmap(file, NOTES)
+    page = mmap.mmap(file, NOTE_BYTES)
 
     def note(value: Any) -> None:
         data = json.dumps(value).encode()
-        if len(data) < NOTES:
+        if len(data) < NOTE_BYTES:
             page[: len(data) + 1] = data + b"\0"
 
     return note
@@ -151,7 +151,7 @@ def _nothing(_: Any) -> None:
     """Note nothing, where the parent cannot read it."""
 
 
-def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+def _answer(header: dict[str, Any], arrays: list[Any], note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
     """Call one function."""
     try:
         note({})
@@ -171,14 +171,14 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: Note) -> tuple[dict
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     """End this process by SIGPROF when it has worked so long, all its threads together."""
-    renew(seconds)
+    reset_cpu_limit(seconds)
     try:
         yield
     finally:
-        renew(0.0)
+        reset_cpu_limit(0.0)
 
 
-def renew(seconds: float) -> None:
+def reset_cpu_limit(seconds: float) -> None:
     """Let this process work so many seconds from now on, 0 for any time: for a task of several steps, each its own."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)

@@ -7,35 +7,35 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from surgeon.runtime.processes import worker
-from surgeon.runtime.processes.worker import Answer, Child, Result, Task, left, taken
+from surgeon.runtime.processes.worker import Task, TaskOutcome, TaskResult, Worker, acquire_worker, release_worker
 
-MOST_JOBS = 4
+MAX_JOBS = 4
 # One more child is started when those before have worked for so many seconds, as it costs to start, or after so many
 # by the clock: what is done sooner needs no other.
 _WORTH, _PATIENCE = 0.5, 5.0
 
 
-def usual_jobs() -> int:
+def default_jobs() -> int:
     """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_JOBS)
+    return min(cores, MAX_JOBS)
 
 
-def spare(jobs: int | None) -> None:
+def prefork_workers(jobs: int | None) -> None:
     """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual.
 
     No more than usual: further ones are started when there is work for them.
     """
-    worker.spare(min(jobs or MOST_JOBS, usual_jobs()))
+    worker.prefork(min(jobs or MAX_JOBS, default_jobs()))
 
 
-def run(tasks: Iterable[Task], jobs: int) -> list[Result]:
+def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
     """Do tasks in at most `jobs` children at once; their results, in order.
 
     The tasks are asked for one by one in this thread, while children work on those before.  What a function raises, but
     for a lack of memory, is raised here: UsageError as such, else RuntimeError, for that is a fault of ours.
     """
-    crew = Crew(jobs)
+    crew = WorkerPool(jobs)
     try:
         for task in tasks:
             crew.add(task)
@@ -45,16 +45,16 @@ def run(tasks: Iterable[Task], jobs: int) -> list[Result]:
 
 
 @dataclass(slots=True)
-class Crew:
+class WorkerPool:
     """Threads that each ask one child, for the tasks of one `run`."""
 
     jobs: int
     _count: int = 0
     _tasks: deque[tuple[int, Task]] = field(default_factory=deque)
-    _results: dict[int, Result] = field(default_factory=dict)
+    _results: dict[int, TaskOutcome] = field(default_factory=dict)
     _errors: list[BaseException] = field(default_factory=list)
     _threads: list[threading.Thread] = field(default_factory=list)
-    _busy: "set[Child]" = field(default_factory=set)
+    _busy: "set[Worker]" = field(default_factory=set)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _is_over: bool = False
     _spent: float = 0.0
@@ -71,7 +71,7 @@ class Crew:
             self._threads.append(thread)
             thread.start()
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[TaskOutcome]:
         """Wait for all of them."""
         with self._changed:
             self._wait_until(lambda: len(self._results) == self._count)
@@ -97,7 +97,7 @@ class Crew:
         """Do tasks until it is over.  others: how many children may do it all, if they are quick."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
-        child: Child | None = None
+        child: Worker | None = None
         while (found := self._next()) is not None:
             place, task = found
             try:
@@ -107,22 +107,22 @@ class Crew:
                 self._errors.append(error)
             else:
                 self._results[place] = result
-                self._spent += result.seconds if isinstance(result, Answer) else task.seconds
+                self._spent += result.seconds if isinstance(result, TaskResult) else task.seconds
             with self._changed:
                 if child is not None:
                     self._busy.discard(child)
                 self._changed.notify_all()
         if child is not None:
-            left(child)
+            release_worker(child)
 
     def _next(self) -> tuple[int, Task] | None:
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._tasks)
             return None if self._is_over else self._tasks.popleft()
 
-    def _hired(self, child: "Child | None") -> "Child":
+    def _hired(self, child: "Worker | None") -> "Worker":
         """The child that did the last task, if it lives, or another."""
-        found = child if child is not None and child.lives else taken()
+        found = child if child is not None and child.lives else acquire_worker()
         with self._changed:
             self._busy.add(found)
             if self._is_over:

@@ -8,16 +8,16 @@ from onnx import ModelProto, TensorProto, helper
 
 from surgeon.file.tensors.decoding import Array
 from surgeon.runtime.function_inlining import IR_VERSION
-from surgeon.runtime.sessions.ort_session import Session, SessionError
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
-LEAST = 1 << 24
+MIN_ELEMENTS = 1 << 24
 """Elements from which on it pays to load ONNX Runtime."""
 _OPSET = 13
 _SOURCE, _MADE = "x", "y"
 
 
-class Casting:
-    """Casts arrays of float32 to float16 once there were `LEAST` elements of them, and not those before.
+class Float16Caster:
+    """Casts arrays of float32 to float16 once there were `MIN_ELEMENTS` elements of them, and not those before.
 
     Nor where ONNX Runtime does not load, or rounds otherwise than numpy does.
     """
@@ -25,7 +25,7 @@ class Casting:
     def __init__(self) -> None:
         self._count = 0
         self._lock = Lock()
-        self._session: Session | None = None
+        self._session: OrtSession | None = None
         self._was_tried = False
 
     def __call__(self, array: Array, made: Array) -> bool:
@@ -34,7 +34,7 @@ class Casting:
             return False
         with self._lock:
             self._count += array.size
-            if self._count >= LEAST and not self._was_tried:
+            if self._count >= MIN_ELEMENTS and not self._was_tried:
                 self._was_tried, self._session = True, _opened()
         if self._session is None or not (array.flags.c_contiguous and made.flags.c_contiguous):
             return False
@@ -43,12 +43,12 @@ class Casting:
 
 
 @cache
-def halving() -> Casting:
+def float16_caster() -> Float16Caster:
     """The one of this process."""
-    return Casting()
+    return Float16Caster()
 
 
-def _opened() -> Session | None:
+def _opened() -> OrtSession | None:
     """What casts, where it does so as numpy does, at the borders between numbers too."""
     node = helper.make_node("Cast", [_SOURCE], [_MADE], to=TensorProto.FLOAT16)
     source = helper.make_tensor_value_info(_SOURCE, TensorProto.FLOAT, ["n"])
@@ -56,7 +56,7 @@ def _opened() -> Session | None:
     graph = helper.make_graph([node], "cast", [source], [made])
     opset = helper.make_opsetid("", _OPSET)
     try:
-        session = Session(ModelProto(ir_version=IR_VERSION, graph=graph, opset_import=[opset]))
+        session = OrtSession(ModelProto(ir_version=IR_VERSION, graph=graph, opset_import=[opset]))
         tried = _borders()
         with np.errstate(over="ignore"):
             wanted = tried.astype(np.float16)

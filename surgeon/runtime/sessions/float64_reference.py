@@ -10,14 +10,14 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from surgeon.errors import GraphError
 from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM
-from surgeon.ops.traversal import all_nodes, graphs_of
-from surgeon.runtime.function_inlining import inlined, with_bodies
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.sessions.node_by_node import Implementations, implemented
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
+from surgeon.ops.traversal import all_nodes, subgraphs
+from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.sessions.node_by_node import ImplementationSet, used_implementations
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 
-Change = Callable[[ModelProto, ModelProto], ModelProto | None]
+ModelTransform = Callable[[ModelProto, ModelProto], ModelProto | None]
 
 _DOUBLE = TensorProto.DOUBLE
 _EIGHT_BITS = frozenset(number for name, number in TensorProto.DataType.items() if name.startswith("FLOAT8"))
@@ -62,7 +62,7 @@ _LARGE = 1 << 14  # elements of an input that is worth keeping
 _WRONG_BODIES = frozenset((("", "Attention"),))
 
 
-def widened(mini: ModelProto) -> ModelProto | None:
+def to_float64(mini: ModelProto) -> ModelProto | None:
     """Return the same computation in float64, with local functions inlined.
 
     Tensors of float16, bfloat16, float32 and float8 have dtype float64 and the values they had; casts between floats
@@ -71,7 +71,7 @@ def widened(mini: ModelProto) -> ModelProto | None:
     belongs to ai.onnx.ml, which answers in float32 alone.
     """
     try:
-        source = inlined(mini)
+        source = inline_functions(mini)
     except GraphError:
         return None
     if any(_stays_narrow(node) for node in all_nodes(source.graph.node)) or source.functions:
@@ -101,7 +101,7 @@ def _widen_graph(graph: GraphProto) -> None:
         _widen_tensor(sparse.values)
     for node in graph.node:
         _widen_node(node)
-        for body in graphs_of(node):
+        for body in subgraphs(node):
             _widen_graph(body)
 
 
@@ -163,7 +163,7 @@ def _widen_dtype(node: NodeProto, name: str, default: int | None) -> None:
         node.attribute.append(onnx.helper.make_attribute(name, _DOUBLE))
 
 
-class Reference:
+class Float64Reference:
     """A mini-model's computation in float64.  A context manager.
 
     It runs under ONNX Runtime where that has kernels in float64 for all operators, else under onnx's
@@ -181,7 +181,7 @@ class Reference:
         *,
         custom_ops: Sequence[Path | str] = (),
         limit: float | None = None,
-        change: Change | None = None,
+        change: ModelTransform | None = None,
     ) -> None:
         refusals: list[str] = []
         # By the name of an input: the last, and in float64.
@@ -248,7 +248,7 @@ class Reference:
 class _WideModel:
     """A widened model on what runs it."""
 
-    def __init__(self, name: str, runner: Session | Evaluator, own: Implementations | None = None) -> None:
+    def __init__(self, name: str, runner: OrtSession | EvaluatorSession, own: ImplementationSet | None = None) -> None:
         self.name, self._runner, self._own = name, runner, own
         self.run = runner.run
 
@@ -264,20 +264,20 @@ def _wide_models(
     custom_ops: Sequence[Path | str],
     limit: float | None,
     refusals: list[str],
-    change: Change | None,
+    change: ModelTransform | None,
 ) -> Iterator[_WideModel]:
     """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
-    for model in (mini, with_bodies(mini, bodies)) if bodies else (mini,):
-        wide = widened(model)
+    for model in (mini, attach_function_bodies(mini, bodies)) if bodies else (mini,):
+        wide = to_float64(model)
         if wide is not None and change is not None:
             wide = change(model, wide)
         if wide is None:
             refusals.append("it rounds by design, is random, or has no form in float64")
             continue
         keys = {(node.domain, node.op_type) for node in all_nodes(wide.graph.node)}
-        if not keys & ((FORMULAS.keys() - _EXACT_KERNELS) | _WRONG_BODIES):
+        if not keys & ((REFERENCE_KERNELS.keys() - _EXACT_KERNELS) | _WRONG_BODIES):
             try:
-                yield _WideModel("float64 under ONNX Runtime", Session(wide))
+                yield _WideModel("float64 under ONNX Runtime", OrtSession(wide))
             except SessionError as refused:
                 refusals.append(f"ONNX Runtime: {refused.line.rstrip('.')}")
         try:
@@ -287,11 +287,11 @@ def _wide_models(
 
 
 def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float | None) -> _WideModel:
-    found = implemented(wide, custom_ops)
+    found = used_implementations(wide, custom_ops)
     if not found:
-        return _WideModel("float64 under onnx's ReferenceEvaluator", Evaluator(wide))
-    own = Implementations(wide, found, limit)
-    return _WideModel(f"float64 by the Python implementation of {own.names}", Evaluator(wide, own.table()), own)
+        return _WideModel("float64 under onnx's ReferenceEvaluator", EvaluatorSession(wide))
+    own = ImplementationSet(wide, found, limit)
+    return _WideModel(f"float64 by the Python implementation of {own.names}", EvaluatorSession(wide, own.table()), own)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

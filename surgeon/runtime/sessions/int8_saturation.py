@@ -11,7 +11,7 @@ from typing import NamedTuple
 from google.protobuf.message import EncodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
 
-from surgeon.ops.traversal import graphs_of, holds_any, unused
+from surgeon.ops.traversal import holds_any, subgraphs, unique_name
 
 _HALF = 128
 
@@ -42,12 +42,12 @@ PRODUCTS = {
 }
 
 
-def has_mixed_products(model: ModelProto) -> bool:
+def has_uint8_int8_products(model: ModelProto) -> bool:
     """Whether some node may multiply uint8 by int8; payloads are not looked at."""
     return holds_any(model, PRODUCTS)
 
 
-def probe() -> ModelProto:
+def saturation_probe() -> ModelProto:
     """255 · 127 twice, in one sum: 64,770, or 32,767 where it saturates."""
     left = helper.make_tensor("left", TensorProto.UINT8, (1, 2), (255, 255))
     right = helper.make_tensor("right", TensorProto.INT8, (2, 1), (127, 127))
@@ -57,7 +57,7 @@ def probe() -> ModelProto:
     return helper.make_model(graph, opset_imports=(helper.make_opsetid("", 13),), ir_version=8)
 
 
-def evened(model: ModelProto) -> ModelProto:
+def with_uint8_factors(model: ModelProto) -> ModelProto:
     """The same computation with uint8 for int8 beside uint8; the model itself where it has no such product.
 
     The model holds its own weights.  Where no dtype is told of a factor, its node stays as it is, and so does a model
@@ -77,7 +77,7 @@ def _names(graph: GraphProto) -> set[str]:
     """All names of tensors, bodies included."""
     own = {port.name for port in graph.input} | {tensor.name for tensor in graph.initializer}
     own.update(name for node in graph.node for name in node.output)
-    return own.union(*(_names(body) for node in graph.node for body in graphs_of(node)))
+    return own.union(*(_names(body) for node in graph.node for body in subgraphs(node)))
 
 
 def _even_graph(graph: GraphProto, around: dict[str, int], taken: set[str]) -> None:
@@ -86,7 +86,7 @@ def _even_graph(graph: GraphProto, around: dict[str, int], taken: set[str]) -> N
     nodes = list(graph.node)
     del graph.node[:]
     for node in nodes:
-        for body in graphs_of(node):
+        for body in subgraphs(node):
             _even_graph(body, dtypes, taken)
         graph.node.extend(_even_node(node, dtypes, taken))
         graph.node.append(node)
@@ -107,7 +107,7 @@ def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iter
             continue
         node.input.extend([""] * (product.right_zero + 1 - len(node.input)))
         for slot in (product.right, product.right_zero):
-            name = unused(f"{node.input[slot] or node.output[0]}:raised", taken)
+            name = unique_name(f"{node.input[slot] or node.output[0]}:raised", taken)
             yield from _raised(node.input[slot], name, taken)
             node.input[slot] = name
 
@@ -129,7 +129,7 @@ def _raised(name: str, to: str, taken: set[str]) -> Iterator[NodeProto]:
     if not name:
         yield helper.make_node("Constant", (), (to,), value=helper.make_tensor("", TensorProto.UINT8, (), (_HALF,)))
         return
-    wide, half, higher = (unused(f"{to}:{part}", taken) for part in ("wide", "half", "higher"))
+    wide, half, higher = (unique_name(f"{to}:{part}", taken) for part in ("wide", "half", "higher"))
     taken.update((wide, half, higher))
     yield helper.make_node("Cast", (name,), (wide,), to=TensorProto.INT32)
     yield helper.make_node("Constant", (), (half,), value=helper.make_tensor("", TensorProto.INT32, (), (_HALF,)))

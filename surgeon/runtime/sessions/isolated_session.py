@@ -11,35 +11,35 @@ from onnx import ModelProto
 from surgeon.errors import ModelFileError
 from surgeon.file.model import Model
 from surgeon.ops.traversal import holds_any
-from surgeon.runtime.implementations.implementation import bound, shipped
+from surgeon.runtime.implementations.implementation import export_registry, local_only_ops
 from surgeon.runtime.processes.worker import (
-    FAULTS,
-    WHOLE,
-    Child,
-    Failure,
+    ALL_MEMORY,
+    CPU_FAULT_SIGNALS,
     Task,
-    by_the_clock,
-    left,
+    TaskFailure,
+    Worker,
+    acquire_worker,
     memory_limit,
-    taken,
+    release_worker,
+    wall_clock_limit,
 )
-from surgeon.runtime.run_limits import RUN_TIME
-from surgeon.runtime.sessions.model_session import Whole, open_model
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT
+from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.runtime.sessions.session_tasks import HeldModel, Run
+from surgeon.runtime.sessions.session_tasks import OpenRequest, RunRequest
 
 MODULE = "surgeon.runtime.sessions.session_tasks"
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class IsolatedRuntime:
     """With what whole models run in children.
 
     custom_ops: as for `open_model`.  run_time: seconds of processor time that one run may take, and to load a model.
     """
 
     custom_ops: Sequence[Path | str] = ()
-    run_time: float = RUN_TIME
+    run_time: float = DEFAULT_TIMEOUT
 
     def open(
         self,
@@ -48,17 +48,17 @@ class Away:
         optimised: bool = False,
         only_loads: bool = False,
         folder: Path | None = None,
-    ) -> Whole:
+    ) -> ModelSession:
         """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
 
         As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A
         model with an operator whose implementation lives in this process alone runs here.
         """
-        if _is_computed_here(model, bound(self.custom_ops)):
+        if _is_computed_here(model, local_only_ops(self.custom_ops)):
             return open_model(model, self.custom_ops, optimised=optimised, only_loads=only_loads, folder=folder)
-        own = shipped(self.custom_ops)
-        opening = HeldModel(model, tuple(self.custom_ops), optimised, own, only_loads, folder)
-        return HeldAway(opening, self.run_time)
+        own = export_registry(self.custom_ops)
+        opening = OpenRequest(model, tuple(self.custom_ops), optimised, own, only_loads, folder)
+        return IsolatedSession(opening, self.run_time)
 
 
 def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]) -> bool:
@@ -71,7 +71,7 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
         return False
 
 
-class HeldAway:
+class IsolatedSession:
     """A whole model that a child holds.
 
     hold: the function that opens it in the child, as "module:name".  opening: what that takes.
@@ -79,7 +79,7 @@ class HeldAway:
 
     def __init__(self, opening: Any, run_time: float, hold: str = f"{MODULE}:hold") -> None:
         self._run_time = run_time
-        self._child: Child | None = taken()
+        self._child: Worker | None = acquire_worker()
         self._end: SessionError | None = None
         try:
             answer, _ = self._ask(hold, opening)
@@ -98,7 +98,7 @@ class HeldAway:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Run once.  Raises SessionError, also for every run behind one that ended the process."""
-        answer, arrays = self._ask(f"{MODULE}:run", Run(dict(feeds), self.outputs))
+        answer, arrays = self._ask(f"{MODULE}:run", RunRequest(dict(feeds), self.outputs))
         found = dict(zip(answer["names"], arrays, strict=True))
         for name, (shape, words) in answer["words"].items():
             found[name] = np.asarray(words, dtype=object).reshape(shape)
@@ -107,9 +107,9 @@ class HeldAway:
     def _ask(self, function: str, argument: Any) -> tuple[dict[str, Any], list[Any]]:
         if self._end is not None or self._child is None:
             raise self._end or SessionError("The model has been let go.")
-        result = self._child.run(Task(function, argument, self._run_time, WHOLE))
-        if isinstance(result, Failure):
-            self._end = ended(result, self._run_time)
+        result = self._child.run(Task(function, argument, self._run_time, ALL_MEMORY))
+        if isinstance(result, TaskFailure):
+            self._end = session_error_of(result, self._run_time)
             raise self._end
         if "refused" in result.value:
             missing, lacks = bool(result.value["missing"]), result.value["lacks"]
@@ -122,18 +122,18 @@ class HeldAway:
         if child is None:
             return
         if child.lives:
-            child.run(Task(f"{MODULE}:let_go", None, self._run_time, WHOLE))
-        left(child)
+            child.run(Task(f"{MODULE}:let_go", None, self._run_time, ALL_MEMORY))
+        release_worker(child)
 
 
-def ended(failure: Failure, run_time: float) -> SessionError:
+def session_error_of(failure: TaskFailure, run_time: float) -> SessionError:
     """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
     if failure.why in ("time", "clock"):
-        took = f"{run_time:g} s" if failure.why == "time" else f"{by_the_clock(run_time):g} s by the clock"
+        took = f"{run_time:g} s" if failure.why == "time" else f"{wall_clock_limit(run_time):g} s by the clock"
         what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"
         return SessionError(f"A run takes more than {took}: {what_to_do}.", missing=True, cut_off=True)
     if failure.why == "memory":
-        size = memory_limit(WHOLE) / 1e9
+        size = memory_limit(ALL_MEMORY) / 1e9
         return SessionError(f"It takes more than {size:.1f} GB of memory.", missing=True, cut_off=True)
     how = f" with {failure.how}" if failure.how else ""
-    return SessionError(f"It ends the process that runs it{how}.", missing=failure.how not in FAULTS)
+    return SessionError(f"It ends the process that runs it{how}.", missing=failure.how not in CPU_FAULT_SIGNALS)

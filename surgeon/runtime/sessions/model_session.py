@@ -11,17 +11,17 @@ from surgeon.errors import SurgeonError
 from surgeon.file.model import Model
 from surgeon.ops.traversal import holds_any
 from surgeon.runtime.implementations.implementation import Implementation
-from surgeon.runtime.kernels.kernel_registry import PLUGIN_FORMULAS
-from surgeon.runtime.sessions.int8_saturation import has_mixed_products
-from surgeon.runtime.sessions.node_by_node import Stepwise, implemented
-from surgeon.runtime.sessions.ort_session import Session, SessionError, saturates
-from surgeon.runtime.sessions.unknown_ops import cure
+from surgeon.runtime.kernels.kernel_registry import PLUGIN_KERNELS
+from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products
+from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, int8_sums_saturate
+from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 
 MOST_BYTES = 1 << 30
 """Of a model's file and data up to which it runs in pieces: they are held in memory, and weights several times."""
 
 
-class Whole(Protocol):
+class ModelSession(Protocol):
     """What runs a whole model.  `name` tells people what that is; `outputs` may be set, as fewer."""
 
     name: str
@@ -44,12 +44,12 @@ def open_model(
     optimised: bool = False,
     only_loads: bool = False,
     folder: Path | None = None,
-) -> Whole:
+) -> ModelSession:
     """Return what runs a whole model.  A context manager: leave it, or its memory stays in use.
 
     custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which serve like those
     that are registered.  optimised: with ONNX Runtime's own optimisations.  only_loads, folder: as for
-    `Session`.
+    `OrtSession`.
 
     Raises SessionError; with `missing` where nothing runs it that is here, saying what to do.  Raises UsageError for a
     Python file that cannot be run, and for an implementation that cannot be sent to its process.
@@ -57,7 +57,7 @@ def open_model(
     try:
         given = model if only_loads else _with_whole_sums(model)
         exact = not only_loads
-        return Session(given, custom_ops, optimised=optimised, exact=exact, only_loads=only_loads, folder=folder)
+        return OrtSession(given, custom_ops, optimised=optimised, exact=exact, only_loads=only_loads, folder=folder)
     except SessionError as refused:
         if not refused.missing:
             raise
@@ -66,24 +66,24 @@ def open_model(
 
 def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
     """A file's model in memory where its products would else saturate on this processor, unless it is large."""
-    if isinstance(model, ModelProto) or not saturates():
+    if isinstance(model, ModelProto) or not int8_sums_saturate():
         return model
     try:
         with Model.open(model) as opened:
             fits = len(opened.data) + opened.external_bytes <= MOST_BYTES
-            return opened.whole() if fits and has_mixed_products(opened.skeleton) else model
+            return opened.whole() if fits and has_uint8_int8_products(opened.skeleton) else model
     except SurgeonError:
         return model  # what is wrong with it ONNX Runtime says
 
 
 def _in_pieces(
     model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool, refused: SessionError
-) -> Whole:
+) -> ModelSession:
     """A model for which ONNX Runtime lacks a kernel, where implementations make up for it."""
     with Model.open(model) as opened:
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
-        found = implemented(skeleton, custom_ops)
-        formulas = holds_any(skeleton, PLUGIN_FORMULAS)
+        found = used_implementations(skeleton, custom_ops)
+        formulas = holds_any(skeleton, PLUGIN_KERNELS)
         if (found or formulas) and size > MOST_BYTES:
             raise SessionError(
                 f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB "
@@ -92,7 +92,7 @@ def _in_pieces(
                 lacks=refused.lacks,
             )
         if not (found or formulas):
-            what_to_do = cure(skeleton, custom_ops, has_rules=False)
+            what_to_do = unknown_ops_hint(skeleton, custom_ops, has_rules=False)
             raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks)
         whole = opened.whole() if isinstance(model, Path) else model
     return _pieces(whole, found, custom_ops, optimised)
@@ -100,13 +100,13 @@ def _in_pieces(
 
 def _pieces(
     whole: ModelProto, found: Sequence[Implementation], custom_ops: Sequence[Path | str], optimised: bool
-) -> Whole:
+) -> ModelSession:
     try:
-        engine = Stepwise(whole, found, custom_ops, in_stretches=True, optimised=optimised)
+        engine = NodeByNodeSession(whole, found, custom_ops, in_stretches=True, optimised=optimised)
     except SessionError as refused:
         if not refused.missing:
             raise
-        what_to_do = cure(whole, custom_ops, has_rules=False)
+        what_to_do = unknown_ops_hint(whole, custom_ops, has_rules=False)
         raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks) from refused
-    engine.name = f"{Session.name} and the {engine.name}"
+    engine.name = f"{OrtSession.name} and the {engine.name}"
     return engine

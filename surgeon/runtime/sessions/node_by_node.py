@@ -10,22 +10,22 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
-from surgeon.file.tensors.decoding import decode
+from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ops.schemas.op_schema import schema
-from surgeon.ops.traversal import all_nodes, free_names, graphs_of, nodes_of
-from surgeon.runtime.function_inlining import inlined
+from surgeon.ops.traversal import all_nodes, names_read, nodes_of, subgraphs
+from surgeon.runtime.function_inlining import inline_functions
 from surgeon.runtime.implementations.implementation import Implementation, available
 from surgeon.runtime.implementations.implementation_tasks import answered
-from surgeon.runtime.implementations.implementation_worker import Worker
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator, attributes_of
+from surgeon.runtime.implementations.implementation_worker import ImplementationWorker
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession, attributes_of
 
 # Operators of lists: a list cannot be the input of a session of one node.
 _LISTS = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 
 
-def implemented(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
+def used_implementations(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
     """Return the implementations of the model's operators, each once, in the model's order.
 
     They come from the Python files among `custom_ops`, else from what is registered.  Raises UsageError for a file that
@@ -36,7 +36,7 @@ def implemented(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> lis
     return [known[key] for key in keys if key in known]
 
 
-class Implementations:
+class ImplementationSet:
     """Users' implementations for one model, in one process.  A context manager; leaving it ends the process.
 
     Raises UsageError for an implementation that cannot be sent to that process.
@@ -47,7 +47,7 @@ class Implementations:
             one.require()
         self._found = {(one.domain, one.op): one for one in found}
         self._dtypes = dict(_dtypes(model.graph))
-        self._worker = Worker([one for one in found if not one.is_trusted], limit)
+        self._worker = ImplementationWorker([one for one in found if not one.is_trusted], limit)
 
     @property
     def names(self) -> str:
@@ -106,7 +106,7 @@ def _dtypes(graph: GraphProto) -> Iterator[tuple[str, np.dtype[Any]]]:
         if number:
             yield port.name, np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number))
     for node in graph.node:
-        for body in graphs_of(node):
+        for body in subgraphs(node):
             yield from _dtypes(body)
 
 
@@ -122,14 +122,14 @@ class _Step:
     def needs(self) -> list[str]:
         """What they take from outside."""
         made = {name for node in self.nodes for name in node.output}
-        return list(dict.fromkeys(name for node in self.nodes for name in free_names(node) if name not in made))
+        return list(dict.fromkeys(name for node in self.nodes for name in names_read(node) if name not in made))
 
     def apart(self) -> list["_Step"]:
         """Its nodes one by one."""
         return [_Step((node,), tuple(name for name in node.output if name), ()) for node in self.nodes]
 
 
-class Stepwise:
+class NodeByNodeSession:
     """One model run node by node.  A context manager; leaving it ends the implementations' process.
 
     in_stretches: nodes between those that have an implementation run together, as a runtime without these operators
@@ -152,13 +152,13 @@ class Stepwise:
         optimised: bool = False,
     ) -> None:
         try:
-            self._model = inlined(model)
+            self._model = inline_functions(model)
         except GraphError as error:
             raise SessionError(str(error)) from error
         graph = self._model.graph
         if graph.sparse_initializer:
             raise SessionError("Sparse initializers are for a whole runtime alone: write them dense.", missing=True)
-        self._own = Implementations(self._model, found, limit)
+        self._own = ImplementationSet(self._model, found, limit)
         self.name = f"Python implementation of {self._own.names}" if found else "formulas of plugins in numpy"
         self._custom_ops, self._optimised = custom_ops, optimised
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -168,11 +168,11 @@ class Stepwise:
         nodes = list(all_nodes(graph.node))
         self._require_known(nodes)
         self._steps = self._planned(in_stretches)
-        self._engines: dict[tuple[Any, ...], Session | Evaluator] = {}
+        self._engines: dict[tuple[Any, ...], OrtSession | EvaluatorSession] = {}
         self._divided: set[_Step] = set()  # those that do not run together
-        self._whole: Evaluator | None = None
+        self._whole: EvaluatorSession | None = None
         if any(node.op_type.startswith(_LISTS) for node in nodes):
-            self._whole = Evaluator(self._model, self._own.table())
+            self._whole = EvaluatorSession(self._model, self._own.table())
 
     def __enter__(self) -> Self:
         return self
@@ -213,7 +213,7 @@ class Stepwise:
         for nodes in reversed(groups):
             made = [name for node in nodes for name in node.output if name]
             makes = tuple(name for name in made if name in read) if len(nodes) > 1 else tuple(made)
-            needs = {name for node in nodes for name in free_names(node)}
+            needs = {name for node in nodes for name in names_read(node)}
             last = tuple(name for name in needs.union(makes) if name not in read)
             if makes:
                 steps.append(_Step(tuple(nodes), makes, last))
@@ -228,7 +228,11 @@ class Stepwise:
         opsets = {one.domain: one.version for one in self._model.opset_import}
         for node in nodes:
             key = (node.domain, node.op_type)
-            if not self._own.computes(node) and key not in FORMULAS and schema(*key, opsets.get(node.domain)) is None:
+            if (
+                not self._own.computes(node)
+                and key not in REFERENCE_KERNELS
+                and schema(*key, opsets.get(node.domain)) is None
+            ):
                 raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", lacks="op")
 
     def _computed(self, step: _Step, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -250,21 +254,21 @@ class Stepwise:
             found.update(self._computed(single, {**values, **found}))
         return {name: found[name] for name in step.makes}
 
-    def _engine(self, step: _Step, given: Mapping[str, np.ndarray]) -> Session | Evaluator:
+    def _engine(self, step: _Step, given: Mapping[str, np.ndarray]) -> OrtSession | EvaluatorSession:
         """Return what runs a step on inputs of these dtypes: made once for each."""
         key = (step.makes, len(step.nodes), *((name, array.dtype) for name, array in given.items()))
         if key not in self._engines:
             self._engines[key] = self._opened(step, self._alone(step, given))
         return self._engines[key]
 
-    def _opened(self, step: _Step, model: ModelProto) -> Session | Evaluator:
+    def _opened(self, step: _Step, model: ModelProto) -> OrtSession | EvaluatorSession:
         if not any(self._holds_own(node) for node in step.nodes):
             try:
-                return Session(model, self._custom_ops, optimised=self._optimised)
+                return OrtSession(model, self._custom_ops, optimised=self._optimised)
             except SessionError as refused:
                 if not refused.missing or len(step.nodes) > 1:
                     raise
-        return Evaluator(model, self._own.table())
+        return EvaluatorSession(model, self._own.table())
 
     def _alone(self, step: _Step, given: Mapping[str, np.ndarray]) -> ModelProto:
         """Return a model of one step, on inputs of the given dtypes and any shape."""
@@ -283,6 +287,6 @@ class Stepwise:
             return values[name]
         if name in self._constants:
             if name not in self._values:
-                self._values[name] = decode(self._constants[name])
+                self._values[name] = decode_tensor(self._constants[name])
             return self._values[name]
         raise SessionError(f"Nothing makes the tensor '{name}': correct the graph.")

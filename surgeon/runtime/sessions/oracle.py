@@ -17,27 +17,27 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 
 from surgeon.errors import GraphError
-from surgeon.ops.traversal import holds_half, nodes_of
-from surgeon.runtime.function_inlining import name_of, with_bodies
+from surgeon.ops.traversal import nodes_of, uses_float16
+from surgeon.runtime.function_inlining import attach_function_bodies, node_label
 from surgeon.runtime.implementations.implementation import Implementation
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.provider_support import COARSE_BODIES
-from surgeon.runtime.sessions.model_session import Whole
-from surgeon.runtime.sessions.node_by_node import Stepwise, implemented
-from surgeon.runtime.sessions.ort_session import Session, SessionError
-from surgeon.runtime.sessions.reference_evaluator import Evaluator
-from surgeon.runtime.sessions.unknown_ops import cure, unknown_ops
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.provider_support import IMPRECISE_BODIES
+from surgeon.runtime.sessions.model_session import ModelSession
+from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
+from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
+from surgeon.runtime.sessions.unknown_ops import unknown_ops, unknown_ops_hint
 
-ONNX_RUNTIME = Session.name
+ONNX_RUNTIME = OrtSession.name
 NODE_BY_NODE = "ONNX Runtime, node by node"  # as float16 has to be: in one graph, casts in between are dropped
 OWN_PATTERN = "the rule's own pattern under ONNX Runtime"
-KERNELS = (ONNX_RUNTIME, NODE_BY_NODE)
+KERNEL_ORACLES = (ONNX_RUNTIME, NODE_BY_NODE)
 EVALUATOR = "onnx's ReferenceEvaluator"
 WITH_FORMULA = "onnx's ReferenceEvaluator, with surgeon's own formula of {}"
 OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
 
 
-class Oracle(Whole, Protocol):
+class Oracle(ModelSession, Protocol):
     """What runs one mini-model.
 
     `name` tells people which it is.  `independent` is False where the rule's own pattern computes what the rule wrote:
@@ -47,7 +47,7 @@ class Oracle(Whole, Protocol):
     independent: bool
 
 
-def _known_as(engine: Session | Stepwise | Evaluator, name: str, independent: bool = True) -> Oracle:
+def _known_as(engine: OrtSession | NodeByNodeSession | EvaluatorSession, name: str, independent: bool = True) -> Oracle:
     """An engine under the name of the oracle that it is here."""
     engine.name, engine.independent = name, independent
     return engine
@@ -82,7 +82,7 @@ def open_oracle(
     told = list(dict.fromkeys(refusals))
     if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
         told = [one for one in told if unknown[0][1] in one][:1] or told
-    raise SessionError(f"{'; '.join(told)}{cure(mini, custom_ops)}.", missing=True)
+    raise SessionError(f"{'; '.join(told)}{unknown_ops_hint(mini, custom_ops)}.", missing=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:
@@ -98,17 +98,17 @@ def _attempts(
 ) -> list[Callable[[], Oracle]]:
     """Return the ways to open an oracle, in order; each raises SessionError where it does not take the model."""
     ways: list[Callable[[], Oracle]] = [lambda: _with_kernels(mini, custom_ops)]
-    if found := implemented(mini, custom_ops):
+    if found := used_implementations(mini, custom_ops):
         ways.append(lambda: _by_implementation(mini, found, custom_ops, {}, limit))
         if rest := _without_implementation(mini, found, bodies):
             ways.append(lambda: _by_implementation(mini, found, custom_ops, rest, limit))
-    if any((node.domain, node.op_type) in COARSE_BODIES or _has_our_formula(node) for node in nodes_of(mini)):
+    if any((node.domain, node.op_type) in IMPRECISE_BODIES or _has_our_formula(node) for node in nodes_of(mini)):
         ways.append(lambda: _evaluated(mini, EVALUATOR, True))
     if bodies:
         ways.append(lambda: _by_own_pattern(mini, custom_ops, bodies))
     ways.append(lambda: _evaluated(mini, EVALUATOR, True))
     if bodies:
-        ways.append(lambda: _evaluated(with_bodies(mini, bodies), OWN_PATTERN_EVALUATED, False))
+        ways.append(lambda: _evaluated(attach_function_bodies(mini, bodies), OWN_PATTERN_EVALUATED, False))
     return ways
 
 
@@ -119,10 +119,10 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
     does, so each node runs by itself.
     """
     _require_kernels(mini)
-    session = Session(mini, libraries)
-    if holds_half(mini):
+    session = OrtSession(mini, libraries)
+    if uses_float16(mini):
         try:
-            return _known_as(Stepwise(mini, (), libraries), NODE_BY_NODE)
+            return _known_as(NodeByNodeSession(mini, (), libraries), NODE_BY_NODE)
         except SessionError as refused:
             if not refused.missing:  # a library's operator is known to whole sessions alone
                 raise
@@ -132,7 +132,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
 def _require_kernels(mini: ModelProto) -> None:
     """Raise SessionError where a body stands for a kernel and is too coarse to judge by."""
     for node in nodes_of(mini):
-        if (node.domain, node.op_type) in COARSE_BODIES:
+        if (node.domain, node.op_type) in IMPRECISE_BODIES:
             raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", missing=True)
 
 
@@ -141,7 +141,7 @@ def _without_implementation(
 ) -> dict[str, FunctionProto]:
     """Return the bodies of nodes that no Python implementation computes."""
     known = {(one.domain, one.op) for one in found}
-    served = {name_of(node) for node in nodes_of(mini) if (node.domain, node.op_type) in known}
+    served = {node_label(node) for node in nodes_of(mini) if (node.domain, node.op_type) in known}
     return {name: body for name, body in bodies.items() if name not in served}
 
 
@@ -152,9 +152,9 @@ def _by_implementation(
     bodies: Mapping[str, FunctionProto],
     limit: float | None,
 ) -> Oracle:
-    model = with_bodies(mini, bodies) if bodies else mini
+    model = attach_function_bodies(mini, bodies) if bodies else mini
     _require_types(model)
-    engine = Stepwise(model, found, custom_ops, limit)
+    engine = NodeByNodeSession(model, found, custom_ops, limit)
     name = f"{engine.name}, and the rule's own pattern" if bodies else engine.name
     return _known_as(engine, name, not bodies)
 
@@ -162,7 +162,7 @@ def _by_implementation(
 def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto]) -> Oracle:
     """ONNX Runtime with the reference patterns as bodies; that it does not load these is no fault of the model."""
     try:
-        return _known_as(Session(with_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
+        return _known_as(OrtSession(attach_function_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
     except SessionError as refused:
         raise SessionError(refused.line, missing=True) from refused
 
@@ -172,12 +172,12 @@ def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:
     foreign = dict.fromkeys(node.op_type for node in nodes_of(model) if _has_our_formula(node))
     if foreign and independent:
         name = WITH_FORMULA.format(", ".join(foreign))
-    return _known_as(Evaluator(model), name, independent)
+    return _known_as(EvaluatorSession(model), name, independent)
 
 
 def _has_our_formula(node: NodeProto) -> bool:
     """Whether a node is none of ONNX's own, and known to the evaluator through us alone."""
-    return (node.domain, node.op_type) in FORMULAS and not onnx.defs.has(node.op_type, node.domain)
+    return (node.domain, node.op_type) in REFERENCE_KERNELS and not onnx.defs.has(node.op_type, node.domain)
 
 
 def _require_types(model: ModelProto) -> None:

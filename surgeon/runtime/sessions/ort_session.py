@@ -20,7 +20,7 @@ from google.protobuf.message import EncodeError
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.io.path_encoding import in_utf8
 from surgeon.runtime.implementations.implementation import is_python, load
-from surgeon.runtime.sessions.int8_saturation import evened, has_mixed_products, probe
+from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, saturation_probe, with_uint8_factors
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
@@ -33,7 +33,7 @@ _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(float8e5m2fnuz)": (ml_dtypes.float8_e5m2fnuz, onnx.TensorProto.FLOAT8E5M2FNUZ, np.uint8),
 }
 # Domains whose operators ORT itself defines: a name that it does not know there is a mistake, not a plugin.
-OWN_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
+ORT_DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training", "com.microsoft"))
 _UNKNOWN_OP = re.compile(r"Fatal error: (?P<domain>[^\s]*?):(?P<op>\w+)\([-\d]+\) is not a registered function/op")
 _UNKNOWN_NODE = re.compile(r'In Node, \("[^"]*", (?P<op>\w+), "(?P<domain>[^"]*)", -1\)')
 # The model is newer than this ORT; its message begins with a C++ signature.
@@ -102,7 +102,7 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
     return found
 
 
-class Session:
+class OrtSession:
     """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
 
     `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
@@ -139,8 +139,8 @@ class Session:
             options.add_session_config_entry("session.disable_prepacking", "1")
         if folder is not None:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", _in_utf8(folder))
-        if exact and isinstance(model, onnx.ModelProto) and has_mixed_products(model) and saturates():
-            model = evened(model)
+        if exact and isinstance(model, onnx.ModelProto) and has_uint8_int8_products(model) and int8_sums_saturate():
+            model = with_uint8_factors(model)
         self._open(model, custom_ops, options, "CPUExecutionProvider")
 
     def _open(
@@ -193,7 +193,7 @@ class Session:
             raise _refused(error) from error
         flat: dict[str, np.ndarray] = {}
         for name, result in zip(self.outputs, results, strict=True):
-            flatten(name, result, flat)
+            flatten_result(name, result, flat)
         return flat
 
     def fill(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
@@ -214,7 +214,7 @@ class Session:
             raise _refused(error) from error
 
 
-class TimedSession(Session):
+class TimedSession(OrtSession):
     """One model as it runs in earnest: all of ORT's own optimisations, its arena, several threads, any provider.
 
     threads: that one operator may use, 0 for as many as there are physical cores.  provider: by ORT's name.
@@ -266,14 +266,14 @@ class TimedSession(Session):
 
 
 @cache
-def saturates() -> bool:
+def int8_sums_saturate() -> bool:
     """Whether ORT's kernels lose what is beyond 16 bits in sums of uint8 by int8, as on x86 without VNNI."""
-    with Session(probe(), exact=False) as session:
+    with OrtSession(saturation_probe(), exact=False) as session:
         (found,) = session.run({}).values()
     return int(found.item()) != 2 * 255 * 127
 
 
-def providers() -> list[str]:
+def installed_providers() -> list[str]:
     """The execution providers that the installed ONNX Runtime has, by its names for them."""
     import onnxruntime
 
@@ -315,7 +315,7 @@ def _refused(error: Exception) -> SessionError:
     if newer is not None:
         line = line[newer.start("line") :]
     named = _UNKNOWN_OP.search(text) or _UNKNOWN_NODE.search(text)
-    foreign = named is not None and named["domain"] not in OWN_DOMAINS
+    foreign = named is not None and named["domain"] not in ORT_DOMAINS
     no_kernel = type(error).__name__ == "NotImplemented"
     lacks: Lack = "version" if newer is not None else "op" if foreign else "kernel" if no_kernel else ""
     return SessionError(line[:_LONGEST_LINE], lacks=lacks)
@@ -346,15 +346,15 @@ def _from_ort_value(value: Any) -> Any:
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
-def flatten(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
+def flatten_result(name: str, result: Any, into: dict[str, np.ndarray]) -> None:
     """Store a result under its name, a sequence or map element by element.  An absent optional is an empty array."""
     if isinstance(result, list):
         into[f"len({name})"] = np.asarray(len(result))
         for position, element in enumerate(result):
-            flatten(f"{name}[{position}]", element, into)
+            flatten_result(f"{name}[{position}]", element, into)
     elif isinstance(result, dict):
         into[f"keys({name})"] = np.asarray([str(key) for key in result], dtype=object)
         for key, element in result.items():
-            flatten(f"{name}[{key}]", element, into)
+            flatten_result(f"{name}[{key}]", element, into)
     else:
         into[name] = np.empty(0, dtype=np.float32) if result is None else np.asarray(result)

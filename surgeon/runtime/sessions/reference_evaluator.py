@@ -20,14 +20,14 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.errors import GraphError
-from surgeon.file.tensors.decoding import decode
+from surgeon.file.tensors.decoding import decode_tensor
 from surgeon.ops.schemas.op_schema import Schema, schema
-from surgeon.ops.traversal import graphs_of, label_of
-from surgeon.runtime.function_inlining import inlined
-from surgeon.runtime.kernels.arithmetic import USUAL
+from surgeon.ops.traversal import node_label, subgraphs
+from surgeon.runtime.function_inlining import inline_functions
+from surgeon.runtime.kernels.arithmetic import BASIC_KERNELS
 from surgeon.runtime.kernels.data_movement import MOVING
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError, flatten
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError, flatten_result
 
 Implementation = Callable[[NodeProto, list[Any]], tuple[Any, ...]]
 """What computes a node that the evaluator does not know: the node and its inputs to its outputs."""
@@ -56,7 +56,7 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def single_threaded_blas() -> Iterator[None]:
     """Keep the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS goes on as it does."""
     found = _switches()
     if found is None:
@@ -84,7 +84,7 @@ def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
     return None
 
 
-class Evaluator:
+class EvaluatorSession:
     """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
 
     `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
@@ -101,7 +101,7 @@ class Evaluator:
         self, model: ModelProto, implementations: Mapping[tuple[str, str], Implementation] | None = None
     ) -> None:
         try:
-            model = inlined(model)
+            model = inline_functions(model)
         except GraphError as error:
             raise SessionError(str(error)) from error
         self.inputs: tuple[str, ...] = tuple(port.name for port in model.graph.input)
@@ -131,7 +131,7 @@ class Evaluator:
         if absent:
             raise SessionError(f"Input '{absent[0]}' is not fed: give a value for it.")
         try:
-            with _Quiet(), one_thread():
+            with _Quiet(), single_threaded_blas():
                 results = self._engine.run(None, dict(feeds))
         except SessionError:
             raise
@@ -139,7 +139,7 @@ class Evaluator:
             raise _refused(error) from error
         flat: dict[str, np.ndarray] = {}
         for name, result in zip(self.outputs, results, strict=True):
-            flatten(name, result, flat)
+            flatten_result(name, result, flat)
             if name in flat:
                 flat[name] = _narrowed(flat[name], self._declared[name])
         return flat
@@ -190,7 +190,10 @@ def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[
 
 @cache
 def _formula_ops() -> dict[tuple[str, str], type]:
-    return {key: _op(*key, partial(_by_formula, formula)) for key, formula in (USUAL | MOVING | FORMULAS).items()}
+    return {
+        key: _op(*key, partial(_by_formula, formula))
+        for key, formula in (BASIC_KERNELS | MOVING | REFERENCE_KERNELS).items()
+    }
 
 
 def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
@@ -235,13 +238,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, TensorProto):
-        return decode(value)
+        return decode_tensor(value)
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
     """Return the schema by which a node's dtypes are kept; None where they follow no plain rule."""
-    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(graphs_of(node), None) is not None:
+    if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(subgraphs(node), None) is not None:
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
 
@@ -256,7 +259,7 @@ def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: An
         refused = _refused(error)
         if refused.line == OUT_OF_MEMORY:
             raise refused from error
-        line = f"{Evaluator.name} cannot compute {node.op_type} {label_of(node)!r}: {refused.line}"
+        line = f"{EvaluatorSession.name} cannot compute {node.op_type} {node_label(node)!r}: {refused.line}"
         raise SessionError(line[:_LONGEST_LINE], missing=refused.missing) from error
 
 

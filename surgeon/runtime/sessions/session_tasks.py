@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.runtime.implementations.implementation import receive
-from surgeon.runtime.processes.pipe_protocol import is_numeric
-from surgeon.runtime.processes.worker_main import Note
-from surgeon.runtime.sessions.model_session import Whole, open_model
+from surgeon.runtime.implementations.implementation import import_registry
+from surgeon.runtime.processes.pipe_protocol import is_sendable_dtype
+from surgeon.runtime.processes.worker_main import ReportProgress
+from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
 
 @dataclass(frozen=True, slots=True)
-class HeldModel:
+class OpenRequest:
     """A model to hold, and with what it runs.
 
     implementations: of the user's process, as `shipped` gives them.  only_loads, folder: as for `Session`.
@@ -34,21 +34,21 @@ class HeldModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunRequest:
     """Inputs by name, and which outputs are asked for."""
 
     feeds: dict[str, np.ndarray]
     outputs: tuple[str, ...]
 
 
-_held: list[Whole] = []
+_held: list[ModelSession] = []
 
 
-def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def hold(opening: OpenRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Open a model, in place of the one held before."""
 
-    def opened() -> Whole:
-        receive(opening.implementations)
+    def opened() -> ModelSession:
+        import_registry(opening.implementations)
         return open_model(
             opening.model,
             opening.custom_ops,
@@ -60,7 +60,7 @@ def hold(opening: HeldModel, _: Note) -> tuple[dict[str, Any], list[Any]]:
     return hold_as(opened)
 
 
-def hold_as(opened: Callable[[], Whole]) -> tuple[dict[str, Any], list[Any]]:
+def hold_as(opened: Callable[[], ModelSession]) -> tuple[dict[str, Any], list[Any]]:
     """The same of a model as it is opened here; `run` and `let_go` serve it too.  opened: raises SessionError."""
     _free()
     try:
@@ -71,7 +71,7 @@ def hold_as(opened: Callable[[], Whole]) -> tuple[dict[str, Any], list[Any]]:
     return {"name": whole.name, "inputs": list(whole.inputs), "outputs": list(whole.outputs)}, []
 
 
-def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def run(asked: RunRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Run the model that is held, once."""
     (whole,) = _held
     whole.outputs = asked.outputs
@@ -79,7 +79,7 @@ def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
         found = whole.run(asked.feeds)
     except SessionError as refused:
         return _refusal(refused), []
-    numbers = {name: array for name, array in found.items() if is_numeric(array.dtype)}
+    numbers = {name: array for name, array in found.items() if is_sendable_dtype(array.dtype)}
     words = {
         name: [list(array.shape), [str(item) for item in array.reshape(-1)]]
         for name, array in found.items()
@@ -88,7 +88,7 @@ def run(asked: Run, _: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"order": list(found), "names": list(numbers), "words": words}, list(numbers.values())
 
 
-def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Free the memory of what is held."""
     _free()
     return {}, []

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from surgeon.ops.schemas.node_check import owner_of
+from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.schemas.op_schema import schema
 from surgeon.ops.traversal import nodes_of
 from surgeon.runtime.implementations.implementation import available
-from surgeon.runtime.kernels.kernel_registry import FORMULAS
-from surgeon.runtime.sessions.ort_session import OWN_DOMAINS
+from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.sessions.ort_session import ORT_DOMAINS
 
 _NAMED = 3  # operators in one sentence
 
@@ -23,7 +23,7 @@ def unknown_ops(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> lis
     return list(dict.fromkeys(_unknown(model, custom_ops)))
 
 
-def cure(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules: bool = True) -> str:
+def unknown_ops_hint(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules: bool = True) -> str:
     """Say what lets operators run that nobody here knows, as the rest of a sentence; empty where all are known.
 
     An operator that no runtime defines may be torch's own, as the exporter writes one that it does not know.
@@ -35,15 +35,15 @@ def cure(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules:
     names = [f'"{domain}::{op}"' for domain, op in found]
     others = f" (and so for {', '.join(names[1:_NAMED])}{', ...' * (len(names) > _NAMED)})" if names[1:] else ""
     given = f"an implementation, @surgeon.implements({names[0]}) in a file given to --custom-ops"
-    if owner_of(*found[0]) is not None:  # a target's own is none of torch's
+    if target_of_op(*found[0]) is not None:  # a target's own is none of torch's
         return f": give {given}{others}"
     where = "the rules file" if has_rules else "such a file"
     return f": give {given}, or write surgeon.torch.implement({names[0]}) in {where} if torch has that op{others}"
 
 
 def _unknown(model: ModelProto, custom_ops: Sequence[Path | str]) -> Iterator[tuple[str, str]]:
-    known = {*available(custom_ops), *FORMULAS, *((one.domain, one.name) for one in model.functions)}
+    known = {*available(custom_ops), *REFERENCE_KERNELS, *((one.domain, one.name) for one in model.functions)}
     for node in nodes_of(model):
         key = (node.domain, node.op_type)
-        if node.domain not in OWN_DOMAINS and key not in known and schema(*key) is None:
+        if node.domain not in ORT_DOMAINS and key not in known and schema(*key) is None:
             yield key

@@ -8,20 +8,29 @@ from typing import Any
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.runtime.inputs.consistent_sizes import FittedSizes
-from surgeon.runtime.processes.worker import WHOLE, Answer, Child, Failure, Task, left, memory_limit, taken
-from surgeon.runtime.tensorrt.error_messages import FIXED_RANK, NEEDS_GPU, plain, said_of_sizes
+from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
+from surgeon.runtime.processes.worker import (
+    ALL_MEMORY,
+    Task,
+    TaskFailure,
+    TaskResult,
+    Worker,
+    acquire_worker,
+    memory_limit,
+    release_worker,
+)
+from surgeon.runtime.tensorrt.error_messages import FIXED_RANK, NEEDS_GPU, concerns_sizes, readable_reason
 from surgeon.runtime.tensorrt.library import Library
-from surgeon.runtime.tensorrt.parser_tasks import Build, Made, Shapes, Source
+from surgeon.runtime.tensorrt.parser_tasks import BuildRequest, NodeOutputs, ParseRequest, Shapes
 from surgeon.shapes.constraints.input_dims import (
-    FreeDim,
+    DynamicDim,
+    check_dim_names,
+    dynamic_dims,
     evaluate,
     fallback_sets,
-    free_dims,
     input_dims,
-    require_known,
+    required_inputs,
     size_sets,
-    wanted_inputs,
 )
 
 MODULE = "surgeon.runtime.tensorrt.parser_tasks"
@@ -33,13 +42,13 @@ LARGE = (512, 576, 1600, 16000)
 """Sizes of what is no batch, tried where smaller ones do not suit: nets of sound want a whole window of samples."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 LARGE_BATCH = 64
-NOTHING: Mapping[int, Made] = {}
+NOTHING: Mapping[int, NodeOutputs] = {}
 Range = tuple[int, int, int]
-Behind = Callable[[int], tuple[int, Made] | None]
+Behind = Callable[[int], tuple[int, NodeOutputs] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
+class Incompatibility:
     """What TensorRT does not take.
 
     node: its number in `surgeon.ops.traversal.nodes_of`, None where it is about the network.  reason: a clause.  stage:
@@ -54,7 +63,7 @@ class Objection:
 
 
 @dataclass(slots=True)
-class Hearing:
+class CompatibilityReport:
     """What TensorRT said of a model.
 
     faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
@@ -63,20 +72,20 @@ class Hearing:
     untold: nodes of which it says nothing on a machine without a GPU.  end: why it came to no word, "" where it did.
     """
 
-    faults: list[Objection] = field(default_factory=list)
+    faults: list[Incompatibility] = field(default_factory=list)
     is_whole: bool = True
     layers: int = 0
     engine: int = 0
     seconds: float = 0.0
     capability: str = ""
     sizes: dict[str, Range] = field(default_factory=dict)
-    refused: list[Objection] = field(default_factory=list)
-    untold: list[Objection] = field(default_factory=list)
+    refused: list[Incompatibility] = field(default_factory=list)
+    untold: list[Incompatibility] = field(default_factory=list)
     end: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CompatibilityCheck:
     """What TensorRT is asked with.
 
     run_time: seconds of processor time that it may take for a model.  capability: of the GPU to build for, "SM86"; None
@@ -89,7 +98,9 @@ class Asking:
     dims: Mapping[str, Range] = field(default_factory=dict)
     plugins: Sequence[str] = ()
 
-    def of(self, model: Model, aside: Mapping[int, Made] = NOTHING, behind: Behind = lambda _: None) -> Hearing:
+    def of(
+        self, model: Model, aside: Mapping[int, NodeOutputs] = NOTHING, behind: Behind = lambda _: None
+    ) -> CompatibilityReport:
         """Ask.
 
         Args:
@@ -106,7 +117,7 @@ class Asking:
                 library is none of plugins.
         """
         self._require_creators()
-        said, left_out = Hearing(), dict(aside)
+        said, left_out = CompatibilityReport(), dict(aside)
         for _ in range(MOST_ROUNDS):
             told = self._run(said, "parse", self._source(model, left_out))
             if told is None or not told["faults"]:
@@ -127,13 +138,13 @@ class Asking:
         """Raise UsageError for a library that brings TensorRT no plugins: it would be as if it were not given."""
         if not self.plugins or self.library.module is None:
             return
-        child = Child()  # of its own: where a library is loaded already, it brings nothing more
+        child = Worker()  # of its own: where a library is loaded already, it brings nothing more
         try:
             asked = self.library.module, list(self.plugins)
-            result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, WHOLE))
+            result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, ALL_MEMORY))
         finally:
             child.end()
-        if isinstance(result, Answer):
+        if isinstance(result, TaskResult):
             told = dict(zip(self.plugins, result.value["reasons"], strict=True))
         else:
             at = (result.noted or {}).get("library", self.plugins[0])
@@ -143,37 +154,37 @@ class Asking:
                 title = self.library.title
                 raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
 
-    def _build(self, said: Hearing, model: Model) -> None:
+    def _build(self, said: CompatibilityReport, model: Model) -> None:
         """Build with the sizes given, else with the first that the graph can take."""
         said.capability = _capability(self.capability or "")
-        source, first = self._source(model, {}), list[Objection]()
+        source, first = self._source(model, {}), list[Incompatibility]()
         for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
-            told = self._run(said, "build", Build(source, profile, said.capability))
+            told = self._run(said, "build", BuildRequest(source, profile, said.capability))
             if told is None:
                 return
             faults = [_fault(one, "build") for one in told["faults"]]
             if not faults:
                 said.sizes, said.engine = sizes, told["engine"]
-                said.refused = [Objection(one.node, one.reason, "sizes") for one in first[:1]]
+                said.refused = [Incompatibility(one.node, one.reason, "sizes") for one in first[:1]]
                 return
             if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
                 first, said.sizes = faults, sizes
-            if not any(said_of_sizes(one.reason) for one in faults):
+            if not any(concerns_sizes(one.reason) for one in faults):
                 break
         said.faults += first
 
-    def _source(self, model: Model, aside: Mapping[int, Made]) -> Source:
+    def _source(self, model: Model, aside: Mapping[int, NodeOutputs]) -> ParseRequest:
         module = self.library.module
         assert module is not None, "a library that is installed"
         source = model.path if model.path is not None else bytes(model.data)
-        return Source(module, source, self.plugins, aside)
+        return ParseRequest(module, source, self.plugins, aside)
 
-    def _run(self, said: Hearing, function: str, argument: Any) -> dict[str, Any] | None:
+    def _run(self, said: CompatibilityReport, function: str, argument: Any) -> dict[str, Any] | None:
         """The answer to one question; None where there is none, which is then a fault."""
-        child = taken()
-        result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, WHOLE))
-        left(child)
-        if isinstance(result, Answer):
+        child = acquire_worker()
+        result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, ALL_MEMORY))
+        release_worker(child)
+        if isinstance(result, TaskResult):
             said.seconds += result.seconds
             said.layers = result.value["layers"]
             return result.value
@@ -182,18 +193,18 @@ class Asking:
         said.is_whole, said.end = False, fault.reason
         return None
 
-    def _ended(self, failure: Failure, function: str) -> Objection:
+    def _ended(self, failure: TaskFailure, function: str) -> Incompatibility:
         noted = failure.noted or {}
         at = noted.get("node", -1)
         what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
         if failure.why in ("time", "clock"):
             told = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
-            return Objection(None, f"{told} {5 * self.run_time:g}", function)
+            return Incompatibility(None, f"{told} {5 * self.run_time:g}", function)
         if failure.why == "memory":
-            limit = f"{memory_limit(WHOLE) / 1e9:.1f} GB"
-            return Objection(None, f"{what} takes more than {limit} of memory", function)
+            limit = f"{memory_limit(ALL_MEMORY) / 1e9:.1f} GB"
+            return Incompatibility(None, f"{what} takes more than {limit} of memory", function)
         how = f" ({failure.how})" if failure.how else ""
-        return Objection(at if at >= 0 else None, f"{what} ends its process{how}", function)
+        return Incompatibility(at if at >= 0 else None, f"{what} ends its process{how}", function)
 
 
 def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
@@ -204,9 +215,9 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
     Raises:
         UsageError: a size is of no dimension of the model, or out of order.
     """
-    inputs = wanted_inputs(model.skeleton.graph)
-    free = free_dims(list(inputs.values()))
-    require_known(free, {name: sizes[1] for name, sizes in dims.items()})
+    inputs = required_inputs(model.skeleton.graph)
+    free = dynamic_dims(list(inputs.values()))
+    check_dim_names(free, {name: sizes[1] for name, sizes in dims.items()})
     for name, sizes in dims.items():
         if list(sizes) != sorted(sizes) or sizes[0] < 0:
             raise UsageError(f"The sizes of {name!r} are out of order: give the least, the best and the largest.")
@@ -222,11 +233,11 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
         yield profile, {name: (points[0][name], points[1][name], points[2][name]) for name in free}
 
 
-def _sets(model: Model, free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+def _sets(model: Model, free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
     """Sets of sizes to try in turn: the usual ones, further ones, and large ones that fit one another."""
     usual, *others = size_sets(free, chosen)
     yield usual
-    yield from FittedSizes(model, chosen).of([usual, *others])
+    yield from ConsistentSizes(model, chosen).of([usual, *others])
     yield from others
     batches = [key for key, dim in free.items() if dim.kind() == "batch"]
     further = fallback_sets(free, chosen)
@@ -237,7 +248,7 @@ def _sets(model: Model, free: Mapping[str, FreeDim], chosen: Mapping[str, int]) 
         for batch in (1, 2)
     ]
     for sizes in large:
-        yield from FittedSizes(model, chosen).of([sizes])
+        yield from ConsistentSizes(model, chosen).of([sizes])
         yield sizes
     yield from (sizes for sizes in further if any(sizes[key] >= LARGE_BATCH for key in batches))
 
@@ -258,13 +269,13 @@ def _capability(name: str) -> str:
     return found
 
 
-def _wants_rank(faults: Sequence[Objection]) -> bool:
+def _wants_rank(faults: Sequence[Incompatibility]) -> bool:
     """Whether the builder would go on if it knew which sizes are 1."""
     return any(FIXED_RANK in one.reason for one in faults)
 
 
-def _fault(told: Mapping[str, Any], stage: str) -> Objection:
+def _fault(told: Mapping[str, Any], stage: str) -> Incompatibility:
     node, call = (number if number >= 0 else None for number in (told["node"], told.get("call", -1)))
     if told.get("needs_gpu"):
-        return Objection(node, NEEDS_GPU, "gpu", call)
-    return Objection(node, plain(told["text"]), stage, call)
+        return Incompatibility(node, NEEDS_GPU, "gpu", call)
+    return Incompatibility(node, readable_reason(told["text"]), stage, call)

@@ -10,7 +10,7 @@ import numpy as np
 NAMES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 
 
-class NoGpu(Exception):
+class GpuUnavailable(Exception):
     """Why there is no GPU to run on, as a clause."""
 
 
@@ -23,7 +23,7 @@ class GpuDriver:
         count, device, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
         self._check("cuDeviceGetCount", ctypes.byref(count))
         if not count.value:
-            raise NoGpu("the driver knows no GPU")
+            raise GpuUnavailable("the driver knows no GPU")
         self._check("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
         self._check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self._check("cuCtxSetCurrent", context)
@@ -62,7 +62,7 @@ class GpuDriver:
             told = ctypes.c_char_p()
             self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(told))
             why = (told.value or b"").decode() or f"error {code}"
-            raise NoGpu(f"NVIDIA's driver says {why} of {name}")
+            raise GpuUnavailable(f"NVIDIA's driver says {why} of {name}")
 
 
 def _opened() -> Any:
@@ -71,7 +71,7 @@ def _opened() -> Any:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise NoGpu(f"NVIDIA's driver is not installed ({NAMES[0]} is not there)")
+    raise GpuUnavailable(f"NVIDIA's driver is not installed ({NAMES[0]} is not there)")
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

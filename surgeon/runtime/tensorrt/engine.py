@@ -12,12 +12,12 @@ import numpy as np
 
 from surgeon.file.model import Model
 from surgeon.printed_commands import command
-from surgeon.runtime.processes.worker_main import Note
+from surgeon.runtime.processes.worker_main import ReportProgress
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.runtime.sessions.session_tasks import hold_as
-from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, NoGpu
-from surgeon.runtime.tensorrt.error_messages import plain
-from surgeon.runtime.tensorrt.parser_tasks import Parsed, Shapes, Source
+from surgeon.runtime.tensorrt.cuda_driver import GpuDriver, GpuUnavailable
+from surgeon.runtime.tensorrt.error_messages import readable_reason
+from surgeon.runtime.tensorrt.parser_tasks import Parsed, ParseRequest, Shapes
 
 DTYPES = {
     "FLOAT": np.float32,
@@ -40,18 +40,18 @@ class GpuEngine:
     Raises SessionError for a model that TensorRT refuses.
     """
 
-    def __init__(self, source: Source, note: Note, *, short: bool) -> None:
+    def __init__(self, source: ParseRequest, note: ReportProgress, *, short: bool) -> None:
         self._stack, self._short = ExitStack(), short
         self._built: tuple[dict[str, tuple[int, ...]], Any, Any] | None = None
         try:
             self._driver = GpuDriver()
-        except NoGpu as why:
+        except GpuUnavailable as why:
             raise SessionError(f"There is no GPU to run TensorRT on: {why}.", missing=True) from why
         model = self._stack.enter_context(Model.open(source.model))
         self._parsed = Parsed(source, model, note)
         faults = self._parsed.told()["faults"]
         if faults:
-            told, where = plain(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
+            told, where = readable_reason(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
             raise SessionError(f"TensorRT refuses it ({told}); at which nodes: {where}")
         self.name = "TensorRT"
         self.inputs, self.outputs = tuple(self._parsed.inputs), tuple(self._parsed.outputs)
@@ -93,7 +93,7 @@ class GpuEngine:
                 raise SessionError(f"TensorRT does not run it: {self._parsed.lines}")
             try:
                 self._driver.wait()
-            except NoGpu as why:
+            except GpuUnavailable as why:
                 raise SessionError(f"TensorRT does not run it: {why}.") from why
             assert held  # TensorRT reads arrays of sizes as long as it runs
 
@@ -116,10 +116,10 @@ class GpuEngine:
         profile: dict[str, Shapes] = {name: (shapes[name],) * 3 for name in shapes if name in free}
         made = self._parsed.engine(profile, "", short=self._short)
         if made is None:
-            raise SessionError(f"TensorRT builds no engine of it: {plain(self._parsed.lines)}.")
+            raise SessionError(f"TensorRT builds no engine of it: {readable_reason(self._parsed.lines)}.")
         engine = self._parsed.loaded(made)
         if engine is None:
-            raise SessionError(f"TensorRT does not load its own engine: {plain(self._parsed.lines)}.")
+            raise SessionError(f"TensorRT does not load its own engine: {readable_reason(self._parsed.lines)}.")
         self._built = shapes, engine, engine.create_execution_context()
         return self._built[1:]
 
@@ -183,15 +183,15 @@ def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
     return GrowingOutput()
 
 
-def gpu(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+def gpu(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Why there is no GPU, as a clause; empty where there is one."""
     try:
         GpuDriver()
-    except NoGpu as why:
+    except GpuUnavailable as why:
         return {"why": str(why)}, []
     return {"why": ""}, []
 
 
-def hold(opening: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def hold(opening: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Open a model, in place of the one held before; what `sessions.session_tasks` does serves it from then on."""
     return hold_as(lambda: GpuEngine(opening, note, short=False))

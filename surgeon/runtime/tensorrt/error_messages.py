@@ -14,13 +14,13 @@ _NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
 NO_IMPORTER = "TensorRT's parser does not read this op"
 NEEDS_GPU = "TensorRT makes its plugin on a machine with a GPU alone, so nothing is told of it here"
 # What the builder says of an input that a size or an axis hangs on, and of a rank that hangs on a size.
-DECIDES = "tells sizes or axes, and TensorRT wants to know them when it builds"
+NEEDS_BUILD_TIME_VALUE = "tells sizes or axes, and TensorRT wants to know them when it builds"
 FIXED_RANK = "the output rank, which is fixed at build time"
-ENDS = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
+UNSUPPORTED_IO_DTYPE = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
 _KNOWN = (
     (re.compile(r"^false$"), NO_IMPORTER),
     (re.compile(r"[Pp]lugin(?: creator.*?)?(?: was)? not found|failed to load \w+ plugin"), NO_IMPORTER),
-    (re.compile(r"convertDtype\(onnxDtype\.elem_type|importInitializers"), ENDS),
+    (re.compile(r"convertDtype\(onnxDtype\.elem_type|importInitializers"), UNSUPPORTED_IO_DTYPE),
     (
         re.compile(r"Ax(?:is|es) input must resolve|axis is not a constant"),
         "TensorRT wants the axes to be known when the network is built",
@@ -36,7 +36,7 @@ _KNOWN = (
 _OF_SIZES = re.compile(r"reshap|negative|empty|volume|broadcast|dimension|conformable|profile|slice", re.IGNORECASE)
 
 
-def said_of_sizes(reason: str) -> bool:
+def concerns_sizes(reason: str) -> bool:
     """Whether a reason of the builder is about the sizes that it was given."""
     return _OF_SIZES.search(reason) is not None
 
@@ -46,7 +46,7 @@ def lacks_driver(lines: Iterable[str]) -> bool:
     return any(_DRIVER.search(line) is not None for line in lines)
 
 
-def plain(message: str) -> str:
+def readable_reason(message: str) -> str:
     """The reason in a message of TensorRT's, a clause without a full stop, and without the names that nodes have here.
 
     What is known to mean something is said so; of the rest the conditions of the source and its lines are cut off.

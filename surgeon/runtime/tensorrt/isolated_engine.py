@@ -8,38 +8,38 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.printed_commands import command
-from surgeon.runtime.processes.worker import WHOLE, Failure, Task, left, taken
-from surgeon.runtime.run_limits import RUN_TIME, RUNTIMES, TENSORRT
-from surgeon.runtime.sessions.isolated_session import HeldAway, ended
+from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskFailure, acquire_worker, release_worker
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, RUNTIMES, TENSORRT
+from surgeon.runtime.sessions.isolated_session import IsolatedSession, session_error_of
 from surgeon.runtime.tensorrt.library import LIBRARIES, Library
-from surgeon.runtime.tensorrt.parser_tasks import Source
+from surgeon.runtime.tensorrt.parser_tasks import ParseRequest
 from surgeon.versions import install_command
 
 MODULE = "surgeon.runtime.tensorrt.engine"
 
 
 @dataclass(frozen=True, slots=True)
-class Engines:
+class TensorRtRuntime:
     """With what models run under TensorRT.
 
     run_time: seconds of processor time that one run may take, and to build an engine.
     """
 
     library: Library
-    run_time: float = RUN_TIME
+    run_time: float = DEFAULT_TIMEOUT
 
-    def open(self, model: Path | ModelProto, *, optimised: bool = False) -> HeldAway:
+    def open(self, model: Path | ModelProto, *, optimised: bool = False) -> IsolatedSession:
         """Return what runs a model, as `Away.open` does; an engine is always optimised."""
-        return HeldAway(self.source(model), self.run_time, f"{MODULE}:hold")
+        return IsolatedSession(self.source(model), self.run_time, f"{MODULE}:hold")
 
-    def source(self, model: Path | ModelProto) -> Source:
+    def source(self, model: Path | ModelProto) -> ParseRequest:
         """What a child is to read."""
         module = self.library.module
         assert module is not None, "a library that is installed"
-        return Source(module, model if isinstance(model, Path) else model.SerializeToString())
+        return ParseRequest(module, model if isinstance(model, Path) else model.SerializeToString())
 
 
-def require_engines(runtime: str, run_time: float) -> Engines | None:
+def require_runtime(runtime: str, run_time: float) -> TensorRtRuntime | None:
     """TensorRT where `runtime` asks for it, None where that is ONNX Runtime.
 
     Raises UsageError for another, where TensorRT is not installed, and on a machine without a GPU.
@@ -58,15 +58,15 @@ def require_engines(runtime: str, run_time: float) -> Engines | None:
             f"{library.title} runs on a GPU of NVIDIA's, and there is none here: {why}.  Run this where there is one; "
             f"a build needs none: {build}"
         )
-    return Engines(library, run_time)
+    return TensorRtRuntime(library, run_time)
 
 
 def _asked(function: str, argument: Any, run_time: float) -> dict[str, Any]:
-    child = taken()
+    child = acquire_worker()
     try:
-        result = child.run(Task(f"{MODULE}:{function}", argument, run_time, WHOLE))
+        result = child.run(Task(f"{MODULE}:{function}", argument, run_time, ALL_MEMORY))
     finally:
-        left(child)
-    if isinstance(result, Failure):
-        raise UsageError(f"NVIDIA's driver cannot be asked: {ended(result, run_time).line}")
+        release_worker(child)
+    if isinstance(result, TaskFailure):
+        raise UsageError(f"NVIDIA's driver cannot be asked: {session_error_of(result, run_time).line}")
     return result.value

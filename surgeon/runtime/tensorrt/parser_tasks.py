@@ -20,8 +20,8 @@ from onnx import ModelProto, TensorProto
 from surgeon.file.external_data import locations
 from surgeon.file.model import Model
 from surgeon.ops.traversal import nodes_of
-from surgeon.runtime.processes.worker_main import Note
-from surgeon.runtime.tensorrt.error_messages import DECIDES, lacks_driver
+from surgeon.runtime.processes.worker_main import ReportProgress
+from surgeon.runtime.tensorrt.error_messages import NEEDS_BUILD_TIME_VALUE, lacks_driver
 
 MARK = "surgeon-node-"
 """Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
@@ -40,14 +40,14 @@ _PARSING = ("Static check for parsing node", _TAKING_UP)
 UNTOLD = "TensorRT does not say why"
 
 Dims = Sequence[int | str | None]
-Made = Sequence[tuple[str, int, Dims]]
+NodeOutputs = Sequence[tuple[str, int, Dims]]
 """The outputs of a node: name, `TensorProto.DataType`, dims."""
 Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """The least, the best and the largest shape of an input."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ParseRequest:
     """What TensorRT is to read.
 
     library: the module to import.  plugins: libraries of plugin creators to load.  aside: nodes of the main graph that
@@ -57,11 +57,11 @@ class Source:
     library: str
     model: Path | bytes
     plugins: Sequence[str] = ()
-    aside: Mapping[int, Made] = field(default_factory=dict)
+    aside: Mapping[int, NodeOutputs] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Creation:
+class PluginRequest:
     """A node that TensorRT is to make a plugin of: the first of a model of that node alone.
 
     fields: those that the plugin declares.
@@ -76,38 +76,40 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class BuildRequest:
     """What is to be built of it.
 
     profile: for each input with free sizes the least, the best and the largest shape.  capability: that of the GPU it
     is for ("SM86"); "" where the library builds for the one that is there.
     """
 
-    source: Source
+    source: ParseRequest
     profile: Mapping[str, Shapes]
     capability: str
 
 
-def parse(source: Source, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def parse(source: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
     with Model.open(source.model) as model:
         parsed = Parsed(source, model, note)
         return parsed.told(), []
 
 
-def build(asked: Build, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
     with Model.open(asked.source.model) as model:
         parsed = Parsed(asked.source, model, note)
         told = parsed.told()
-        told["faults"] += [{"node": -1, "text": f"input '{name}' {DECIDES}"} for name in told["shape_inputs"]]
+        told["faults"] += [
+            {"node": -1, "text": f"input '{name}' {NEEDS_BUILD_TIME_VALUE}"} for name in told["shape_inputs"]
+        ]
         if not told["faults"]:
             note({"stage": "build"})
             told |= parsed.build(asked)
         return told, []
 
 
-def creators(asked: tuple[str, Sequence[str]], note: Note) -> tuple[dict[str, Any], list[Any]]:
+def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Why libraries are none of plugins for TensorRT, as clauses; "" for one that brings creators."""
     trt, _ = _loaded(asked[0])
     registry, told = trt.get_plugin_registry(), []
@@ -128,14 +130,14 @@ def _why_without_creators(path: str) -> str:
     return "" if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
 
 
-def supports(asked: tuple[str, Sequence[str]], _: Note) -> tuple[dict[str, Any], list[Any]]:
+def supports(asked: tuple[str, Sequence[str]], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Whether the parser of a library has each op."""
     trt, log = _loaded(asked[0])
     parser = trt.OnnxParser(trt.Builder(log).create_network(_flags(trt)), log)
     return {"ops": {name: bool(parser.supports_operator(name)) for name in asked[1]}}, []
 
 
-def create(asked: Creation, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def create(asked: PluginRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """What TensorRT hands to the creator of a plugin for a node: each field as its kind and number of elements.
 
     The creator is of our own and makes no plugin, so that none is needed: what it is handed is all that is asked.
@@ -174,7 +176,7 @@ def create(asked: Creation, note: Note) -> tuple[dict[str, Any], list[Any]]:
 class Parsed:
     """A model in the hands of TensorRT."""
 
-    def __init__(self, source: Source, model: Model, note: Note) -> None:
+    def __init__(self, source: ParseRequest, model: Model, note: ReportProgress) -> None:
         self._trt, self._log = _loaded(source.library)
         for plugins in source.plugins:
             self._trt.get_plugin_registry().load_library(plugins)
@@ -214,7 +216,7 @@ class Parsed:
             "shape_inputs": [one.name for one in inputs if one.is_shape_tensor],
         }
 
-    def build(self, asked: Build) -> dict[str, Any]:
+    def build(self, asked: BuildRequest) -> dict[str, Any]:
         """Build an engine, and let go of it."""
         engine = self.engine(asked.profile, asked.capability)
         if engine is not None:
@@ -279,7 +281,7 @@ def _loaded(library: str) -> tuple[Any, Any]:
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
             self.lines: list[str] = []
-            self.note: Note | None = None
+            self.note: ReportProgress | None = None
             self.node = -1  # that the parser is at, by its number
 
         def log(self, severity: Any, message: str) -> None:
@@ -306,7 +308,7 @@ def _mark(proto: ModelProto) -> None:
         node.name = f"{MARK}{number}"
 
 
-def _set_aside(proto: ModelProto, aside: Mapping[int, Made]) -> None:
+def _set_aside(proto: ModelProto, aside: Mapping[int, NodeOutputs]) -> None:
     """Take nodes out of the main graph, and make inputs of what they made, as far as it is read."""
     if not aside:
         return

@@ -13,16 +13,16 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.ops.traversal import require_finite_calls
-from surgeon.runtime.processes.worker import WHOLE, Answer, Child, Task, left, taken
-from surgeon.runtime.run_limits import RUN_TIME, Inputs, as_list, require_run_time
+from surgeon.runtime.processes.worker import ALL_MEMORY, Task, TaskResult, Worker, acquire_worker, release_worker
+from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, Inputs, as_list, require_run_time
 from surgeon.runtime.timing.latency import Bench, latencies
 from surgeon.runtime.timing.rounds import WARM_UP
 from surgeon.versions import runtimes
 
 if TYPE_CHECKING:
-    from surgeon.runtime.timing.bench_tasks import Loading, Timing
+    from surgeon.runtime.timing.bench_tasks import LoadRequest, TimingRequest
 
 ROUNDS, SECONDS, PRECISION, LOADS = 20, 30.0, 0.01, 3
 MODULE = "surgeon.runtime.timing.bench_tasks"
@@ -30,8 +30,8 @@ _SLACK = 3  # how much longer than its first a run may take: the machine does ot
 
 
 def bench(
-    original: Source,
-    *others: Source,
+    original: ModelLike,
+    *others: ModelLike,
     inputs: Inputs | Sequence[Inputs] = (),
     dims: Mapping[str, int] | None = None,
     seed: int = 0,
@@ -43,7 +43,7 @@ def bench(
     loads: int = LOADS,
     cpu_time: bool = False,
     custom_ops: Sequence[str | Path] = (),
-    run_time: float = RUN_TIME,
+    run_time: float = DEFAULT_TIMEOUT,
     runtime: str = "onnxruntime",
 ) -> Bench:
     """Measure the latency of two or more models in interleaved rounds, under ONNX Runtime or TensorRT.
@@ -89,22 +89,22 @@ def bench(
         1
     """
     from surgeon.runtime.sessions.ort_session import require_libraries
-    from surgeon.runtime.tensorrt.isolated_engine import require_engines
+    from surgeon.runtime.tensorrt.isolated_engine import require_runtime
     from surgeon.runtime.timing.bench_inputs import (
         require_same_inputs,  # not at the top: `import surgeon` is to be light
     )
-    from surgeon.runtime.timing.bench_tasks import Loading, Timing
+    from surgeon.runtime.timing.bench_tasks import LoadRequest, TimingRequest
 
     started = time.perf_counter()
     _require(others, seed, threads, rounds, loads, seconds, precision)
     require_run_time(run_time)
     threads = _one_thread(threads) if cpu_time else threads
-    engines = require_engines(runtime, run_time)
+    engines = require_runtime(runtime, run_time)
     if engines is not None and (threads or cpu_time or ep != "cpu" or custom_ops):
         raise UsageError("TensorRT runs on the GPU: leave out threads, processor time, ep and custom ops.")
     models = (original, *others)
     names = _names(models)
-    sources = [as_written(model) for model in models]
+    sources = [resolve_model(model) for model in models]
     libraries, provider = require_libraries(as_list(custom_ops)), _provider(ep)
     with ExitStack() as stack:
         require_same_inputs(names, [_skeleton(stack.enter_context(Model.open(source))) for source in sources])
@@ -112,18 +112,18 @@ def bench(
     sizes: dict[str, int] = {}
     with_what = libraries, threads, provider, as_list(inputs), dict(dims or {}), seed
     for part in range(loads):
-        loading = Loading(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
-        timing = Timing(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
+        loading = LoadRequest(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
+        timing = TimingRequest(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
         times, sizes = _part(loading, timing, run_time)
         parts.append(times)
     found = Bench(latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
     return found if engines is None else replace(found, ep="", runtime=engines.library.title)
 
 
-def _part(loading: "Loading", timing: "Timing", run_time: float) -> tuple[list[list[float]], dict[str, int]]:
+def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> tuple[list[list[float]], dict[str, int]]:
     """One part, in a child: the seconds by model and round, and the sizes of free dimensions."""
     count = len(loading.names)
-    child = taken()
+    child = acquire_worker()
     try:
         loaded = _asked(child, "load", loading, 2 * run_time * count, run_time)
         least = loaded.value["seconds"] * (timing.rounds + WARM_UP)  # and for further rounds all cores may be at work
@@ -132,19 +132,19 @@ def _part(loading: "Loading", timing: "Timing", run_time: float) -> tuple[list[l
         if child.lives:
             _asked(child, "let_go", None, run_time, run_time)
     finally:
-        left(child)
+        release_worker(child)
     (times,) = measured.arrays
     return times.tolist(), loaded.value["sizes"]
 
 
-def _asked(child: Child, function: str, argument: Any, seconds: float, run_time: float) -> Answer:
+def _asked(child: Worker, function: str, argument: Any, seconds: float, run_time: float) -> TaskResult:
     """What the child answers; raises UsageError where a model ends it, or takes all its time."""
-    from surgeon.runtime.sessions.isolated_session import ended
+    from surgeon.runtime.sessions.isolated_session import session_error_of
 
-    result = child.run(Task(f"{MODULE}:{function}", argument, seconds, WHOLE))
-    if isinstance(result, Answer):
+    result = child.run(Task(f"{MODULE}:{function}", argument, seconds, ALL_MEMORY))
+    if isinstance(result, TaskResult):
         return result
-    line = ended(result, run_time).line
+    line = session_error_of(result, run_time).line
     name = result.noted.get("model") if isinstance(result.noted, dict) else None
     raise UsageError(f"{name}: {line[0].lower()}{line[1:]}" if name else line)
 
@@ -167,7 +167,7 @@ def _skeleton(model: Model) -> ModelProto:
 
 
 def _require(
-    others: Sequence[Source], seed: int, threads: int, rounds: int, loads: int, seconds: float, precision: float
+    others: Sequence[ModelLike], seed: int, threads: int, rounds: int, loads: int, seconds: float, precision: float
 ) -> None:
     """Raise UsageError for options that mean nothing."""
     if not others:
@@ -188,9 +188,9 @@ def _require(
 
 def _provider(ep: str) -> str:
     """ONNX Runtime's name of an execution provider; raises UsageError for one that is not installed."""
-    from surgeon.runtime.sessions.ort_session import providers
+    from surgeon.runtime.sessions.ort_session import installed_providers
 
-    known = {name.lower().removesuffix("executionprovider"): name for name in providers()}
+    known = {name.lower().removesuffix("executionprovider"): name for name in installed_providers()}
     short = ep.lower().removesuffix("executionprovider")
     if short not in known:
         there, packages = ", ".join(sorted(known)), runtimes()
@@ -199,5 +199,5 @@ def _provider(ep: str) -> str:
     return known[short]
 
 
-def _names(models: Sequence[Source]) -> list[str]:
-    return [label(model, f"model {place + 1}") for place, model in enumerate(models)]
+def _names(models: Sequence[ModelLike]) -> list[str]:
+    return [model_name(model, f"model {place + 1}") for place, model in enumerate(models)]

@@ -9,18 +9,24 @@ from onnx import ModelProto, ValueInfoProto
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.runtime.inputs.consistent_sizes import all_sets
-from surgeon.runtime.inputs.input_generator import InputPlan, InputsUnknown
+from surgeon.runtime.inputs.consistent_sizes import candidate_sizes
+from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.run_limits import Inputs
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.shapes.constraints.input_dims import free_dims, input_dims, require_known, require_sizes, wanted_inputs
+from surgeon.shapes.constraints.input_dims import (
+    check_dim_names,
+    dynamic_dims,
+    input_dims,
+    require_sizes,
+    required_inputs,
+)
 
 Feeds = dict[str, np.ndarray]
 Prepared = tuple[list[Callable[[], None]], dict[str, int]]
 
 
-class Timed(Protocol):
+class TimedModel(Protocol):
     """A model that is loaded to be timed."""
 
     def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
@@ -28,8 +34,8 @@ class Timed(Protocol):
         ...
 
 
-def prepared(
-    sessions: Sequence[tuple[str, Timed]],
+def bind_inputs(
+    sessions: Sequence[tuple[str, TimedModel]],
     models: Sequence[Model],
     inputs: Sequence[Inputs],
     dims: Mapping[str, int],
@@ -64,9 +70,9 @@ def prepared(
 
 def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
     """Raise UsageError where a model has other inputs than the first, or of another dtype."""
-    first = wanted_inputs(skeletons[0].graph)
+    first = required_inputs(skeletons[0].graph)
     for name, skeleton in zip(names, skeletons, strict=True):
-        theirs = wanted_inputs(skeleton.graph)
+        theirs = required_inputs(skeleton.graph)
         odd = sorted(first.keys() ^ theirs.keys())
         if odd:
             told = ", ".join(f"'{item}'" for item in odd)
@@ -101,24 +107,24 @@ def _candidates(
         return
     require_sizes(dims)
     try:
-        plan = InputPlan(skeletons[0])
-        require_known(plan.free, dims)
+        plan = InputGenerator(skeletons[0])
+        check_dim_names(plan.free, dims)
         chosen = {**_fixed(skeletons), **dims}
-        for sizes in all_sets(models[0], plan, chosen):
+        for sizes in candidate_sizes(models[0], plan, chosen):
             yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
     except InputsUnknown as unknown:
-        kinds = {value.type.WhichOneof("value") for value in wanted_inputs(skeletons[0].graph).values()}
+        kinds = {value.type.WhichOneof("value") for value in required_inputs(skeletons[0].graph).values()}
         advice = "give your own" if kinds <= {"tensor_type"} else "bench models whose inputs are tensors"
         raise UsageError(f"Inputs cannot be made ({unknown.reason}): {advice}.") from None
 
 
 def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
     """The sizes that a model fixes of dimensions that are free in the first."""
-    first = wanted_inputs(skeletons[0].graph)
-    free = free_dims(list(first.values()))
+    first = required_inputs(skeletons[0].graph)
+    free = dynamic_dims(list(first.values()))
     found: dict[str, int] = {}
     for skeleton in skeletons[1:]:
-        theirs = wanted_inputs(skeleton.graph)
+        theirs = required_inputs(skeleton.graph)
         for name, value in first.items():
             for ours, other in zip(input_dims(value), input_dims(theirs[name]), strict=False):
                 if isinstance(ours, str) and isinstance(other, int) and ours in free:

@@ -13,20 +13,20 @@ from onnx import ModelProto
 
 from surgeon.errors import UsageError
 from surgeon.file.model import Model
-from surgeon.runtime.processes.worker_main import Note, renew
+from surgeon.runtime.processes.worker_main import ReportProgress, reset_cpu_limit
 from surgeon.runtime.run_limits import Inputs
 from surgeon.runtime.sessions.ort_session import SessionError, TimedSession
-from surgeon.runtime.tensorrt.isolated_engine import Engines
-from surgeon.runtime.timing.bench_inputs import Timed, prepared
-from surgeon.runtime.timing.latency import precise
-from surgeon.runtime.timing.rounds import Run, interleaved
+from surgeon.runtime.tensorrt.isolated_engine import TensorRtRuntime
+from surgeon.runtime.timing.bench_inputs import TimedModel, bind_inputs
+from surgeon.runtime.timing.latency import is_precise_enough
+from surgeon.runtime.timing.rounds import Run, run_interleaved
 
 if TYPE_CHECKING:
     from surgeon.runtime.tensorrt.engine import GpuEngine
 
 
 @dataclass(frozen=True, slots=True)
-class Loading:
+class LoadRequest:
     """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
 
     order: the seed of the order in which they are loaded.  run_time: seconds of processor time to load one, or run it.
@@ -43,11 +43,11 @@ class Loading:
     seed: int
     order: int
     run_time: float
-    engines: Engines | None = None
+    engines: TensorRtRuntime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class TimingRequest:
     """How long, and by which clock; see `bench`."""
 
     rounds: int
@@ -61,7 +61,7 @@ _stack = ExitStack()
 _runs: list[Run] = []
 
 
-def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
+def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Load all models and run each once.  Answers the sizes of free dimensions, and the processor time of the runs.
 
     Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
@@ -70,13 +70,13 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
 
     def at(name: str) -> None:
         note({"model": name})
-        renew(asked.run_time)
+        reset_cpu_limit(asked.run_time)
 
     with ExitStack() as opened, ExitStack() as loaded:
         models = [opened.enter_context(Model.open(source)) for source in asked.sources]
         sessions = _load(asked, loaded, at, note)
         start = time.process_time()
-        runs, sizes = prepared(sessions, models, asked.inputs, asked.dims, asked.seed, at=at)
+        runs, sizes = bind_inputs(sessions, models, asked.inputs, asked.dims, asked.seed, at=at)
         seconds = time.process_time() - start
         _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
     note({})
@@ -84,9 +84,11 @@ def load(asked: Loading, note: Note) -> tuple[dict[str, Any], list[Any]]:
     return {"sizes": sizes, "seconds": seconds}, []
 
 
-def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None], note: Note) -> list[tuple[str, Timed]]:
+def _load(
+    asked: LoadRequest, stack: ExitStack, at: Callable[[str], None], note: ReportProgress
+) -> list[tuple[str, TimedModel]]:
     """The models by name in their order, loaded in a random one.  at: is told the name of each before it is loaded."""
-    sessions: dict[int, Timed] = {}
+    sessions: dict[int, TimedModel] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
         at(asked.names[place])
         try:
@@ -101,7 +103,7 @@ def _load(asked: Loading, stack: ExitStack, at: Callable[[str], None], note: Not
     return [(name, sessions[place]) for place, name in enumerate(asked.names)]
 
 
-def _opened(asked: Loading, source: Path | ModelProto, note: Note) -> "TimedSession | GpuEngine":
+def _opened(asked: LoadRequest, source: Path | ModelProto, note: ReportProgress) -> "TimedSession | GpuEngine":
     """A model on what is to run it.  Raises SessionError."""
     if asked.engines is None:
         return TimedSession(source, asked.libraries, threads=asked.threads, provider=asked.provider)
@@ -110,21 +112,21 @@ def _opened(asked: Loading, source: Path | ModelProto, note: Note) -> "TimedSess
     return GpuEngine(asked.engines.source(source), note, short=True)
 
 
-def measure(asked: Timing, _: Note) -> tuple[dict[str, Any], list[Any]]:
+def measure(asked: TimingRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Time the models that are loaded.  Answers the seconds by model and round."""
-    times = interleaved(
+    times = run_interleaved(
         _runs,
         clock=time.thread_time if asked.cpu_time else time.perf_counter,
         wall=time.perf_counter,
         rounds=asked.rounds,
         seconds=asked.seconds,
-        enough=lambda so_far: precise(so_far, asked.precision),
+        enough=lambda so_far: is_precise_enough(so_far, asked.precision),
         seed=asked.order,
     )
     return {}, [np.asarray(times, np.float64)]
 
 
-def let_go(_: None, __: Note) -> tuple[dict[str, Any], list[Any]]:
+def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Free the memory of the models; what runs them holds it too."""
     _runs.clear()
     _stack.close()

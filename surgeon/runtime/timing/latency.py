@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from surgeon.result_base import Displayed, as_json
+from surgeon.result_base import ResultBase, to_json_dict
 
 SMALLEST = 0.01  # less is not worth a word, and what one load or another of the same file differs by
 FASTER, SLOWER, EQUAL = "faster", "slower", "no difference within noise"
@@ -111,11 +111,11 @@ class LatencyRatio:
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON; an end that is not known is None."""
         high = self.high if self.high < float("inf") else None
-        return {**as_json(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
+        return {**to_json_dict(self, "model reference ratio low"), "high": high, "verdict": self.verdict}
 
 
 @dataclass(frozen=True, slots=True)
-class Bench(Displayed):
+class Bench(ResultBase):
     """Models that were run in turn.
 
     models      in the order given; the first is what the others are held against
@@ -152,7 +152,7 @@ class Bench(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """As plain values for JSON."""
         return {
-            **as_json(self, "models ratios"),
+            **to_json_dict(self, "models ratios"),
             "interval": {"confidence": CONFIDENCE, "method": "sign test, and the medians of the loads"},
             "rounds": self.rounds,
             "loads": len(self.models[0].loads),
@@ -184,7 +184,7 @@ def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) 
     )
 
 
-def precise(times: Sequence[Sequence[float]], precision: float) -> bool:
+def is_precise_enough(times: Sequence[Sequence[float]], precision: float) -> bool:
     """Whether every model's ratio to the first is known to within `precision`, by the seconds by model and round."""
     first, *others = latencies([""] * len(times), [times])
     return all(ratio_of(other, first).precision <= precision for other in others)

@@ -13,7 +13,7 @@ CHECKED_EVERY = 5  # rounds between two looks at whether they are enough
 Run = Callable[[], None]
 
 
-def interleaved(
+def run_interleaved(
     runs: Sequence[Run],
     *,
     clock: Callable[[], float],

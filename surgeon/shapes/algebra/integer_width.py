@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from surgeon.shapes.algebra.ratios import Number, Ratio
 from surgeon.shapes.algebra.size_expressions import Expr, Size, at_least
-from surgeon.shapes.tensor_types import INTEGERS, Values, objects
+from surgeon.shapes.tensor_types import INTEGERS, ValueArray, objects
 
 BITS: dict[int, int] = {
     TensorProto.INT8: 8,
@@ -32,7 +32,7 @@ def fits(size: Size, dtype: int | None) -> bool:
     return bits >= WIDE and is_small and (least < 0 or at_least(size, 0))
 
 
-def held(value: Values | None, dtype: int | None) -> Values | None:
+def held(value: ValueArray | None, dtype: int | None) -> ValueArray | None:
     """A value without what its dtype does not hold: integers too large, and ratios that a broken graph mixes in."""
     if value is None or dtype not in INTEGERS:
         return value

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from surgeon.errors import Refused, SurgeonError
+from surgeon.errors import ConditionFailed, SurgeonError
 
 MOST_TERMS, MOST_DEGREE, MOST_NUMBER, MOST_CALLS = 128, 32, 2**64, 40
 
@@ -18,7 +18,7 @@ class SizeError(SurgeonError):
     """A size cannot be computed: a symbol has no value, a divisor is 0, or the expression grows past all use."""
 
 
-class Call(NamedTuple):
+class SizeFunction(NamedTuple):
     """An atom that is no symbol: kind "floor" of (dividend, divisor), or "min" or "max" of two or more sizes."""
 
     kind: str
@@ -58,7 +58,9 @@ class Expr:
 
     def __lt__(self, other: object) -> bool:
         """Raises Refused: of a size that is not fixed nobody tells which of two is larger."""
-        raise Refused(f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}")
+        raise ConditionFailed(
+            f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}"
+        )
 
     __le__ = __gt__ = __ge__ = __lt__
 
@@ -101,14 +103,14 @@ class Expr:
 
         Beside an axis of the other size it is as large as that wherever the model runs: it is 1 where that is, alone.
         """
-        call = only_call(self)
+        call = as_function(self)
         if call is None or call.kind != "min" or whole not in call.args:
             return False
         return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
 
     def is_one_beside(self, whole: "Size") -> bool:
         """Whether it is the smaller of another size and of 1, so that it spreads to the other wherever that is."""
-        call = only_call(self)
+        call = as_function(self)
         return call is not None and call.kind == "min" and set(call.args) == {1, whole}
 
     def __str__(self) -> str:
@@ -119,7 +121,7 @@ class Expr:
 
 
 Size: TypeAlias = int | Expr
-Atom: TypeAlias = str | Call
+Atom: TypeAlias = str | SizeFunction
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]
 
 
@@ -172,15 +174,15 @@ def floor_div(size: Size, divisor: Size) -> Size:
     size, divisor = _cancelled(size, divisor)
     if isinstance(divisor, int):
         return _floor_by_number(size, divisor)
-    return of_atom(Call("floor", (size, divisor)))
+    return of_atom(SizeFunction("floor", (size, divisor)))
 
 
-def only_call(size: Size) -> Call | None:
+def as_function(size: Size) -> SizeFunction | None:
     """The call that a size is, or None."""
     if isinstance(size, Expr) and len(size.terms) == 1:
         (monomial, coefficient), *_ = size.terms
         (atom, power), *more = monomial
-        if coefficient == power == 1 and not more and isinstance(atom, Call):
+        if coefficient == power == 1 and not more and isinstance(atom, SizeFunction):
             return atom
     return None
 
@@ -194,12 +196,12 @@ def _floor_by_number(size: Size, divisor: int) -> Size:
     if isinstance(rest, int):
         return _made(whole)
     shift = dict(rest.terms).get((), 0)
-    inner = only_call(rest - shift)
+    inner = as_function(rest - shift)
     if inner is not None and inner.kind == "floor" and isinstance(inner.args[1], int) and inner.args[1] > 0:
         return _made(whole) + floor_div(inner.args[0] + shift * inner.args[1], divisor * inner.args[1])
     common = gcd(divisor, *(coefficient for _, coefficient in rest.terms))
     rest = _made({monomial: coefficient // common for monomial, coefficient in rest.terms})
-    return _made(whole) + of_atom(Call("floor", (rest, divisor // common)))
+    return _made(whole) + of_atom(SizeFunction("floor", (rest, divisor // common)))
 
 
 def _cancelled(size: Size, divisor: Size) -> tuple[Size, Size]:
@@ -288,7 +290,7 @@ def _sorted(powers: Mapping[Atom, int]) -> Monomial:
 
 
 def _rank(atom: Atom) -> tuple[bool, str]:
-    return isinstance(atom, Call), str(atom)
+    return isinstance(atom, SizeFunction), str(atom)
 
 
 def _order(monomial: Monomial) -> tuple[int, list[tuple[bool, str]]]:

@@ -13,14 +13,14 @@ from typing import Any
 from surgeon.shapes.algebra.polynomials import (
     MOST_DEGREE,
     Atom,
-    Call,
     Expr,
     Size,
     SizeError,
+    SizeFunction,
+    as_function,
     exact_quotient,
     floor_div,
     of_atom,
-    only_call,
     product,
     symbol,
 )
@@ -28,21 +28,21 @@ from surgeon.shapes.algebra.polynomials import (
 MOST_CASES = 6  # calls in a size of which a bound is looked for case by case
 
 __all__ = [
-    "Call",
     "Expr",
     "Size",
     "SizeError",
+    "SizeFunction",
+    "as_function",
     "at_least",
     "evaluate",
     "exact_quotient",
     "floor_div",
     "has_calls",
-    "largest",
     "lower_bound",
-    "only_call",
-    "parse",
+    "parse_size",
     "product",
-    "smallest",
+    "size_max",
+    "size_min",
     "substitute",
     "symbol",
     "symbols",
@@ -64,7 +64,7 @@ def _symbols(size: Expr) -> frozenset[str]:
 
 def has_calls(size: Size, *kinds: str) -> bool:
     """Whether a call of one of these kinds stands anywhere in a size."""
-    calls = [] if isinstance(size, int) else [atom for atom in _atoms(size) if isinstance(atom, Call)]
+    calls = [] if isinstance(size, int) else [atom for atom in _atoms(size) if isinstance(atom, SizeFunction)]
     return any(call.kind in kinds or any(has_calls(item, *kinds) for item in call.args) for call in calls)
 
 
@@ -123,7 +123,7 @@ def _lower_bound_by_cases(size: Expr) -> int | None:
         return None
     for monomial, coefficient in size.terms:
         call = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else ""
-        if isinstance(call, Call) and call.kind in ("min", "max") and abs(coefficient) == 1:
+        if isinstance(call, SizeFunction) and call.kind in ("min", "max") and abs(coefficient) == 1:
             rest = size - coefficient * of_atom(call)
             bounds = [lower_bound(rest + coefficient * item) for item in call.args]
             known = [bound for bound in bounds if bound is not None]
@@ -139,17 +139,17 @@ def at_least(size: Size, other: Size) -> bool:
     return least is not None and least >= 0
 
 
-def largest(*sizes: Size) -> Size:
+def size_max(*sizes: Size) -> Size:
     """The largest of some sizes; a call where the symbols decide."""
     return _extreme("max", sizes, at_least)
 
 
-def smallest(*sizes: Size) -> Size:
+def size_min(*sizes: Size) -> Size:
     """The smallest of some sizes; a call where the symbols decide."""
     return _extreme("min", sizes, lambda size, other: at_least(other, size))
 
 
-def parse(text: str) -> Size:
+def parse_size(text: str) -> Size:
     """The size that a dim_param means.
 
     Understood: integers, names, `+ - * / // % **`, brackets, `floor`, `min` and `max` (in either case).  Any other text
@@ -176,10 +176,10 @@ def parse(text: str) -> Size:
 def _with_min(size: Size) -> Size:
     """n - max(a, b) as min(n - a, n - b): what a slice leaves, as `slice_size` has it; torch states the former."""
     for monomial, coefficient in size.terms if isinstance(size, Expr) else ():
-        call = only_call(Expr(((monomial, 1),))) if monomial and coefficient == -1 else None
+        call = as_function(Expr(((monomial, 1),))) if monomial and coefficient == -1 else None
         if call is not None and call.kind == "max":
             rest = size + of_atom(call)
-            return size if isinstance(rest, Expr) and rest.calls else smallest(*(rest - item for item in call.args))
+            return size if isinstance(rest, Expr) and rest.calls else size_min(*(rest - item for item in call.args))
     return size
 
 
@@ -238,10 +238,10 @@ def _value(atom: Atom, sizes: Mapping[str, int]) -> int:
 
 
 def _called(kind: str, sizes: list[Size]) -> Size:
-    return floor_div(*sizes) if kind == "floor" else (largest if kind == "max" else smallest)(*sizes)
+    return floor_div(*sizes) if kind == "floor" else (size_max if kind == "max" else size_min)(*sizes)
 
 
-def _lower_bound_of_call(call: Call) -> int | None:
+def _lower_bound_of_call(call: SizeFunction) -> int | None:
     bounds = [lower_bound(item) for item in call.args]
     known = [bound for bound in bounds if bound is not None]
     if call.kind == "max":
@@ -260,7 +260,7 @@ def _extreme(kind: str, sizes: Iterable[Size], beats: Callable[[Size, Size], boo
     """The size that beats all others, or a call of those that no other beats."""
     flat: list[Size] = []
     for size in sizes:
-        call = only_call(size)
+        call = as_function(size)
         flat += call.args if call is not None and call.kind == kind else (size,)
     left: list[Size] = []
     for size in flat:
@@ -268,4 +268,4 @@ def _extreme(kind: str, sizes: Iterable[Size], beats: Callable[[Size, Size], boo
             left = [other for other in left if not beats(size, other)] + [size]
     if len(left) == 1:
         return left[0]
-    return of_atom(Call(kind, tuple(sorted(left, key=lambda size: (isinstance(size, Expr), str(size))))))
+    return of_atom(SizeFunction(kind, tuple(sorted(left, key=lambda size: (isinstance(size, Expr), str(size))))))

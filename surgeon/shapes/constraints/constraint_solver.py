@@ -16,19 +16,19 @@ from surgeon.shapes.algebra.size_expressions import (
     symbol,
     symbols,
 )
-from surgeon.shapes.constraints.size_constraints import Wish
+from surgeon.shapes.constraints.size_constraints import SizeConstraint
 
 _Sizes: TypeAlias = Mapping[str, int]
 
 
-class Fitting:
+class SizeSolver:
     """Which sizes follow from others, where all wishes are to be met: those for equal ones first.
 
     follows: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
     Of a table of so many rows follows how large others may be: what is free is made smaller where it has to.
     """
 
-    def __init__(self, wishes: Iterable[Wish]) -> None:
+    def __init__(self, wishes: Iterable[SizeConstraint]) -> None:
         self.follows: dict[str, Size] = {}
         self._limits: list[tuple[Size, int]] = []
         for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.likely)):
@@ -65,7 +65,7 @@ class Fitting:
                     return {name: max(1, base[name] - -(-excess // slope))}
         return None
 
-    def _settle(self, wish: Wish) -> None:
+    def _settle(self, wish: SizeConstraint) -> None:
         """Let one size follow from others, so that a wish is met, if any can."""
         if wish.at_least and isinstance(wish.one, int):
             self._limits.append((wish.other, wish.one))

@@ -12,9 +12,9 @@ from numbers import Integral
 import onnx
 
 from surgeon.errors import UsageError
-from surgeon.shapes.algebra.size_expressions import SizeError, parse, symbol, symbols
+from surgeon.shapes.algebra.size_expressions import SizeError, parse_size, symbol, symbols
 from surgeon.shapes.algebra.size_expressions import evaluate as value_of
-from surgeon.text import like
+from surgeon.text import close_matches
 
 _FLOATS = frozenset(
     (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
@@ -51,7 +51,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class FreeDim:
+class DynamicDim:
     """A free dimension and where it is first seen: axis of an input of some rank, element type and name."""
 
     key: str
@@ -62,18 +62,18 @@ class FreeDim:
 
     def kind(self) -> str:
         """What the dimension counts: by its name, else by its place, and of sound by the name of the input."""
-        if (kind := kind_of(self.key)) != "other":
+        if (kind := dim_kind(self.key)) != "other":
             return kind
         if self.axis == 0:
             return "batch"
-        if self.axis == self.rank - 1 and kind_of(self.owner) == "audio":
+        if self.axis == self.rank - 1 and dim_kind(self.owner) == "audio":
             return "audio"
         if self.elem_type in _FLOATS:
             return "image" if self.rank == 4 and self.axis >= 2 else "other"
         return "sequence"
 
 
-def kind_of(key: str) -> str:
+def dim_kind(key: str) -> str:
     """What a dimension of this name counts, or "other" where the name does not tell."""
     known = (kind for kind, expression in _KINDS if expression.search(key))
     return next(known, "other") if "[" not in key else "other"
@@ -95,46 +95,46 @@ def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
     return dims
 
 
-def wanted_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
+def required_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
     """Return the inputs of a graph that a caller has to give, by name: those without a dense or sparse initializer."""
     given = {tensor.name for tensor in graph.initializer}
     given.update(sparse.values.name for sparse in graph.sparse_initializer)
     return {value.name: value for value in graph.input if value.name not in given}
 
 
-def free_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, FreeDim]:
+def dynamic_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, DynamicDim]:
     """Return the free dimensions of all inputs by key, in the order of their first use."""
-    found: dict[str, FreeDim] = {}
+    found: dict[str, DynamicDim] = {}
     for value in inputs:
         dims = input_dims(value)
         for axis, key in enumerate(dims):
             if isinstance(key, str) and key not in found:
-                found[key] = FreeDim(key, axis, len(dims), value.type.tensor_type.elem_type, value.name)
+                found[key] = DynamicDim(key, axis, len(dims), value.type.tensor_type.elem_type, value.name)
     return found
 
 
-def require_known(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> None:
+def check_dim_names(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> None:
     """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
     known = known_dims(free)
     for name in chosen:
         if name not in known:
-            near = like(name, known)
+            near = close_matches(name, known)
             listed = ", ".join(f"'{key}'" for key in free) or "none"
             how = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose among {listed}."
             raise UsageError(f"No input has a free dimension '{name}': {how}")
         require_size(name, chosen[name], free)
 
 
-def require_size(name: str, size: int, free: Mapping[str, FreeDim]) -> None:
+def require_size(name: str, size: int, free: Mapping[str, DynamicDim]) -> None:
     """Raise UsageError for 0 samples, tokens or pixels: a model computes nothing from them.  A cache may be empty."""
-    kind = free[name].kind() if name in free else kind_of(name)
+    kind = free[name].kind() if name in free else dim_kind(name)
     if size == 0 and kind not in _MAY_BE_EMPTY:
         raise UsageError(f"The dimension '{name}' is given the size 0, and nothing is computed then: give at least 1.")
 
 
-def known_dims(free: Mapping[str, FreeDim]) -> set[str]:
+def known_dims(free: Mapping[str, DynamicDim]) -> set[str]:
     """The names that a size may be given for: of free dimensions, and those in expressions of them."""
-    return {*free, *(name for key in free for name in symbols(parse(key)))}
+    return {*free, *(name for key in free for name in symbols(parse_size(key)))}
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:
@@ -149,17 +149,17 @@ def require_sizes(chosen: Mapping[str, int]) -> None:
 def require_dims(graph: onnx.GraphProto, chosen: Mapping[str, int]) -> None:
     """Raise UsageError for a size that is negative, or of a dimension that no input of the graph has."""
     require_sizes(chosen)
-    require_known(free_dims(list(wanted_inputs(graph).values())), chosen)
+    check_dim_names(dynamic_dims(list(required_inputs(graph).values())), chosen)
 
 
-def size_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+def size_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return sets of sizes to use: usual, small, all ones; without repeats, `chosen` sizes kept in each."""
     usual = {key: SIZES[dim.kind()][0] for key, dim in free.items()}
     small = {key: SIZES[dim.kind()][1] for key, dim in free.items()}
     return _distinct([_settle(free, sizes, chosen) for sizes in (usual, small, dict.fromkeys(free, 1))])
 
 
-def long_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+def long_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return sets in which sequences are long, as texts are, the longest first; none where no such size is free."""
     kinds = {key: dim.kind() for key, dim in free.items() if key not in chosen}
     if not LONG[0].keys() & kinds.values():
@@ -169,7 +169,7 @@ def long_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[di
     return _distinct([_settle(free, small | sizes, chosen) for sizes in longer])
 
 
-def fallback_sets(free: Mapping[str, FreeDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
+def fallback_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
     """Return further sets, for a model that refuses all of `size_sets`.
 
     Kinds that a network cannot take as small as others (pictures, sound) keep their size at first, then follow too.
@@ -194,7 +194,7 @@ def _distinct(sets: Sequence[dict[str, int]]) -> list[dict[str, int]]:
     return kept
 
 
-def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
+def _settle(free: Mapping[str, DynamicDim], sizes: Mapping[str, int], chosen: Mapping[str, int]) -> dict[str, int]:
     """Apply the caller's sizes, then those that follow from others: expressions, and totals of past and new."""
     settled = {**sizes, **chosen}
     past = next((key for key in free if "past" in key.lower() and "+" not in key), None)
@@ -212,7 +212,7 @@ def _settle(free: Mapping[str, FreeDim], sizes: Mapping[str, int], chosen: Mappi
 
 def usual_size(name: str) -> int:
     """The usual size of what is called so, of which nothing else is known."""
-    return SIZES[FreeDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
+    return SIZES[DynamicDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
 
 
 def told_sizes(sizes: Mapping[str, int]) -> str:
@@ -225,7 +225,7 @@ def evaluate(key: str, sizes: Mapping[str, int]) -> int | None:
 
     A name in it without a size has the usual one of its kind.
     """
-    size = parse(key)
+    size = parse_size(key)
     if size == symbol(key.strip()):
         return None
     usual = {name: usual_size(name) for name in symbols(size)}

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.op_traits import Attends, Lookup
-from surgeon.ops.traits.trait_lookup import record
-from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, largest, product, symbol, symbols
+from surgeon.ops.traits.op_traits import AttentionInputs, IndexedTable
+from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, product, size_max, symbol, symbols
 from surgeon.shapes.constraints.input_dims import is_total
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 Shape = Sequence[Size]
 
@@ -21,7 +21,7 @@ DEEPEST = 24  # nodes between what counts and what reads by index
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SizeConstraint:
     """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
 
     likely: they need not be equal, but mostly are where the node runs.
@@ -33,13 +33,13 @@ class Wish:
     likely: bool = False
 
 
-def wishes(shapes: Shapes, nodes: Iterable[Node]) -> Iterator[Wish]:
+def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[SizeConstraint]:
     """What nodes want of sizes."""
     for node in nodes:
         yield from _Reader(shapes, node).wishes()
 
 
-def most_looked_up(shapes: Shapes, nodes: Iterable[Node]) -> dict[str, int]:
+def most_looked_up(shapes: ShapeInference, nodes: Iterable[Node]) -> dict[str, int]:
     """How many rows a table has, by the free dim that counts what is looked up there: a longer text has no places."""
     found: dict[str, int] = {}
     for node in nodes:
@@ -54,15 +54,15 @@ def most_looked_up(shapes: Shapes, nodes: Iterable[Node]) -> dict[str, int]:
 class _Reader:
     """One node, with the shapes and bounds of its inputs."""
 
-    def __init__(self, shapes: Shapes, node: Node) -> None:
+    def __init__(self, shapes: ShapeInference, node: Node) -> None:
         self.inferred, self.origin = shapes, shapes.origin
-        self.node, self.known = node, record(node.op)
+        self.node, self.known = node, traits_of(node.op)
         self.inputs = self.origin.inputs(node)
         self.shapes = [self._shape(node.scope, name) for name in self.inputs]
 
-    def wishes(self) -> Iterator[Wish]:
+    def wishes(self) -> Iterator[SizeConstraint]:
         """All that the node wants, as far as the shapes of its inputs are known."""
-        readers: dict[str, Callable[[], Iterator[Wish]]] = {
+        readers: dict[str, Callable[[], Iterator[SizeConstraint]]] = {
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
             "Concat": self._concat,
@@ -73,7 +73,7 @@ class _Reader:
             "Reshape": self._reshape,
         }
         if self.known.broadcasts:
-            yield from alike(self.shapes)
+            yield from broadcast_constraints(self.shapes)
         if self.known.factors is not None:
             yield from self._product(*self.known.factors)
         if self.known.attends is not None:
@@ -103,42 +103,42 @@ class _Reader:
         found = self.inferred.attribute(self.node, name)
         return default if found is None else int(found.i)
 
-    def _product(self, one: int, other: int) -> Iterator[Wish]:
+    def _product(self, one: int, other: int) -> Iterator[SizeConstraint]:
         left, right = self._at(one), self._at(other)
         if left and right:
             turned = self._attribute("transA", 0), self._attribute("transB", 0)
             inner = left[-2 if turned[0] and len(left) > 1 else -1]
-            yield Wish(inner, right[-1 if turned[1] or len(right) == 1 else -2])
-            yield from alike([left[:-2], right[:-2]])
+            yield SizeConstraint(inner, right[-1 if turned[1] or len(right) == 1 else -2])
+            yield from broadcast_constraints([left[:-2], right[:-2]])
 
-    def _parameters(self) -> Iterator[Wish]:
+    def _parameters(self) -> Iterator[SizeConstraint]:
         """As many scales and biases as columns or channels, and as many channels as kernels read."""
         x = self._at(0)
         if not x:
             return
         for slot in self.known.vectors:
-            yield from alike([x, self._at(slot)])
+            yield from broadcast_constraints([x, self._at(slot)])
         for slot in self.known.channels if not self.known.product else ():
-            yield from alike([x[1:2], self._at(slot)])
+            yield from broadcast_constraints([x[1:2], self._at(slot)])
         kernels = self._at(1) if self.known.weight == 1 else None
         if kernels and len(x) == len(kernels) > 2:
             read = {"windows": kernels[1] * self._attribute("group", 1), "turned windows": kernels[0]}
             if self.known.product in read:
-                yield Wish(x[1], read[self.known.product])
+                yield SizeConstraint(x[1], read[self.known.product])
 
-    def _expand(self) -> Iterator[Wish]:
-        yield from alike([self._at(0), self._target()])
+    def _expand(self) -> Iterator[SizeConstraint]:
+        yield from broadcast_constraints([self._at(0), self._target()])
 
-    def _reshape(self) -> Iterator[Wish]:
+    def _reshape(self) -> Iterator[SizeConstraint]:
         yield from self._elements()
         for size, wanted in zip(self._at(0) or (), self._target(), strict=False):
             if size == wanted or wanted == 0:
                 continue
             if isinstance(size, int) or isinstance(wanted, int):
                 return
-            yield Wish(size, wanted, likely=True)
+            yield SizeConstraint(size, wanted, likely=True)
 
-    def _elements(self) -> Iterator[Wish]:
+    def _elements(self) -> Iterator[SizeConstraint]:
         """As many elements as there are, sizes that both shapes have left out."""
         shape, target = self._at(0), self._target()
         if not shape or not target or any(isinstance(size, int) and size < 0 for size in target):
@@ -150,14 +150,14 @@ class _Reader:
             if left is not None and right is not None:
                 one, other = left, right
         if one != other:
-            yield Wish(one, other)
+            yield SizeConstraint(one, other)
 
     def _target(self) -> Shape:
         """The shape that the second input asks for, as far as it is known."""
         value = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[1])
         return () if value is None else (*value.reshape(-1),)
 
-    def _concat(self) -> Iterator[Wish]:
+    def _concat(self) -> Iterator[SizeConstraint]:
         """Equal sizes but along one axis, where they add up to what the source calls a total."""
         shapes = [shape for shape in self.shapes if shape]
         made = self._shape(self.node.scope, self.node.outputs[0])
@@ -167,70 +167,74 @@ class _Reader:
             for shape in shapes:
                 total = total + shape[axis]
             if any(map(is_total, symbols(made[axis]))):
-                yield Wish(made[axis], total)
+                yield SizeConstraint(made[axis], total)
         for one, other in pairwise(shapes):
             axis = self._attribute("axis", 0) % len(one)
             pairs = enumerate(zip(one, other, strict=False))
-            yield from (Wish(*sizes) for place, sizes in pairs if place != axis)
+            yield from (SizeConstraint(*sizes) for place, sizes in pairs if place != axis)
 
-    def _attention(self, inputs: Attends) -> Iterator[Wish]:
+    def _attention(self, inputs: AttentionInputs) -> Iterator[SizeConstraint]:
         """Queries, keys and values of one batch; as many values as keys; a mask or bias over both."""
         query, key, value = self._at(0), self._at(inputs.key), self._at(inputs.value)
         if not query or not key or not value or not len(key) == len(value) in (3, 4):
             return
-        yield from (Wish(query[0], key[0]), Wish(key[0], value[0]), Wish(key[-2], value[-2]))
+        yield from (
+            SizeConstraint(query[0], key[0]),
+            SizeConstraint(key[0], value[0]),
+            SizeConstraint(key[-2], value[-2]),
+        )
         past = None if inputs.past_key is None else self._at(inputs.past_key)
         mask = self._at(self.known.scores[0]) if self.known.scores else None
         if len(query) == len(key) == 4:
-            yield Wish(query[3], key[3])
+            yield SizeConstraint(query[3], key[3])
         total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
         paddings = [self._at(slot) for slot in self.known.mask if slot not in self.known.scores]
         for padding in filter(None, paddings):
             if len(padding) == 2:
-                yield from (Wish(padding[0], query[0]), Wish(padding[1], total))
+                yield from (SizeConstraint(padding[0], query[0]), SizeConstraint(padding[1], total))
         if mask:
-            yield from alike([mask[-2:], [query[-2], total]])
-            yield from alike([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
+            yield from broadcast_constraints([mask[-2:], [query[-2], total]])
+            yield from broadcast_constraints([mask[-4:-3] if len(mask) > 3 else [], [query[0]]])
 
-    def _steps(self, past_key: int | None, count: int) -> Iterator[Wish]:
+    def _steps(self, past_key: int | None, count: int) -> Iterator[SizeConstraint]:
         """One sequence, where there are several new rows behind a past; as many keys in all as these two have."""
         query, past = self._at(0), None if past_key is None else self._at(past_key)
         if not query or not past or len(past) != 4:
             return
         if query[1] != 1:
-            yield Wish(query[0], 1)
+            yield SizeConstraint(query[0], 1)
         total = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[count])
         if total is not None and total.size == 1:
-            yield Wish(total.reshape(-1)[0], query[1] + past[2])
+            yield SizeConstraint(total.reshape(-1)[0], query[1] + past[2])
 
-    def _rotary(self) -> Iterator[Wish]:
+    def _rotary(self) -> Iterator[SizeConstraint]:
         """Tables, or places in them, for each batch and row of [batch, head, row, column] or [batch, row, column]."""
         is_standard = self.node.op == "RotaryEmbedding"
         x, places = self._at(0), self._at(3 if is_standard else 1)
         for rows in (places,) if places or not is_standard else (self._at(1), self._at(2)):
             if x and rows and len(rows) > 1:
-                yield from (Wish(rows[0], x[0]), Wish(rows[1], x[-2]))
+                yield from (SizeConstraint(rows[0], x[0]), SizeConstraint(rows[1], x[-2]))
 
-    def _recurrent(self) -> Iterator[Wish]:
+    def _recurrent(self) -> Iterator[SizeConstraint]:
         """Initial states, and lengths, of as many batches as the input has, and weights for each of its columns."""
         x, place = self._at(0), 0 if self._attribute("layout", 0) else 1
         weight = self._at(1)
         if x and weight and len(x) == len(weight) == 3:
-            yield Wish(x[2], weight[2])
+            yield SizeConstraint(x[2], weight[2])
         for states in (self._at(5), self._at(6)):
             if x and states and len(x) == len(states) == 3:
-                yield Wish(x[place], states[place])
+                yield SizeConstraint(x[place], states[place])
         lengths = self._at(4)
         if x and lengths and len(x) == 3:
-            yield Wish(x[place], lengths[0])
+            yield SizeConstraint(x[place], lengths[0])
 
-    def _along_axis(self, lookup: Lookup) -> Iterator[Wish]:
+    def _along_axis(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
         table = self._at(lookup.table)
         if table and lookup.indices < len(self.inputs):
             axis = self._attribute(lookup.axis, lookup.usual) % len(table)
             yield from self._reaches(table, [axis], self.inputs[lookup.indices])
 
-    def _by_tuples(self, lookup: Lookup) -> Iterator[Wish]:
+    def _by_tuples(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
         """The last axis of the indices goes over axes of the table; parts put together along it have one each."""
         indices = self.inputs[lookup.indices]
         table, shape = self._at(lookup.table), self._at(lookup.indices)
@@ -238,7 +242,7 @@ class _Reader:
             return
         first = self._attribute("batch_dims", 0)
         axes = range(first, min(first + shape[-1], len(table)))
-        yield from alike([table[:first], shape[:first]])
+        yield from broadcast_constraints([table[:first], shape[:first]])
         maker = self.origin.producer(self.node.scope, indices)
         parts = self.origin.inputs(maker[1]) if maker is not None and maker[1].op == "Concat" else ()
         if (
@@ -251,16 +255,16 @@ class _Reader:
         else:
             yield from self._reaches(table, axes, indices)
 
-    def _reaches(self, table: Shape, axes: Sequence[int], indices: str) -> Iterator[Wish]:
+    def _reaches(self, table: Shape, axes: Sequence[int], indices: str) -> Iterator[SizeConstraint]:
         bound = self._bound(self.node.scope, indices, DEEPEST)
         if bound is not None:
-            yield from (Wish(table[axis], bound, at_least=True) for axis in axes)
+            yield from (SizeConstraint(table[axis], bound, at_least=True) for axis in axes)
 
     def _bound(self, scope: Scope, name: str, depth: int) -> Size | None:
         """What all integers of a tensor are below; None where nothing tells."""
         value = self.inferred.value(self.origin.scope(scope), name)
         if value is not None and value.size:
-            return largest(*value.reshape(-1)) + 1
+            return size_max(*value.reshape(-1)) + 1
         maker = self.origin.producer(scope, name)
         if maker is None:
             home = self.origin.scope(scope).home(name)
@@ -273,7 +277,7 @@ class _Reader:
         if node.op == "Range":
             limit = self.inferred.value(self.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
-        known = record(node.op)
+        known = traits_of(node.op)
         hands_on = (0,) if known.retypes else known.moves
         reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
         found = [self._bound(home, read, depth - 1) for read in reads]
@@ -286,12 +290,12 @@ class _Reader:
             return bounds[0] + bounds[1] - 1
         if node.op == "Mul":
             return (bounds[0] - 1) * (bounds[1] - 1) + 1
-        return largest(*bounds) if hands_on and bounds else None
+        return size_max(*bounds) if hands_on and bounds else None
 
 
-def alike(shapes: Sequence[Shape | None]) -> Iterator[Wish]:
+def broadcast_constraints(shapes: Sequence[Shape | None]) -> Iterator[SizeConstraint]:
     """Axes that are broadcast, aligned at their ends: all sizes along one equal but for those that are 1."""
     known = [shape[::-1] for shape in shapes if shape]
     for axis in range(max(map(len, known), default=0)):
         sizes = [shape[axis] for shape in known if axis < len(shape) and shape[axis] != 1]
-        yield from (Wish(one, other) for one, other in pairwise(sizes))
+        yield from (SizeConstraint(one, other) for one, other in pairwise(sizes))

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from surgeon.shapes.algebra.size_expressions import Size, at_least, has_calls, largest, only_call
-from surgeon.shapes.tensor_types import Open, Shape, is_unknown
+from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least, has_calls, size_max
+from surgeon.shapes.tensor_types import PartialShape, Shape, is_unknown
 
 
-def broadcast(*shapes: Open) -> list[Size | None]:
+def broadcast(*shapes: PartialShape) -> list[Size | None]:
     """The shape of a multidirectional broadcast (ONNX, Broadcasting)."""
     rank = max(map(len, shapes), default=0)
     padded: list[list[Size | None]] = [[*[1] * (rank - len(shape)), *shape] for shape in shapes]
@@ -25,7 +25,7 @@ def _one_of(sizes: Iterable[Size | None]) -> Size | None:
 
 def _is_one(size: Size) -> bool:
     """Whether a size is 1, or a quotient that is so unless nothing is there."""
-    call = only_call(size)
+    call = as_function(size)
     return size == 1 or (call is not None and call.kind == "floor" and at_least(call.args[1], call.args[0]))
 
 
@@ -39,10 +39,10 @@ def _agreed(size: Size | None, other: Size | None) -> Size | None:
             return one
         if one is None:
             return beside if isinstance(beside, int) else None
-    return None if size is None or other is None else largest(size, other)
+    return None if size is None or other is None else size_max(size, other)
 
 
-def equal(size: Size, other: Size) -> Size:
+def more_specific_size(size: Size, other: Size) -> Size:
     """Of two sizes that must be equal, the one that says more."""
     return min(size, other, key=_vagueness)
 
@@ -56,6 +56,6 @@ def _vagueness(size: Size) -> int:
     return 2 if has_calls(size, "floor", "min", "max") else 1
 
 
-def same(shape: Shape, other: Shape) -> Shape:
+def more_specific_shape(shape: Shape, other: Shape) -> Shape:
     """Of two shapes that must be equal, each dimension as the one says it that says more."""
-    return tuple(equal(a, b) for a, b in zip(shape, other, strict=True))
+    return tuple(more_specific_size(a, b) for a, b in zip(shape, other, strict=True))

@@ -3,21 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
-from surgeon.ir.original_model import Origin
-from surgeon.ir.scope import Node, Scope, qualified
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ir.original_model import OriginalModel
+from surgeon.ir.scope import Node, Scope, qualified_name
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Expr, Size, substitute, symbol, symbols
 from surgeon.shapes.tensor_types import (
     BOOL,
     INT64,
     UNKNOWN,
-    Draft,
-    Facts,
-    Inference,
+    InferenceContext,
     NodeView,
-    Open,
-    axis_of,
+    PartialShape,
+    PartialType,
+    TensorType,
     is_unknown,
+    normalize_axis,
     require,
 )
 
@@ -25,24 +25,24 @@ Functions: TypeAlias = dict[str, dict[str, Scope]]
 OWNERS = frozenset(("If", "Loop", "Scan"))
 
 
-def input_draft(owner: NodeView, body: Scope, name: str) -> Draft:
+def input_draft(owner: NodeView, body: Scope, name: str) -> PartialType:
     """What the node that holds a body says of one of the body's inputs."""
     proto: Any = body.proto
     position = [value.name for value in proto.input].index(name)
     if owner.node.op == "Loop":
         if position < 2:
-            return Draft((INT64, BOOL)[position], ())
+            return PartialType((INT64, BOOL)[position], ())
         dtype, shape = owner.facts(position)
         # The number of elements may change from turn to turn; the number of axes hardly ever does.
-        return Draft(dtype, None if shape is None else [None] * len(shape))
+        return PartialType(dtype, None if shape is None else [None] * len(shape))
     if owner.node.op != "Scan" or owner.opset < 9:
-        return Draft(*UNKNOWN)
+        return PartialType(*UNKNOWN)
     dtype, shape = owner.facts(position)
     states = _states(owner)
     if position < states or shape is None:
-        return Draft(dtype, shape)
-    axis = axis_of(_listed(owner, "scan_input_axes", position - states), len(shape))
-    return Draft(dtype, (*shape[:axis], *shape[axis + 1 :]))
+        return PartialType(dtype, shape)
+    axis = normalize_axis(_listed(owner, "scan_input_axes", position - states), len(shape))
+    return PartialType(dtype, (*shape[:axis], *shape[axis + 1 :]))
 
 
 def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
@@ -52,7 +52,9 @@ def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
         yield from zip(proto.input[2:], owner.proto.input[2:], (out.name for out in proto.output[1:]), strict=False)
 
 
-def output_drafts(site: NodeView, evaluator: Inference, bodies: Mapping[str, Scope]) -> Sequence[Draft | Facts]:
+def output_drafts(
+    site: NodeView, evaluator: InferenceContext, bodies: Mapping[str, Scope]
+) -> Sequence[PartialType | TensorType]:
     """What the bodies of a node say of its outputs."""
     found = {name: _facts_of(evaluator, body, body.proto.output) for name, body in bodies.items()}
     if site.node.op == "If":
@@ -76,19 +78,19 @@ def taken(site: NodeView) -> str | None:
     return None if not condition else "then_branch" if condition[0] else "else_branch"
 
 
-def _facts_of(evaluator: Inference, body: Scope, tensors: Any) -> list[Facts]:
+def _facts_of(evaluator: InferenceContext, body: Scope, tensors: Any) -> list[TensorType]:
     return [evaluator.need_facts(body, value.name) for value in tensors]
 
 
-def _either(one: Facts, other: Facts) -> Draft:
+def _either(one: TensorType, other: TensorType) -> PartialType:
     """What holds for both."""
     dtype = one.dtype if one.dtype == other.dtype else None
     if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
-        return Draft(dtype, None)
-    return Draft(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
+        return PartialType(dtype, None)
+    return PartialType(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _turns(site: NodeView, evaluator: Inference, body: Scope) -> Size | None:
+def _turns(site: NodeView, evaluator: InferenceContext, body: Scope) -> Size | None:
     """How often a Loop runs its body: as often as its first input says, where no condition ends it before."""
     turns = site.sizes(0) if site.has(0) else None
     if turns is None or len(turns) != 1 or not isinstance(turns[0], (int, Expr)) or turns[0] == -1:
@@ -97,13 +99,13 @@ def _turns(site: NodeView, evaluator: Inference, body: Scope) -> Size | None:
     return turns[0] if starts and _goes_on(evaluator, body) else None
 
 
-def _goes_on(evaluator: Inference, body: Scope) -> bool:
+def _goes_on(evaluator: InferenceContext, body: Scope) -> bool:
     """Whether the condition of a Loop stays as it comes in, or is true."""
     proto: Any = body.proto
     name, given = proto.output[0].name, proto.input[1].name
     while name != given:
         maker = body.producers.get(name)
-        if maker is None or record(maker.op).transparent != "always":
+        if maker is None or traits_of(maker.op).transparent != "always":
             break
         name = maker.inputs[0]
     if name == given:
@@ -113,8 +115,8 @@ def _goes_on(evaluator: Inference, body: Scope) -> bool:
 
 
 def _loop(
-    site: NodeView, results: Sequence[Facts], carried: Sequence[Facts], free: Set[str], turns: Size | None
-) -> Sequence[Draft]:
+    site: NodeView, results: Sequence[TensorType], carried: Sequence[TensorType], free: Set[str], turns: Size | None
+) -> Sequence[PartialType]:
     """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`.
 
     turns: how often it runs.
@@ -127,7 +129,7 @@ def _loop(
 
 
 def _invariant(
-    first: Sequence[Facts], carried: Sequence[Facts], ends: Sequence[Facts], free: Set[str]
+    first: Sequence[TensorType], carried: Sequence[TensorType], ends: Sequence[TensorType], free: Set[str]
 ) -> dict[str, Size]:
     """Dimensions of what is carried that are in all turns what they are in the first, by the body's names of them.
 
@@ -152,17 +154,17 @@ def _is_name(size: Size, free: Set[str]) -> bool:
     return is_unknown(size) or any(symbol(name) == size for name in symbols(size) - free)
 
 
-def _with(facts: Facts, known: Mapping[str, Size]) -> Facts:
+def _with(facts: TensorType, known: Mapping[str, Size]) -> TensorType:
     return facts._replace(shape=None if facts.shape is None else tuple(substitute(size, known) for size in facts.shape))
 
 
-def _scan(site: NodeView, results: Sequence[Facts]) -> Sequence[Draft]:
+def _scan(site: NodeView, results: Sequence[TensorType]) -> Sequence[PartialType]:
     if site.opset < 9:
         return []
     states = _states(site)
     first = site.shape(states)
-    turns = None if first is None else first[axis_of(_listed(site, "scan_input_axes", 0), len(first))]
-    ends = [Draft(*site.facts(place)) for place in range(states)]
+    turns = None if first is None else first[normalize_axis(_listed(site, "scan_input_axes", 0), len(first))]
+    ends = [PartialType(*site.facts(place)) for place in range(states)]
     for place, facts in enumerate(results[states:]):
         ends.append(_stacked(facts, _listed(site, "scan_output_axes", place), turns))
     return ends
@@ -175,12 +177,12 @@ def _states(scan: NodeView) -> int:
     return states
 
 
-def _stacked(facts: Facts, axis: int, turns: Any) -> Draft:
+def _stacked(facts: TensorType, axis: int, turns: Any) -> PartialType:
     if facts.shape is None:
-        return Draft(facts.dtype, None)
-    shape: Open = facts.shape
-    axis = axis_of(axis, len(shape) + 1)
-    return Draft(facts.dtype, [*shape[:axis], turns, *shape[axis:]])
+        return PartialType(facts.dtype, None)
+    shape: PartialShape = facts.shape
+    axis = normalize_axis(axis, len(shape) + 1)
+    return PartialType(facts.dtype, [*shape[:axis], turns, *shape[axis:]])
 
 
 def _listed(site: NodeView, name: str, place: int) -> int:
@@ -188,16 +190,16 @@ def _listed(site: NodeView, name: str, place: int) -> int:
     return int(axes[place]) if axes else 0
 
 
-def functions_of(origin: Origin) -> Functions:
+def functions_of(origin: OriginalModel) -> Functions:
     """The local functions by qualified op and overload."""
     found: Functions = {}
     for scope in origin.index.functions:
         proto: Any = scope.proto
-        found.setdefault(qualified(proto.domain, proto.name), {})[proto.overload] = origin.scope(scope)
+        found.setdefault(qualified_name(proto.domain, proto.name), {})[proto.overload] = origin.scope(scope)
     return found
 
 
-def bodies_of(origin: Origin, node: Node) -> dict[str, Scope]:
+def bodies_of(origin: OriginalModel, node: Node) -> dict[str, Scope]:
     """The bodies of a node, by the attribute that holds them."""
     attributes: Any = node.proto.attribute if (found := origin.bodies(node)) else ()
     return {attributes[scope.address[-2][1]].name: scope for scope in found}

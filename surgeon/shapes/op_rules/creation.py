@@ -8,18 +8,18 @@ import numpy as np
 from onnx import AttributeProto
 
 from surgeon.shapes.algebra.ratios import KINDS, MOST_UNDER, scaled
-from surgeon.shapes.algebra.size_expressions import Size, floor_div, largest
+from surgeon.shapes.algebra.size_expressions import Size, floor_div, size_max
 from surgeon.shapes.tensor_types import (
     BOOL,
     FLOAT,
     FLOATS,
     INT64,
-    Draft,
-    Facts,
     NodeView,
+    PartialType,
     Rule,
-    axis_of,
+    TensorType,
     length_of,
+    normalize_axis,
     require,
 )
 
@@ -32,19 +32,19 @@ def constant(site: NodeView) -> AttributeProto | None:
     return None if len(names) != 1 else site.resolved(names[0])
 
 
-def _constant(site: NodeView) -> Sequence[Facts]:
+def _constant(site: NodeView) -> Sequence[TensorType]:
     item = constant(site)
     if item is None:
-        return [Facts(None, None)]
+        return [TensorType(None, None)]
     if item.name == "value" or item.type == AttributeProto.TENSOR:
-        return [Facts(item.t.data_type, tuple(item.t.dims))]
+        return [TensorType(item.t.data_type, tuple(item.t.dims))]
     if item.name == "sparse_value" or item.type == AttributeProto.SPARSE_TENSOR:
-        return [Facts(item.sparse_tensor.values.data_type, tuple(item.sparse_tensor.dims))]
+        return [TensorType(item.sparse_tensor.values.data_type, tuple(item.sparse_tensor.dims))]
     lists = {AttributeProto.INTS: item.ints, AttributeProto.FLOATS: item.floats, AttributeProto.STRINGS: item.strings}
     numbers: Any = lists.get(item.type)
     kinds = {AttributeProto.INT: INT64, AttributeProto.INTS: INT64, AttributeProto.FLOAT: FLOAT}
     dtype = {**kinds, AttributeProto.FLOATS: FLOAT}.get(item.type, STRING)
-    return [Facts(dtype, () if numbers is None else (len(numbers),))]
+    return [TensorType(dtype, () if numbers is None else (len(numbers),))]
 
 
 def shape_range(site: NodeView, rank: int) -> range:
@@ -52,23 +52,23 @@ def shape_range(site: NodeView, rank: int) -> range:
     return range(*slice(site.attribute("start", 0), site.attribute("end", rank)).indices(rank))
 
 
-def _shape(site: NodeView) -> Sequence[Draft]:
+def _shape(site: NodeView) -> Sequence[PartialType]:
     shape = site.shape(0)
-    return [Draft(INT64, [None if shape is None else len(shape_range(site, len(shape)))])]
+    return [PartialType(INT64, [None if shape is None else len(shape_range(site, len(shape)))])]
 
 
-def _size(site: NodeView) -> Sequence[Facts]:
-    return [Facts(INT64, ())]
+def _size(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(INT64, ())]
 
 
-def _filled(site: NodeView) -> Sequence[Draft]:
+def _filled(site: NodeView) -> Sequence[PartialType]:
     filling = site.attribute("value")
     dtype = FLOAT if filling is None else filling.t.data_type
     target = site.value(0)
     if target is not None:
-        return [Draft(dtype, target.reshape(-1).tolist())]
+        return [PartialType(dtype, target.reshape(-1).tolist())]
     rank = length_of(site.shape(0))
-    return [Draft(dtype, None if rank is None else [None] * rank)]
+    return [PartialType(dtype, None if rank is None else [None] * rank)]
 
 
 def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
@@ -76,10 +76,10 @@ def range_length(start: Size, limit: Size, delta: Size) -> Size | None:
     if not isinstance(delta, int) or delta == 0:
         return None
     steps = -floor_div(start - limit, delta)
-    return largest(steps, 0)
+    return size_max(steps, 0)
 
 
-def _range(site: NodeView) -> Sequence[Draft]:
+def _range(site: NodeView) -> Sequence[PartialType]:
     dtype = site.dtype(0) or site.dtype(1) or site.dtype(2)
     floats = [site.floats(position) for position in range(3)] if dtype in FLOATS else [None]
     if all(floats):
@@ -88,13 +88,13 @@ def _range(site: NodeView) -> Sequence[Draft]:
             first, last = map(KINDS[dtype or FLOAT], (first, last))
             steps = float(last - first) / step if step else inf  # as ONNX Runtime has it
         require(isfinite(steps))
-        return [Draft(dtype, [max(ceil(steps), 0)])]
+        return [PartialType(dtype, [max(ceil(steps), 0)])]
     bounds = [_bound(site, position) for position in range(3)]
     if not all(bounds):
-        return [Draft(dtype, [None])]
+        return [PartialType(dtype, [None])]
     scale = lcm(*(under for _, under in filter(None, bounds)))
     start, limit, delta = (over * (scale // under) for over, under in filter(None, bounds))
-    return [Draft(dtype, [range_length(start, limit, delta)])]
+    return [PartialType(dtype, [range_length(start, limit, delta)])]
 
 
 def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
@@ -108,14 +108,14 @@ def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
     return (over, under) if under <= MOST_UNDER else None
 
 
-def _random(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.attribute("dtype", FLOAT), site.attribute("shape"))]
+def _random(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.attribute("dtype", FLOAT), site.attribute("shape"))]
 
 
-def _resize(site: NodeView) -> Sequence[Draft]:
+def _resize(site: NodeView) -> Sequence[PartialType]:
     """Sizes as given, or each size times its scale; axes left out keep theirs."""
     dtype, shape = site.ranked(0)
-    axes = [axis_of(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
+    axes = [normalize_axis(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
     given: Sequence[Size | None] | None = None
     if site.has(3) and site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":
         target = site.value(3)
@@ -128,23 +128,23 @@ def _resize(site: NodeView) -> Sequence[Draft]:
     sizes: list[Size | None] = list(shape)
     for place, axis in enumerate(axes):
         sizes[axis] = None if given is None or place >= len(given) else given[place]
-    return [Draft(dtype, sizes)]
+    return [PartialType(dtype, sizes)]
 
 
-def _frames(site: NodeView) -> Sequence[Draft]:
+def _frames(site: NodeView) -> Sequence[PartialType]:
     """STFT: [batch, frames, bins, 2] of a signal [batch, length, 1 or 2]."""
     dtype, signal = site.facts(0)
     require(signal is None or len(signal) in (2, 3))
     step, length = site.sizes(1), site.sizes(3) if site.has(3) else site.shape(2)
     if signal is None or not step or not length:
-        return [Draft(dtype, None if signal is None else [signal[0], None, None, 2])]
+        return [PartialType(dtype, None if signal is None else [signal[0], None, None, 2])]
     window = length[0]
     bins = floor_div(window, 2) + 1 if site.attribute("onesided", 1) else window
-    return [Draft(dtype, [signal[0], floor_div(signal[1] - window, step[0]) + 1, bins, 2])]
+    return [PartialType(dtype, [signal[0], floor_div(signal[1] - window, step[0]) + 1, bins, 2])]
 
 
-def _truth(site: NodeView) -> Sequence[Facts]:
-    return [Facts(BOOL, ())]
+def _truth(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(BOOL, ())]
 
 
 RULES: dict[str, Rule] = {

@@ -3,8 +3,19 @@
 from collections.abc import Sequence
 
 from surgeon.shapes.algebra.size_expressions import Expr, Size, floor_div, product
-from surgeon.shapes.op_rules.broadcasting import broadcast, equal
-from surgeon.shapes.tensor_types import Draft, Facts, NodeView, Open, Rule, Shape, axis_of, known, length_of, require
+from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
+from surgeon.shapes.tensor_types import (
+    NodeView,
+    PartialShape,
+    PartialType,
+    Rule,
+    Shape,
+    TensorType,
+    known,
+    length_of,
+    normalize_axis,
+    require,
+)
 
 
 def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: bool) -> list[Size | None]:
@@ -28,78 +39,81 @@ def reshaped(shape: Shape | None, target: Sequence[Size | None], allow_zero: boo
     return sizes
 
 
-def _reshape(site: NodeView) -> Sequence[Draft]:
+def _reshape(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.facts(0)
     target = site.value(1) if site.has(1) else None
     listed = site.attribute("shape") if not site.has(1) else None
     if target is not None:
         listed = target.reshape(-1).tolist()
     if listed is None:
-        return [Draft(dtype, _of_length(site, 1))]
-    return [Draft(dtype, reshaped(shape, listed, bool(site.attribute("allowzero", 0))))]
+        return [PartialType(dtype, _of_length(site, 1))]
+    return [PartialType(dtype, reshaped(shape, listed, bool(site.attribute("allowzero", 0))))]
 
 
-def _of_length(site: NodeView, position: int) -> Open | None:
+def _of_length(site: NodeView, position: int) -> PartialShape | None:
     """A shape of which the rank is known alone: that of the tensor that lists its dimensions."""
     rank = length_of(site.shape(position))
     return None if rank is None else [None] * rank
 
 
-def _flatten(site: NodeView) -> Sequence[Facts]:
+def _flatten(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked(0)
     axis = site.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
-    return [Facts(dtype, (product(shape[:axis]), product(shape[axis:])))]
+    return [TensorType(dtype, (product(shape[:axis]), product(shape[axis:])))]
 
 
-def _transpose(site: NodeView) -> Sequence[Facts]:
+def _transpose(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked(0)
     order = site.attribute("perm") or list(reversed(range(len(shape))))
     require(sorted(order) == list(range(len(shape))))
-    return [Facts(dtype, tuple(shape[axis] for axis in order))]
+    return [TensorType(dtype, tuple(shape[axis] for axis in order))]
 
 
-def _squeeze(site: NodeView) -> Sequence[Facts]:
+def _squeeze(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked(0)
     axes = site.axes(1)
     if axes is None:  # every dimension of size 1 goes, so all sizes must be known
         require(not site.gives_axes(1) and all(isinstance(size, int) for size in shape))
-        return [Facts(dtype, tuple(size for size in shape if size != 1))]
-    gone = {axis_of(axis, len(shape)) for axis in axes}
-    return [Facts(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]
+        return [TensorType(dtype, tuple(size for size in shape if size != 1))]
+    gone = {normalize_axis(axis, len(shape)) for axis in axes}
+    return [TensorType(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]
 
 
-def _unsqueeze(site: NodeView) -> Sequence[Facts]:
+def _unsqueeze(site: NodeView) -> Sequence[TensorType]:
     (dtype, shape), axes = site.ranked(0), site.axes(1)
     if axes is None:
-        return [Facts(dtype, None)]
+        return [TensorType(dtype, None)]
     rank = len(shape) + len(axes)
-    new, rest = {axis_of(axis, rank) for axis in axes}, iter(shape)
+    new, rest = {normalize_axis(axis, rank) for axis in axes}, iter(shape)
     require(len(new) == len(axes))
-    return [Facts(dtype, tuple(1 if axis in new else next(rest) for axis in range(rank)))]
+    return [TensorType(dtype, tuple(1 if axis in new else next(rest) for axis in range(rank)))]
 
 
-def _concat(site: NodeView) -> Sequence[Facts]:
+def _concat(site: NodeView) -> Sequence[TensorType]:
     return _joined(site, range(len(site.inputs)))
 
 
-def _quantized_concat(site: NodeView) -> Sequence[Facts]:
+def _quantized_concat(site: NodeView) -> Sequence[TensorType]:
     """The scale and the zero point of the result, then each part with its own."""
     return _joined(site, range(2, len(site.inputs), 3))
 
 
-def _joined(site: NodeView, positions: Sequence[int]) -> Sequence[Facts]:
+def _joined(site: NodeView, positions: Sequence[int]) -> Sequence[TensorType]:
     found = [site.facts(position) for position in positions]
     dtype = next((facts.dtype for facts in found if facts.dtype), None)
     shapes = [facts.shape for facts in found if facts.shape is not None]
     if not shapes or len(shapes) < len(found):
-        return [Facts(dtype, None)]
-    axis = axis_of(site.attribute("axis", 1 if site.opset < 4 else 0), len(shapes[0]))
+        return [TensorType(dtype, None)]
+    axis = normalize_axis(site.attribute("axis", 1 if site.opset < 4 else 0), len(shapes[0]))
     merged = list(shapes[0])
     for shape in shapes[1:]:
         require(len(shape) == len(merged))
-        merged = [a + b if at == axis else equal(a, b) for at, (a, b) in enumerate(zip(merged, shape, strict=True))]
-    return [Facts(dtype, tuple(merged))]
+        merged = [
+            a + b if at == axis else more_specific_size(a, b)
+            for at, (a, b) in enumerate(zip(merged, shape, strict=True))
+        ]
+    return [TensorType(dtype, tuple(merged))]
 
 
 def split_sizes(site: NodeView, whole: Size, count: int) -> list[Size | None]:
@@ -116,59 +130,59 @@ def split_sizes(site: NodeView, whole: Size, count: int) -> list[Size | None]:
     return [each] * count if even else [*[each] * (count - 1), whole - each * (count - 1)]
 
 
-def _split(site: NodeView) -> Sequence[Draft]:
+def _split(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.ranked(0)
     count = len(site.node.outputs)
-    axis = axis_of(site.attribute("axis", 0), len(shape))
+    axis = normalize_axis(site.attribute("axis", 0), len(shape))
     sizes = split_sizes(site, shape[axis], count)
-    return [Draft(dtype, [*shape[:axis], size, *shape[axis + 1 :]]) for size in sizes]
+    return [PartialType(dtype, [*shape[:axis], size, *shape[axis + 1 :]]) for size in sizes]
 
 
-def _expand(site: NodeView) -> Sequence[Draft]:
+def _expand(site: NodeView) -> Sequence[PartialType]:
     (dtype, shape), target = site.ranked(0), site.value(1)
     if target is not None:
-        return [Draft(dtype, broadcast(shape, target.reshape(-1).tolist()))]
+        return [PartialType(dtype, broadcast(shape, target.reshape(-1).tolist()))]
     least = _of_length(site, 1)
-    return [Draft(dtype, None if least is None else broadcast(shape, least))]
+    return [PartialType(dtype, None if least is None else broadcast(shape, least))]
 
 
-def _tile(site: NodeView) -> Sequence[Draft]:
+def _tile(site: NodeView) -> Sequence[PartialType]:
     (dtype, shape), repeats = site.ranked(0), site.value(1)
     if repeats is None:
-        return [Draft(dtype, [None] * len(shape))]
+        return [PartialType(dtype, [None] * len(shape))]
     require(len(shape) == repeats.size)
     each = zip(shape, repeats.reshape(-1).tolist(), strict=True)
-    return [Draft(dtype, [None if times is None else size * times for size, times in each])]
+    return [PartialType(dtype, [None if times is None else size * times for size, times in each])]
 
 
-def _pad(site: NodeView) -> Sequence[Draft]:
+def _pad(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.ranked(0)
     pads = site.sizes(1) if site.has(1) else site.attribute("pads", site.attribute("paddings"))
     if pads is None or (site.has(3) and site.numbers(3) is None):
-        return [Draft(dtype, [None] * len(shape))]
+        return [PartialType(dtype, [None] * len(shape))]
     axes = (site.numbers(3) if site.has(3) else None) or range(len(shape))
     require(len(pads) == 2 * len(axes))
     padded: list[Size] = list(shape)
     for place, axis in enumerate(axes):
-        axis = axis_of(axis, len(shape))
+        axis = normalize_axis(axis, len(shape))
         padded[axis] = padded[axis] + pads[place] + pads[place + len(pads) // 2]
-    return [Draft(dtype, padded)]
+    return [PartialType(dtype, padded)]
 
 
-def _depth_to_space(site: NodeView) -> Sequence[Facts]:
+def _depth_to_space(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)
     batch, channels, height, width = shape
-    return [Facts(dtype, (batch, floor_div(channels, block * block), height * block, width * block))]
+    return [TensorType(dtype, (batch, floor_div(channels, block * block), height * block, width * block))]
 
 
-def _space_to_depth(site: NodeView) -> Sequence[Facts]:
+def _space_to_depth(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)
     batch, channels, height, width = shape
-    return [Facts(dtype, (batch, channels * block * block, floor_div(height, block), floor_div(width, block)))]
+    return [TensorType(dtype, (batch, channels * block * block, floor_div(height, block), floor_div(width, block)))]
 
 
 RULES: dict[str, Rule] = {

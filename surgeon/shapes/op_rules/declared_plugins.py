@@ -7,11 +7,11 @@ from onnx import AttributeProto
 from surgeon.ir.scope import split_op
 from surgeon.ops.plugins.plugin_declaration import VERSION, Plugin, Port, own_plugins
 from surgeon.ops.schemas.attribute_values import element_type
-from surgeon.shapes.algebra.size_expressions import Size, parse, substitute, symbols
-from surgeon.shapes.tensor_types import Draft, NodeView, require
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbols
+from surgeon.shapes.tensor_types import NodeView, PartialType, require
 
 
-def declared(site: NodeView) -> Sequence[Draft]:
+def declared(site: NodeView) -> Sequence[PartialType]:
     """What the declaration of a plugin says of the outputs of a node; nothing for any other op.
 
     A name stands for the size that an input has there, or for the number of an attribute.
@@ -22,7 +22,9 @@ def declared(site: NodeView) -> Sequence[Draft]:
     if found is None:
         return []
     sizes = _sizes(site, found)
-    return [Draft(_dtype(site, found, port), _shape(found.shapes.get(port.name), sizes)) for port in found.outputs]
+    return [
+        PartialType(_dtype(site, found, port), _shape(found.shapes.get(port.name), sizes)) for port in found.outputs
+    ]
 
 
 def _version(site: NodeView) -> str:
@@ -49,7 +51,7 @@ def _sizes(site: NodeView, plugin: Plugin) -> dict[str, Size]:
 def _shape(told: Sequence[str] | None, sizes: dict[str, Size]) -> list[Size | None] | None:
     if told is None:
         return None
-    found = [parse(text) for text in told]
+    found = [parse_size(text) for text in told]
     return [substitute(size, sizes) if symbols(size) <= sizes.keys() else None for size in found]
 
 

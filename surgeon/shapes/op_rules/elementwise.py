@@ -2,111 +2,111 @@
 
 from collections.abc import Sequence
 
-from surgeon.ops.traits.trait_lookup import named
+from surgeon.ops.traits.trait_lookup import ops_with
 from surgeon.shapes.op_rules.broadcasting import broadcast
-from surgeon.shapes.tensor_types import BOOL, Draft, Facts, NodeView, Open, Rule, axis_of
+from surgeon.shapes.tensor_types import BOOL, NodeView, PartialShape, PartialType, Rule, TensorType, normalize_axis
 
 
-def _unary(site: NodeView) -> Sequence[Facts]:
+def _unary(site: NodeView) -> Sequence[TensorType]:
     return [site.facts(0)]
 
 
-def _test(site: NodeView) -> Sequence[Facts]:
-    return [Facts(BOOL, site.shape(0))]
+def _test(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(BOOL, site.shape(0))]
 
 
-def together(site: NodeView, positions: Sequence[int]) -> Open | None:
+def together(site: NodeView, positions: Sequence[int]) -> PartialShape | None:
     """The shape to which some inputs broadcast; None where a rank is unknown."""
     shapes = [site.shape(position) for position in positions if site.has(position)]
     given = [shape for shape in shapes if shape is not None]
     return broadcast(*given) if len(given) == len(shapes) else None
 
 
-def _broadcasting(site: NodeView) -> Sequence[Draft]:
+def _broadcasting(site: NodeView) -> Sequence[PartialType]:
     dtype = next((found for found in map(site.dtype, range(len(site.inputs))) if found), None)
     if site.node.op == "Pow":
         dtype = site.dtype(0)
     if site.opset < 7:
-        return [Draft(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
-    return [Draft(dtype, together(site, range(len(site.inputs))))]
+        return [PartialType(dtype, site.shape(0))]  # the second input was broadcast to the first then, or had its shape
+    return [PartialType(dtype, together(site, range(len(site.inputs))))]
 
 
-def _comparing(site: NodeView) -> Sequence[Draft]:
-    return [Draft(BOOL, site.shape(0) if site.opset < 7 else together(site, (0, 1)))]
+def _comparing(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(BOOL, site.shape(0) if site.opset < 7 else together(site, (0, 1)))]
 
 
-def _quantized_broadcasting(site: NodeView) -> Sequence[Draft]:
+def _quantized_broadcasting(site: NodeView) -> Sequence[PartialType]:
     """Each operand is followed by its scale and zero point."""
-    return [Draft(site.dtype(0), together(site, (0, 3)))]
+    return [PartialType(site.dtype(0), together(site, (0, 3)))]
 
 
-def _where(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.dtype(1) or site.dtype(2), together(site, (0, 1, 2)))]
+def _where(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.dtype(1) or site.dtype(2), together(site, (0, 1, 2)))]
 
 
-def _quantized_where(site: NodeView) -> Sequence[Draft]:
+def _quantized_where(site: NodeView) -> Sequence[PartialType]:
     """A condition, and two operands each followed by its scale and zero point."""
-    return [Draft(site.dtype(1) or site.dtype(4), together(site, (0, 1, 4)))]
+    return [PartialType(site.dtype(1) or site.dtype(4), together(site, (0, 1, 4)))]
 
 
-def _cast(site: NodeView) -> Sequence[Facts]:
+def _cast(site: NodeView) -> Sequence[TensorType]:
     target = site.attribute("to")
-    return [Facts(target if isinstance(target, int) and target else None, site.shape(0))]
+    return [TensorType(target if isinstance(target, int) and target else None, site.shape(0))]
 
 
-def _cast_like(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.dtype(1), site.shape(0))]
+def _cast_like(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.dtype(1), site.shape(0))]
 
 
-def _dropout(site: NodeView) -> Sequence[Facts]:
+def _dropout(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.facts(0)
-    return [Facts(dtype, shape), Facts(BOOL if site.opset >= 10 else dtype, shape)]
+    return [TensorType(dtype, shape), TensorType(BOOL if site.opset >= 10 else dtype, shape)]
 
 
-def _quantize(site: NodeView) -> Sequence[Facts]:
+def _quantize(site: NodeView) -> Sequence[TensorType]:
     dtype = site.dtype(2) if site.has(2) else site.attribute("output_dtype", 0) or 2  # UINT8
-    return [Facts(dtype, site.shape(0))]
+    return [TensorType(dtype, site.shape(0))]
 
 
-def _dequantize(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.attribute("output_dtype", 0) or site.dtype(1), site.shape(0))]
+def _dequantize(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.attribute("output_dtype", 0) or site.dtype(1), site.shape(0))]
 
 
-def _quantize_dynamically(site: NodeView) -> Sequence[Facts]:
-    return [Facts(2, site.shape(0)), Facts(1, ()), Facts(2, ())]
+def _quantize_dynamically(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(2, site.shape(0)), TensorType(1, ()), TensorType(2, ())]
 
 
-def _like(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.attribute("dtype") or site.dtype(0), site.shape(0))]
+def _like(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.attribute("dtype") or site.dtype(0), site.shape(0))]
 
 
-def _batch_normalization(site: NodeView) -> Sequence[Facts]:
+def _batch_normalization(site: NodeView) -> Sequence[TensorType]:
     """The running mean and variance follow in training; older opsets have two more outputs of the same shape."""
     statistics = site.facts(3)
     return [site.facts(0), *[statistics] * 4]
 
 
-def _layer_normalization(site: NodeView) -> Sequence[Facts]:
+def _layer_normalization(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.facts(0)
     if shape is None:
-        return [Facts(dtype, None), Facts(site.attribute("stash_type", 1), None)] * 2
-    axis = axis_of(site.attribute("axis", -1), len(shape))
-    statistics = Facts(site.attribute("stash_type", 1), (*shape[:axis], *[1] * (len(shape) - axis)))
-    return [Facts(dtype, shape), statistics, statistics]
+        return [TensorType(dtype, None), TensorType(site.attribute("stash_type", 1), None)] * 2
+    axis = normalize_axis(site.attribute("axis", -1), len(shape))
+    statistics = TensorType(site.attribute("stash_type", 1), (*shape[:axis], *[1] * (len(shape) - axis)))
+    return [TensorType(dtype, shape), statistics, statistics]
 
 
-def _skip_normalization(site: NodeView) -> Sequence[Facts]:
+def _skip_normalization(site: NodeView) -> Sequence[TensorType]:
     """Outputs: normalised, mean, inverse standard deviation, and the sum of input, skip and bias."""
     dtype, shape = site.facts(0)
-    statistics = Facts(1, None if shape is None else (*shape[:-1], 1))
-    return [Facts(dtype, shape), statistics, statistics, Facts(dtype, shape)]
+    statistics = TensorType(1, None if shape is None else (*shape[:-1], 1))
+    return [TensorType(dtype, shape), statistics, statistics, TensorType(dtype, shape)]
 
 
 _BY_FACTS: dict[str, Rule] = {
-    **dict.fromkeys(named(lambda op: op.broadcasts), _broadcasting),
-    **dict.fromkeys(named(lambda op: op.broadcasts and op.truths), _comparing),
-    **dict.fromkeys(named(lambda op: op.truths and not op.broadcasts), _test),
-    **dict.fromkeys(named(lambda op: op.same), _unary),
+    **dict.fromkeys(ops_with(lambda op: op.broadcasts), _broadcasting),
+    **dict.fromkeys(ops_with(lambda op: op.broadcasts and op.truths), _comparing),
+    **dict.fromkeys(ops_with(lambda op: op.truths and not op.broadcasts), _test),
+    **dict.fromkeys(ops_with(lambda op: op.same), _unary),
     "Where": _where,
 }
 BY_FACTS = frozenset(_BY_FACTS)

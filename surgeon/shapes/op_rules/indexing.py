@@ -6,8 +6,18 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, largest, only_call, product, smallest
-from surgeon.shapes.tensor_types import INT64, Draft, Facts, NodeView, Open, Rule, Shape, axis_of, require
+from surgeon.shapes.algebra.size_expressions import Size, as_function, at_least, floor_div, product, size_max, size_min
+from surgeon.shapes.tensor_types import (
+    INT64,
+    NodeView,
+    PartialShape,
+    PartialType,
+    Rule,
+    Shape,
+    TensorType,
+    normalize_axis,
+    require,
+)
 
 FAR = 2**31 - 1  # an end from here on means "to the end" (ONNX, Slice)
 
@@ -43,7 +53,7 @@ def _from_front(bound: Size | None, size: Size) -> Size | None:
         return size if bound > 0 else 0
     if bound is None or at_least(bound, 0):
         return bound
-    return largest(bound + size, 0) if at_least(0, bound) else None
+    return size_max(bound + size, 0) if at_least(0, bound) else None
 
 
 def slice_range(size: int, start: int, end: int, step: int) -> range:
@@ -65,61 +75,61 @@ def slice_size(size: Size, start: Size | None, end: Size | None, step: int) -> S
     first, last = _from_front(start, size), _from_front(end, size)
     if first is None or last is None or step == 0:
         return None
-    lasts, firsts = _items("min", smallest(last, size)), _items("max", first)
-    length = largest(smallest(*(a - b for a in lasts for b in firsts)), 0)
+    lasts, firsts = _items("min", size_min(last, size)), _items("max", first)
+    length = size_max(size_min(*(a - b for a in lasts for b in firsts)), 0)
     return floor_div(length + step - 1, step)
 
 
 def _items(kind: str, size: Size) -> tuple[Size, ...]:
     """What a call of this kind chooses from; any other size by itself."""
-    call = only_call(size)
+    call = as_function(size)
     return call.args if call is not None and call.kind == kind else (size,)
 
 
-def _slice(site: NodeView) -> Sequence[Draft]:
+def _slice(site: NodeView) -> Sequence[PartialType]:
     (dtype, shape), found = site.ranked(0), slice_parameters(site)
     if found is None:
-        return [Draft(dtype, [None] * len(shape))]
+        return [PartialType(dtype, [None] * len(shape))]
     sizes: list[Size | None] = list(shape)
     for start, end, axis, step in zip(*found, strict=True):
-        axis = axis_of(axis, len(shape))
+        axis = normalize_axis(axis, len(shape))
         sizes[axis] = slice_size(shape[axis], start, end, step)
-    return [Draft(dtype, sizes)]
+    return [PartialType(dtype, sizes)]
 
 
-def _gather(site: NodeView) -> Sequence[Facts]:
+def _gather(site: NodeView) -> Sequence[TensorType]:
     (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
-    axis = axis_of(site.attribute("axis", 0), len(shape))
-    return [Facts(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
+    axis = normalize_axis(site.attribute("axis", 0), len(shape))
+    return [TensorType(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
 
 
-def _gather_elements(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.dtype(0), site.shape(1))]
+def _gather_elements(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.dtype(0), site.shape(1))]
 
 
-def _gather_nd(site: NodeView) -> Sequence[Facts]:
+def _gather_nd(site: NodeView) -> Sequence[TensorType]:
     (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
     if not indices or not isinstance(indices[-1], int):
-        return [Facts(dtype, None)]
+        return [TensorType(dtype, None)]
     taken = site.attribute("batch_dims", 0) + indices[-1]
-    return [Facts(dtype, (*indices[:-1], *shape[taken:]))]
+    return [TensorType(dtype, (*indices[:-1], *shape[taken:]))]
 
 
-def _top_k(site: NodeView) -> Sequence[Draft]:
+def _top_k(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.ranked(0)
-    axis = axis_of(site.attribute("axis", -1), len(shape))
+    axis = normalize_axis(site.attribute("axis", -1), len(shape))
     listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
     sizes = [*shape[:axis], listed[0] if listed else None, *shape[axis + 1 :]]
-    return [Draft(dtype, sizes), Draft(INT64, sizes)]
+    return [PartialType(dtype, sizes), PartialType(INT64, sizes)]
 
 
-def _non_zero(site: NodeView) -> Sequence[Draft]:
+def _non_zero(site: NodeView) -> Sequence[PartialType]:
     """Of a tensor filled with one number, as TorchScript writes the indices 0, 1, ... of an axis, all are there."""
     shape, filled = site.shape(0), site.maker(0)
     count: Size | None = None
     if shape and filled is not None and filled.node.op == "ConstantOfShape":
         count = product(shape) if fills(filled) else 0
-    return [Draft(INT64, [None if shape is None else max(len(shape), 1), count])]
+    return [PartialType(INT64, [None if shape is None else max(len(shape), 1), count])]
 
 
 def fills(site: NodeView) -> Any:
@@ -128,42 +138,42 @@ def fills(site: NodeView) -> Any:
     return np.float32(0) if filling is None else numpy_helper.to_array(filling.t).reshape(-1)[0]
 
 
-def _one_hot(site: NodeView) -> Sequence[Draft]:
+def _one_hot(site: NodeView) -> Sequence[PartialType]:
     dtype, (_, shape) = site.dtype(2), site.ranked(0)
     depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
-    axis = axis_of(site.attribute("axis", -1), len(shape) + 1)
-    return [Draft(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]
+    axis = normalize_axis(site.attribute("axis", -1), len(shape) + 1)
+    return [PartialType(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]
 
 
-def _unique(site: NodeView) -> Sequence[Draft]:
+def _unique(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.facts(0)
     axis = site.attribute("axis")
-    found: Open | None = [None]
+    found: PartialShape | None = [None]
     if axis is not None:
-        found = None if shape is None else _with_open(shape, axis_of(axis, len(shape)))
-    return [Draft(dtype, found), *[Draft(INT64, [None])] * 3]
+        found = None if shape is None else _with_open(shape, normalize_axis(axis, len(shape)))
+    return [PartialType(dtype, found), *[PartialType(INT64, [None])] * 3]
 
 
-def _compress(site: NodeView) -> Sequence[Draft]:
+def _compress(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.facts(0)
     axis = site.attribute("axis")
     if axis is None:
-        return [Draft(dtype, [None])]
-    return [Draft(dtype, None if shape is None else _with_open(shape, axis_of(axis, len(shape))))]
+        return [PartialType(dtype, [None])]
+    return [PartialType(dtype, None if shape is None else _with_open(shape, normalize_axis(axis, len(shape))))]
 
 
-def _with_open(shape: Shape, axis: int) -> Open:
+def _with_open(shape: Shape, axis: int) -> PartialShape:
     return [*shape[:axis], None, *shape[axis + 1 :]]
 
 
-def _non_max_suppression(site: NodeView) -> Sequence[Draft]:
-    return [Draft(INT64, [None, 3])]
+def _non_max_suppression(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(INT64, [None, 3])]
 
 
 RULES: dict[str, Rule] = {
     "Slice": _slice,
     "Gather": _gather,
-    "com.microsoft::GatherBlockQuantized": lambda site: [Facts(site.dtype(2), _gather(site)[0].shape)],
+    "com.microsoft::GatherBlockQuantized": lambda site: [TensorType(site.dtype(2), _gather(site)[0].shape)],
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,
     "com.microsoft::GatherND": _gather_nd,

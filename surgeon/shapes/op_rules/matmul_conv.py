@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, smallest
-from surgeon.shapes.op_rules.broadcasting import broadcast, equal
-from surgeon.shapes.tensor_types import INT32, INT64, Draft, Facts, NodeView, Open, Rule, Shape, require
+from surgeon.shapes.algebra.size_expressions import Size, at_least, floor_div, size_min
+from surgeon.shapes.op_rules.broadcasting import broadcast, more_specific_size
+from surgeon.shapes.tensor_types import (
+    INT32,
+    INT64,
+    NodeView,
+    PartialShape,
+    PartialType,
+    Rule,
+    Shape,
+    TensorType,
+    require,
+)
 
 
-def product_shape(left: Shape | None, right: Shape | None) -> Open | None:
+def product_shape(left: Shape | None, right: Shape | None) -> PartialShape | None:
     """The shape of numpy.matmul; None where a rank is unknown."""
     if left is None or right is None or not left or not right:
         return None
@@ -20,43 +30,43 @@ def _swapped(shape: Shape | None, swap: object) -> Shape | None:
     return (*shape[:-2], shape[-1], shape[-2]) if shape is not None and swap and len(shape) > 1 else shape
 
 
-def _matmul(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
+def _matmul(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.dtype(0) or site.dtype(1), product_shape(site.shape(0), site.shape(1)))]
 
 
-def _fused_matmul(site: NodeView) -> Sequence[Draft]:
+def _fused_matmul(site: NodeView) -> Sequence[PartialType]:
     if site.attribute("transBatchA") or site.attribute("transBatchB"):
-        return [Draft(site.dtype(0), None)]
+        return [PartialType(site.dtype(0), None)]
     left = _swapped(site.shape(0), site.attribute("transA"))
     right = _swapped(site.shape(1), site.attribute("transB"))
-    return [Draft(site.dtype(0), product_shape(left, right))]
+    return [PartialType(site.dtype(0), product_shape(left, right))]
 
 
-def _integer_matmul(site: NodeView) -> Sequence[Draft]:
-    return [Draft(INT32, product_shape(site.shape(0), site.shape(1)))]
+def _integer_matmul(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(INT32, product_shape(site.shape(0), site.shape(1)))]
 
 
-def _matmul_to_float(site: NodeView) -> Sequence[Draft]:
+def _matmul_to_float(site: NodeView) -> Sequence[PartialType]:
     """The scales, which come after both operands, are of the type of the result."""
-    return [Draft(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
+    return [PartialType(site.dtype(2), product_shape(site.shape(0), site.shape(1)))]
 
 
-def _quantized_matmul(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
+def _quantized_matmul(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.dtype(7), product_shape(site.shape(0), site.shape(3)))]
 
 
-def _matmul_n_bits(site: NodeView) -> Sequence[Draft]:
+def _matmul_n_bits(site: NodeView) -> Sequence[PartialType]:
     shape, columns = site.shape(0), site.attribute("N")
-    return [Draft(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
+    return [PartialType(site.dtype(0), None if shape is None else [*shape[:-1], columns])]
 
 
-def _gemm(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.dtype(0) or site.dtype(1), _of_matrices(site, 1))]
+def _gemm(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.dtype(0) or site.dtype(1), _of_matrices(site, 1))]
 
 
-def _quantized_gemm(site: NodeView) -> Sequence[Facts]:
+def _quantized_gemm(site: NodeView) -> Sequence[TensorType]:
     """Floats come out without a zero point of the result."""
-    return [Facts(site.dtype(8) if site.has(8) else 1, _of_matrices(site, 3))]
+    return [TensorType(site.dtype(8) if site.has(8) else 1, _of_matrices(site, 3))]
 
 
 def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
@@ -67,7 +77,7 @@ def _of_matrices(site: NodeView, second: int) -> tuple[Size, ...] | None:
     return None if left is None or right is None else (left[0], right[1])
 
 
-def _einsum(site: NodeView) -> Sequence[Draft]:
+def _einsum(site: NodeView) -> Sequence[PartialType]:
     """Labels bind sizes; an ellipsis stands for axes that broadcast."""
     dtype = site.dtype(0)
     equation = site.attribute("equation", "").replace(" ", "").replace("...", ".")
@@ -77,7 +87,7 @@ def _einsum(site: NodeView) -> Sequence[Draft]:
         once = sorted(label for label in set(labels) if labels.count(label) == 1)
         result = ("." if "." in given else "") + "".join(once)
     sizes: dict[str, Size] = {}
-    rest: Open = []
+    rest: PartialShape = []
     for position, term in enumerate(given.split(",")):
         _, shape = site.ranked(position)
         before, dots, after = term.partition(".")
@@ -87,9 +97,9 @@ def _einsum(site: NodeView) -> Sequence[Draft]:
             rest = broadcast(rest, shape[len(before) : end])
         for label, size in zip(before + after, (*shape[: len(before)], *(shape[end:] if after else ())), strict=True):
             old = sizes.get(label, 1)
-            sizes[label] = size if old == 1 else old if size == 1 else equal(old, size)
+            sizes[label] = size if old == 1 else old if size == 1 else more_specific_size(old, size)
     spread = [(list(rest) if label == "." else [sizes[label]]) for label in result]
-    return [Draft(dtype, [size for part in spread for size in part])]
+    return [PartialType(dtype, [size for part in spread for size in part])]
 
 
 class _Windows:
@@ -122,7 +132,7 @@ class _Windows:
             return floor_div(room, stride) + 1
         # A last window that would start in the padding at the end does not count.
         last = floor_div(size + self.pads[axis] - 1, stride)
-        return smallest(-floor_div(-room, stride), last) + 1
+        return size_min(-floor_div(-room, stride), last) + 1
 
     def pooled(self, axis: int, size: Size, ceil: bool) -> Size | None:
         """The same of a pool; None where ONNX Runtime has it otherwise than the standard."""
@@ -135,11 +145,11 @@ class _Windows:
         """The size along an axis of the output of a transposed convolution."""
         full = (size - 1) * self.strides[axis] + extra + self.extent(axis)
         if self.auto.startswith("SAME"):  # nothing is added where windows do not overlap
-            return smallest(size * self.strides[axis], full)
+            return size_min(size * self.strides[axis], full)
         return full - self.padding(axis)
 
 
-def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> Open | None:
+def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> PartialShape | None:
     if data is None or weight is None:
         return None
     require(len(data) == len(weight) > 1)
@@ -148,19 +158,19 @@ def _convolved(site: NodeView, data: Shape | None, weight: Shape | None) -> Open
     return [data[0], weight[0], *(windows.size(axis, size) for axis, size in enumerate(spatial))]
 
 
-def _convolution(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.dtype(0), _convolved(site, site.shape(0), site.shape(1)))]
+def _convolution(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.dtype(0), _convolved(site, site.shape(0), site.shape(1)))]
 
 
-def _integer_convolution(site: NodeView) -> Sequence[Draft]:
-    return [Draft(INT32, _convolved(site, site.shape(0), site.shape(1)))]
+def _integer_convolution(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(INT32, _convolved(site, site.shape(0), site.shape(1)))]
 
 
-def _quantized_convolution(site: NodeView) -> Sequence[Draft]:
-    return [Draft(site.dtype(7), _convolved(site, site.shape(0), site.shape(3)))]
+def _quantized_convolution(site: NodeView) -> Sequence[PartialType]:
+    return [PartialType(site.dtype(7), _convolved(site, site.shape(0), site.shape(3)))]
 
 
-def _transposed_convolution(site: NodeView) -> Sequence[Draft]:
+def _transposed_convolution(site: NodeView) -> Sequence[PartialType]:
     (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
     require(len(data) == len(weight) > 1)
     rank = len(data) - 2
@@ -171,33 +181,33 @@ def _transposed_convolution(site: NodeView) -> Sequence[Draft]:
     spatial: list[Size] = list(stated[-rank:]) or [
         windows.transposed(axis, size, extra[axis]) for axis, size in enumerate(data[2:])
     ]
-    return [Draft(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
+    return [PartialType(dtype, [data[0], weight[1] * site.attribute("group", 1), *spatial])]
 
 
-def _pool(site: NodeView) -> Sequence[Draft]:
+def _pool(site: NodeView) -> Sequence[PartialType]:
     dtype, data = site.facts(0)
     kernel: Any = site.attribute("kernel_shape")
     if data is None or kernel is None:
-        return [Draft(dtype, None), Draft(INT64, None)]
+        return [PartialType(dtype, None), PartialType(INT64, None)]
     require(len(data) > 1)
     windows = _Windows(site, kernel, len(data) - 2)
     ceil = bool(site.attribute("ceil_mode", 0))
     shape = [*data[:2], *(windows.pooled(axis, size, ceil) for axis, size in enumerate(data[2:]))]
-    return [Draft(dtype, shape), Draft(INT64, shape)]
+    return [PartialType(dtype, shape), PartialType(INT64, shape)]
 
 
-def _global_pool(site: NodeView) -> Sequence[Facts]:
+def _global_pool(site: NodeView) -> Sequence[TensorType]:
     dtype, data = site.facts(0)
-    return [Facts(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
+    return [TensorType(dtype, None if data is None else (*data[:2], *[1] * (len(data) - 2)))]
 
 
-def _quantized_pool(site: NodeView) -> Sequence[Draft]:
+def _quantized_pool(site: NodeView) -> Sequence[PartialType]:
     """As of floats; of channels that are the last axis nothing is told."""
-    return [Draft(site.dtype(0), None)] if site.attribute("channels_last", 0) else _pool(site)[:1]
+    return [PartialType(site.dtype(0), None)] if site.attribute("channels_last", 0) else _pool(site)[:1]
 
 
-def _quantized_global_pool(site: NodeView) -> Sequence[Facts]:
-    return [Facts(site.dtype(0), None)] if site.attribute("channels_last", 0) else _global_pool(site)
+def _quantized_global_pool(site: NodeView) -> Sequence[TensorType]:
+    return [TensorType(site.dtype(0), None)] if site.attribute("channels_last", 0) else _global_pool(site)
 
 
 RULES: dict[str, Rule] = {

@@ -2,34 +2,34 @@
 
 from collections.abc import Sequence
 
-from surgeon.ops.traits.trait_lookup import named
-from surgeon.shapes.tensor_types import INT64, Draft, Facts, NodeView, Rule, axis_of, length_of
+from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.shapes.tensor_types import INT64, NodeView, PartialType, Rule, TensorType, length_of, normalize_axis
 
 
-def _reduce(site: NodeView) -> Sequence[Draft]:
+def _reduce(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.ranked(0)
     keep = site.attribute("keepdims", 1)
     axes = site.axes(1)
     if axes is None and site.gives_axes(1):
         count = length_of(site.shape(1))
         rank = len(shape) if keep else None if not count else len(shape) - count
-        return [Draft(dtype, None if rank is None else [None] * rank)]
+        return [PartialType(dtype, None if rank is None else [None] * rank)]
     if not axes and site.attribute("noop_with_empty_axes", 0):
-        return [Draft(dtype, shape)]
-    gone = {axis_of(axis, len(shape)) for axis in axes} if axes else set(range(len(shape)))
+        return [PartialType(dtype, shape)]
+    gone = {normalize_axis(axis, len(shape)) for axis in axes} if axes else set(range(len(shape)))
     sizes = [1 if axis in gone else size for axis, size in enumerate(shape) if keep or axis not in gone]
-    return [Draft(dtype, sizes)]
+    return [PartialType(dtype, sizes)]
 
 
-def _arg(site: NodeView) -> Sequence[Facts]:
+def _arg(site: NodeView) -> Sequence[TensorType]:
     _, shape = site.ranked(0)
-    axis = axis_of(site.attribute("axis", 0), len(shape))
+    axis = normalize_axis(site.attribute("axis", 0), len(shape))
     one = (1,) if site.attribute("keepdims", 1) else ()
-    return [Facts(INT64, (*shape[:axis], *one, *shape[axis + 1 :]))]
+    return [TensorType(INT64, (*shape[:axis], *one, *shape[axis + 1 :]))]
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(named(lambda op: op.reduces), _reduce),
+    **dict.fromkeys(ops_with(lambda op: op.reduces), _reduce),
     "ArgMax": _arg,
     "ArgMin": _arg,
 }

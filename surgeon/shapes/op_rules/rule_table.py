@@ -13,7 +13,7 @@ from surgeon.shapes.op_rules import (
     sequences,
 )
 from surgeon.shapes.op_rules.declared_plugins import declared
-from surgeon.shapes.tensor_types import Draft, Facts, NodeView, Rule, require
+from surgeon.shapes.tensor_types import NodeView, PartialType, Rule, TensorType, require
 
 RULES: dict[str, Rule] = {
     **attention.RULES,
@@ -30,7 +30,7 @@ BY_FACTS = elementwise.BY_FACTS | matmul_conv.BY_FACTS
 """Ops whose rules look at nothing but the opset and the facts of all inputs, and that have one output."""
 
 
-def by_rule(site: NodeView) -> Sequence[Draft | Facts]:
+def by_rule(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What the rule of an op says, or the declaration of a plugin; nothing where there is neither.
 
     Raises Unknown for a node that does not belong to the declared opset.

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from onnx import TensorProto
 
-from surgeon.shapes.algebra.size_expressions import Size, smallest
-from surgeon.shapes.tensor_types import Draft, Facts, NodeView, Rule, axis_of
+from surgeon.shapes.algebra.size_expressions import Size, size_min
+from surgeon.shapes.tensor_types import NodeView, PartialType, Rule, TensorType, normalize_axis
 
 _FURTHEST = 32  # nodes that a sequence goes through
 
 
-class Piece(NamedTuple):
+class SequenceElement(NamedTuple):
     """What is taken out: an input of a node, whole where `axis` is None, else from `start` to `end` along an axis.
 
     drops: whether the axis goes.
@@ -25,7 +25,7 @@ class Piece(NamedTuple):
     drops: bool = False
 
 
-def piece(site: NodeView) -> Piece | None:
+def piece(site: NodeView) -> SequenceElement | None:
     """What a SequenceAt takes; None where that is not known, or for another op."""
     if site.node.op != "SequenceAt":
         return None
@@ -35,26 +35,26 @@ def piece(site: NodeView) -> Piece | None:
     place = places[0]
     if maker.node.op == "SequenceConstruct":
         count = len(maker.inputs)
-        return Piece(maker, place % count) if -count <= place < count else None
+        return SequenceElement(maker, place % count) if -count <= place < count else None
     return _cut(maker, place) if maker.node.op == "SplitToSequence" else None
 
 
-def _cut(maker: NodeView, place: int) -> Piece | None:
+def _cut(maker: NodeView, place: int) -> SequenceElement | None:
     """What is at a place of a SplitToSequence: a piece of one size, of its own, or an index by itself."""
     shape, told = maker.shape(0), maker.sizes(1)
     if shape is None or (maker.has(1) and told is None):
         return None
-    axis = axis_of(maker.attribute("axis", 0), len(shape))
+    axis = normalize_axis(maker.attribute("axis", 0), len(shape))
     if told is None or maker.shape(1) == ():
         step = 1 if told is None else told[0]
         if place < 0:
             return None
-        end = smallest((place + 1) * step, shape[axis])
-        return Piece(maker, 0, axis, place * step, end, told is None and not maker.attribute("keepdims", 1))
+        end = size_min((place + 1) * step, shape[axis])
+        return SequenceElement(maker, 0, axis, place * step, end, told is None and not maker.attribute("keepdims", 1))
     if not -len(told) <= place < len(told):
         return None
     start: Size = sum(told[: place % len(told)])
-    return Piece(maker, 0, axis, start, start + told[place])
+    return SequenceElement(maker, 0, axis, start, start + told[place])
 
 
 def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:
@@ -69,37 +69,39 @@ def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:
     return _dtype(maker.maker(0), left - 1) if goes_on else None
 
 
-def _sequence_at(site: NodeView) -> Sequence[Draft | Facts]:
+def _sequence_at(site: NodeView) -> Sequence[PartialType | TensorType]:
     found = piece(site)
     if found is None:
-        return [Facts(_dtype(site.maker(0)), None)]
+        return [TensorType(_dtype(site.maker(0)), None)]
     dtype, shape = found.node.facts(found.position)
     if found.axis is None or shape is None:
-        return [Facts(dtype, shape)]
+        return [TensorType(dtype, shape)]
     kept = () if found.drops else (found.end - found.start,)
-    return [Draft(dtype, [*shape[: found.axis], *kept, *shape[found.axis + 1 :]])]
+    return [PartialType(dtype, [*shape[: found.axis], *kept, *shape[found.axis + 1 :]])]
 
 
-def _concat_from_sequence(site: NodeView) -> Sequence[Draft | Facts]:
+def _concat_from_sequence(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What is put together again along the axis that it was split along, or of tensors that are known one by one."""
     maker = site.maker(0)
     dtype = _dtype(maker)
     if maker is None or site.attribute("new_axis", 0):
-        return [Facts(dtype, None)]
+        return [TensorType(dtype, None)]
     if maker.node.op == "SplitToSequence" and (maker.has(1) or maker.attribute("keepdims", 1)):
         shape = maker.shape(0)
-        axes = [axis_of(view.attribute("axis", 0), len(shape or ())) for view in (site, maker)] if shape else [0, 1]
-        return [Facts(dtype, shape if axes[0] == axes[1] else None)]
+        axes = (
+            [normalize_axis(view.attribute("axis", 0), len(shape or ())) for view in (site, maker)] if shape else [0, 1]
+        )
+        return [TensorType(dtype, shape if axes[0] == axes[1] else None)]
     shapes = [maker.shape(place) for place in range(len(maker.inputs))] if maker.node.op == "SequenceConstruct" else []
     known = [shape for shape in shapes if shape]
     if not known or len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
-        return [Facts(dtype, None)]
-    axis = axis_of(site.attribute("axis", 0), len(known[0]))
+        return [TensorType(dtype, None)]
+    axis = normalize_axis(site.attribute("axis", 0), len(known[0]))
     total: Size = sum((shape[axis] for shape in known[1:]), known[0][axis])
-    return [Facts(dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))]
+    return [TensorType(dtype, (*known[0][:axis], total, *known[0][axis + 1 :]))]
 
 
-def _optional_get_element(site: NodeView) -> Sequence[Draft | Facts]:
+def _optional_get_element(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What an optional was made of; a tensor as it is."""
     maker = site.maker(0)
     return [maker.facts(0) if maker is not None and maker.node.op == "Optional" else site.facts(0)]

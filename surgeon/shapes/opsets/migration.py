@@ -12,31 +12,33 @@ from collections.abc import Mapping
 import onnx
 from onnx import helper
 
-from surgeon.errors import Refusal, Refused, require
+from surgeon.errors import ConditionFailed, Unavailable, require
 from surgeon.ir.scope import Node
-from surgeon.ops.schemas import Formal, Schema, history, schema
+from surgeon.ops.schemas import FormalParameter, Schema, history, schema
 from surgeon.shapes.opsets.adapters import ADAPTERS
 from surgeon.shapes.opsets.node_change import Change
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 OLDEST = 7  # before, broadcasting and in-place attributes were part of most ops
 
 
-def judge(node: Node, old: int, new: int, shapes: Shapes) -> Change | Refusal:
+def migrate_node(node: Node, old: int, new: int, shapes: ShapeInference) -> Change | Unavailable:
     """What a node of ai.onnx needs to mean at opset `new` what it means at `old`, if it can."""
     before, after = schema("", node.op, old), schema("", node.op, new)
     change = Change.of(node, shapes)
     if before is None or after is None:
-        return Refusal(f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}")
+        return Unavailable(
+            f"neither onnx nor ONNX Runtime has it at opset {old}, so nobody knows what it means at {new}"
+        )
     if before.since_version == after.since_version:
         return change
     if old < OLDEST:
-        return Refusal(f"opset {old} is older than {OLDEST}, whose ops differ too much")
+        return Unavailable(f"opset {old} is older than {OLDEST}, whose ops differ too much")
     while (other := _next(change.op, before.since_version)) is not None and other.since_version <= new:
         try:
             _step(before, other, change)
-        except Refused as why:
-            return Refusal(f"{why} in opset {other.since_version}")
+        except ConditionFailed as why:
+            return Unavailable(f"{why} in opset {other.since_version}")
         became = other if change.op == other.name else schema("", change.op, other.since_version)
         if became is None:
             raise AssertionError(f"there is no {change.op} at opset {other.since_version}")
@@ -84,7 +86,7 @@ def _require_outputs(before: Schema, after: Schema, change: Change) -> None:
     require(change.outputs <= len(after.outputs) or after.outputs[-1].variadic, "it lost an output")
 
 
-def _tied(one: Schema, output: Formal, inputs: int) -> set[str]:
+def _tied(one: Schema, output: FormalParameter, inputs: int) -> set[str]:
     """Those of the first inputs whose type an output shares."""
     return {formal.name for formal in one.inputs[:inputs] if formal.type == output.type and formal.type in one.types}
 
@@ -100,7 +102,7 @@ def _require_attributes(before: Schema, after: Schema, change: Change) -> None:
         require(not other.required or name in change.attributes, f"its attribute {name} became required")
     fresh = [name for name in after.attributes if name not in before.attributes]
     if fresh and (after.name, after.since_version) not in _NEUTRAL:
-        raise Refused(f"it got an attribute {fresh[0]}, which may change its meaning,")
+        raise ConditionFailed(f"it got an attribute {fresh[0]}, which may change its meaning,")
 
 
 _CHANGED: Mapping[tuple[str, int], str] = {

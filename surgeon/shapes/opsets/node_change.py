@@ -11,7 +11,7 @@ from surgeon.errors import require
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas import schema, variables
 from surgeon.ops.schemas.attribute_values import type_string
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Around: TypeAlias = Callable[[NodeProto, Callable[[str], str]], Sequence[NodeProto]]
@@ -35,7 +35,7 @@ class Change:
     """
 
     node: Node
-    shapes: Shapes
+    shapes: ShapeInference
     attributes: dict[str, AttributeProto]
     op: str
     operands: list[str | Moved]
@@ -46,7 +46,7 @@ class Change:
     around: Around | None = None
 
     @classmethod
-    def of(cls, node: Node, shapes: Shapes) -> "Change":
+    def of(cls, node: Node, shapes: ShapeInference) -> "Change":
         """No change yet."""
         return cls(node, shapes, {item.name: item for item in node.proto.attribute}, node.op, list(node.inputs))
 

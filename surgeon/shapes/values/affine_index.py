@@ -16,7 +16,7 @@ from surgeon.shapes.tensor_types import Shape
 PLACES = symbol("places")  # of an axis
 
 
-class Affine(NamedTuple):
+class AffineIndex(NamedTuple):
     """offset: the first element.  strides: for each axis what one step along it adds, 0 on axes of size 1."""
 
     offset: Size
@@ -31,18 +31,18 @@ class Affine(NamedTuple):
         """Whether integers of a dtype hold all elements along axes of usual sizes: what they do not goes round."""
         return fits(self.offset, dtype) and all(fits(stride * PLACES, dtype) for stride in self.strides)
 
-    def plus(self, other: "Affine", factor: Size = 1) -> "Affine":
+    def plus(self, other: "AffineIndex", factor: Size = 1) -> "AffineIndex":
         """The sum with another of as many axes, `factor` times."""
         pairs = zip(self.strides, other.strides, strict=True)
-        return Affine(self.offset + other.offset * factor, tuple(a + b * factor for a, b in pairs))
+        return AffineIndex(self.offset + other.offset * factor, tuple(a + b * factor for a, b in pairs))
 
-    def plus_number(self, number: Size) -> "Affine":
+    def plus_number(self, number: Size) -> "AffineIndex":
         """The sum with a number."""
-        return Affine(self.offset + number, self.strides)
+        return AffineIndex(self.offset + number, self.strides)
 
-    def times(self, factor: Size) -> "Affine":
+    def times(self, factor: Size) -> "AffineIndex":
         """All elements multiplied."""
-        return Affine(self.offset * factor, tuple(stride * factor for stride in self.strides))
+        return AffineIndex(self.offset * factor, tuple(stride * factor for stride in self.strides))
 
     def least(self, shape: Shape) -> Size | None:
         """A number that no element of a tensor of this shape is below; None where the sign of a stride is unknown."""
@@ -60,12 +60,12 @@ class Affine(NamedTuple):
         return least is not None and at_least(least, bound)
 
 
-def normal(offset: Size, strides: Sequence[Size], shape: Shape) -> Affine:
+def normal(offset: Size, strides: Sequence[Size], shape: Shape) -> AffineIndex:
     """An affine index with strides of 0 where an axis has one place."""
-    return Affine(offset, tuple(0 if size == 1 else stride for stride, size in zip(strides, shape, strict=True)))
+    return AffineIndex(offset, tuple(0 if size == 1 else stride for stride, size in zip(strides, shape, strict=True)))
 
 
-def of_array(array: "np.ndarray[Any, Any]") -> Affine | None:
+def of_array(array: "np.ndarray[Any, Any]") -> AffineIndex | None:
     """The affine index that an array of integers or sizes is, or None."""
     if not array.size:
         return None
@@ -81,10 +81,10 @@ def of_array(array: "np.ndarray[Any, Any]") -> Affine | None:
         return None
     found = [int(item) if plain else item for item in (first, *steps)]
     is_whole = all(isinstance(item, (int, Expr)) and not isinstance(item, bool) for item in found)
-    return Affine(found[0], tuple(found[1:])) if is_whole else None
+    return AffineIndex(found[0], tuple(found[1:])) if is_whole else None
 
 
-def spread(found: Affine, shape: Shape, wanted: Shape) -> Affine | None:
+def spread(found: AffineIndex, shape: Shape, wanted: Shape) -> AffineIndex | None:
     """The index of a tensor broadcast to another shape; None where a size may or may not be 1."""
     added = len(wanted) - len(shape)
     strides: list[Size] = [0] * added
@@ -92,26 +92,28 @@ def spread(found: Affine, shape: Shape, wanted: Shape) -> Affine | None:
         if stride != 0 and size != target:
             return None
         strides.append(stride)
-    return Affine(found.offset, tuple(strides))
+    return AffineIndex(found.offset, tuple(strides))
 
 
-def spreading(shape: Shape, wanted: Shape) -> Callable[[Affine], Affine | None]:
+def spreading(shape: Shape, wanted: Shape) -> Callable[[AffineIndex], AffineIndex | None]:
     """`spread` between two shapes."""
     return lambda found: spread(found, shape, wanted)
 
 
-def regrouped(found: Affine, shape: Shape, wanted: Shape) -> Affine | None:
+def regrouped(found: AffineIndex, shape: Shape, wanted: Shape) -> AffineIndex | None:
     """The index of a tensor reshaped so that axes of size 1 come or go; None for any other reshape."""
     if found.is_constant:
-        return Affine(found.offset, (0,) * len(wanted))
+        return AffineIndex(found.offset, (0,) * len(wanted))
     kept = [(size, stride) for size, stride in zip(shape, found.strides, strict=True) if size != 1]
     if [size for size, _ in kept] != [size for size in wanted if size != 1]:
         return None
     left = iter(kept)
-    return Affine(found.offset, tuple(0 if size == 1 else next(left)[1] for size in wanted))
+    return AffineIndex(found.offset, tuple(0 if size == 1 else next(left)[1] for size in wanted))
 
 
-def sliced(found: Affine, shape: Shape, made: Shape, axis: int, start: Size | None, step: int) -> Affine | None:
+def sliced(
+    found: AffineIndex, shape: Shape, made: Shape, axis: int, start: Size | None, step: int
+) -> AffineIndex | None:
     """The index of a slice forwards along one axis, from a start as a Slice has it; `made` is its shape."""
     stride, size = found.strides[axis], shape[axis]
     if stride == 0:
@@ -126,7 +128,7 @@ def sliced(found: Affine, shape: Shape, made: Shape, axis: int, start: Size | No
     return normal(found.offset + start * stride, strides, made)
 
 
-def apart(found: Affine, own: Shape) -> list[Affine] | None:
+def apart(found: AffineIndex, own: Shape) -> list[AffineIndex] | None:
     """A flat index into a tensor as one for each of its axes, where each stride is that of one axis, in order."""
     if found.offset != 0:
         return None
@@ -140,11 +142,11 @@ def apart(found: Affine, own: Shape) -> list[Affine] | None:
                 return None
             mine[at] = 1
             at += 1
-        steps.append(Affine(0, tuple(mine)))
+        steps.append(AffineIndex(0, tuple(mine)))
     return steps if not any(stride != 0 for stride in found.strides[at:]) else None
 
 
-def picked(found: Affine, columns: Sequence[Affine]) -> Affine:
+def picked(found: AffineIndex, columns: Sequence[AffineIndex]) -> AffineIndex:
     """The index of what is picked from a tensor.  columns: an index along each of its axes."""
     made = columns[0].times(0).plus_number(found.offset)
     for stride, column in zip(found.strides, columns, strict=True):
@@ -152,7 +154,7 @@ def picked(found: Affine, columns: Sequence[Affine]) -> Affine:
     return made
 
 
-def joined(parts: Sequence[tuple[Affine, Shape]], axis: int) -> Affine | None:
+def joined(parts: Sequence[tuple[AffineIndex, Shape]], axis: int) -> AffineIndex | None:
     """The index of tensors put behind one another along an axis, where each goes on as the one before it ends."""
     (first, shape), (second, _) = parts[0], parts[min(1, len(parts) - 1)]
     steps = [found.strides[axis] for found, _ in parts if found.strides[axis] != 0]
@@ -164,4 +166,4 @@ def joined(parts: Sequence[tuple[Affine, Shape]], axis: int) -> Affine | None:
         if own != strides or found.offset != first.offset + start * step:
             return None
         start = start + sizes[axis]
-    return Affine(first.offset, strides)
+    return AffineIndex(first.offset, strides)

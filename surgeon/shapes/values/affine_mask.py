@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surgeon.shapes.tensor_types import Shape
-from surgeon.shapes.values.affine_index import Affine, spreading
+from surgeon.shapes.values.affine_index import AffineIndex, spreading
 
 MOST_BOUNDS = 8
 
 
-class Choice(NamedTuple):
+class AffineMask(NamedTuple):
     """One value or another for each element.
 
     inside: the value where every one of the bounds is at least 0; outside: that of all other elements.  Both are numpy
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
     inside: Any
     outside: Any
-    bounds: tuple[Affine, ...]
+    bounds: tuple[AffineIndex, ...]
 
     @property
     def is_uniform(self) -> bool:
@@ -33,11 +33,11 @@ class Choice(NamedTuple):
         return not self.bounds
 
     @property
-    def opposite(self) -> "Choice | None":
+    def opposite(self) -> "AffineMask | None":
         """The same tensor with inside and outside exchanged; None where more than one bound tells them apart."""
         if len(self.bounds) != 1:
             return None
-        return Choice(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
+        return AffineMask(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
 
     def is_in_each_row(self, holds: Callable[[Any], bool], shape: Shape) -> bool:
         """Whether each row of a tensor of this shape surely has an element of a value for which something holds.
@@ -54,18 +54,18 @@ class Choice(NamedTuple):
         ends = [end for bound in bounds if (end := _end_of(bound, shape)) is not None]
         return any(all(_holds_at(bound, place, shape) for bound in bounds) for place in (*first, *ends))
 
-    def mapped(self, function: Callable[[Any], Any]) -> "Choice":
+    def mapped(self, function: Callable[[Any], Any]) -> "AffineMask":
         """A function of each element."""
         return _made(function(self.inside), function(self.outside), self.bounds)
 
 
-def _holds_at(bound: Affine, place: Affine, shape: Shape) -> bool:
+def _holds_at(bound: AffineIndex, place: AffineIndex, shape: Shape) -> bool:
     """Whether a bound is at least 0 at one place of every row, which is an index of the rows."""
     *rows, step = bound.strides
     return bound._replace(strides=(*rows, 0)).plus(place, step).is_at_least(0, shape)
 
 
-def _end_of(bound: Affine, shape: Shape) -> Affine | None:
+def _end_of(bound: AffineIndex, shape: Shape) -> AffineIndex | None:
     """The last place before a diagonal, as an index of the rows; None where rows may end before it."""
     if len(shape) < 2 or any(bound.strides[:-2]) or tuple(bound.strides[-2:]) != (1, -1):
         return None
@@ -74,14 +74,14 @@ def _end_of(bound: Affine, shape: Shape) -> Affine | None:
     return end if all(index.is_at_least(0, shape) for index in (end, left)) else None
 
 
-def uniform(value: Any) -> Choice:
+def uniform(value: Any) -> AffineMask:
     """A tensor of equal elements."""
-    return Choice(value, value, ())
+    return AffineMask(value, value, ())
 
 
-def chosen(inside: Any, outside: Any, bounds: tuple[Affine, ...], shape: Shape) -> Choice | None:
+def chosen(inside: Any, outside: Any, bounds: tuple[AffineIndex, ...], shape: Shape) -> AffineMask | None:
     """A choice in a tensor of this shape, without bounds that always hold; uniform where one never does."""
-    left: list[Affine] = []
+    left: list[AffineIndex] = []
     for bound in bounds:
         if bound.times(-1).is_at_least(1, shape):
             return uniform(outside)
@@ -90,15 +90,15 @@ def chosen(inside: Any, outside: Any, bounds: tuple[Affine, ...], shape: Shape) 
     return None if len(left) > MOST_BOUNDS else _made(inside, outside, tuple(left))
 
 
-def _made(inside: Any, outside: Any, bounds: tuple[Affine, ...]) -> Choice:
-    return Choice(inside, outside, bounds) if bounds and _differ(inside, outside) else uniform(inside)
+def _made(inside: Any, outside: Any, bounds: tuple[AffineIndex, ...]) -> AffineMask:
+    return AffineMask(inside, outside, bounds) if bounds and _differ(inside, outside) else uniform(inside)
 
 
 def _differ(one: Any, other: Any) -> bool:
     return bool(one != other) and not (one != one and other != other)  # NaN is not equal to itself
 
 
-def of_array(array: "np.ndarray[Any, Any]") -> Choice | None:
+def of_array(array: "np.ndarray[Any, Any]") -> AffineMask | None:
     """The choice that an array holds: equal elements, or two values divided by a diagonal of its last two axes."""
     if not array.size or array.dtype.kind in "OSUc":
         return None
@@ -117,10 +117,10 @@ def of_array(array: "np.ndarray[Any, Any]") -> Choice | None:
     if not (square == np.where(lower, inside, outside)).all():
         return None
     strides = (*[0] * (array.ndim - 2), 1, -1)
-    return chosen(inside, outside, (Affine(last, strides),), array.shape)
+    return chosen(inside, outside, (AffineIndex(last, strides),), array.shape)
 
 
-def moved(choice: Choice, move: Callable[[Affine], Affine | None], shape: Shape) -> Choice | None:
+def moved(choice: AffineMask, move: Callable[[AffineIndex], AffineIndex | None], shape: Shape) -> AffineMask | None:
     """What becomes of a choice when elements go to other places, in a tensor of this shape."""
     found = [move(bound) for bound in choice.bounds]
     bounds = tuple(bound for bound in found if bound is not None)
@@ -128,8 +128,8 @@ def moved(choice: Choice, move: Callable[[Affine], Affine | None], shape: Shape)
 
 
 def combined(
-    function: Callable[[Any, Any], Any], one: tuple[Choice, Shape], other: tuple[Choice, Shape], shape: Shape
-) -> Choice | None:
+    function: Callable[[Any, Any], Any], one: tuple[AffineMask, Shape], other: tuple[AffineMask, Shape], shape: Shape
+) -> AffineMask | None:
     """A function of the elements of two choices that broadcast to a shape; None where it has more than two values."""
     first, second = (moved(choice, spreading(own, shape), shape) for choice, own in (one, other))
     if first is None or second is None:
@@ -144,7 +144,7 @@ def combined(
     return None
 
 
-def both(one: Choice, other: Choice, truth: bool, shape: Shape) -> Choice | None:
+def both(one: AffineMask, other: AffineMask, truth: bool, shape: Shape) -> AffineMask | None:
     """Where two conditions of a shape hold `truth` at once: And for true, Or for false; None where it is no choice."""
     found = [_with_inside(choice, truth) for choice in (one, other)]
     bounds = [bound for choice in found if choice is not None for bound in choice.bounds]
@@ -153,6 +153,6 @@ def both(one: Choice, other: Choice, truth: bool, shape: Shape) -> Choice | None
     return chosen(np.bool_(truth), np.bool_(not truth), tuple(bounds), shape)
 
 
-def _with_inside(choice: Choice, truth: bool) -> Choice | None:
+def _with_inside(choice: AffineMask, truth: bool) -> AffineMask | None:
     """A condition that is no constant, as one that holds `truth` inside of its bounds."""
     return choice if bool(choice.inside) is truth else choice.opposite

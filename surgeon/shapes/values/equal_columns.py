@@ -12,23 +12,23 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.trait_lookup import BROADCASTING, REGROUPING, named
+from surgeon.ops.traits.trait_lookup import BROADCASTING, RESHAPE_OPS, ops_with
 from surgeon.shapes.op_rules.indexing import slice_parameters
-from surgeon.shapes.op_rules.sequences import Piece, piece
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, axis_of, is_unknown, said
+from surgeon.shapes.op_rules.sequences import SequenceElement, piece
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, normalize_axis, run_rule
 from surgeon.shapes.values.symbolic_elements import MOST_ELEMENTS
 
 MOST_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
-POINTWISE = BROADCASTING | named(lambda op: op.to_scale) | {"Cos", "Sin"}
+POINTWISE = BROADCASTING | ops_with(lambda op: op.to_scale) | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
 
 
-class Columns:
+class EqualColumns:
     """The columns of tensors that an evaluator of shapes knows.  Nothing here raises."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: ShapeInference) -> None:
         self.shapes = shapes
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[tuple[Scope, str], Numbers | None] = {}
@@ -98,7 +98,7 @@ class Columns:
         if home is None or depth > DEEPEST:
             return None
         if (home, name) not in self._known:
-            self._known[home, name] = said(self._find, home, name, depth)
+            self._known[home, name] = run_rule(self._find, home, name, depth)
         return self._known[home, name]
 
     def _find(self, home: Scope, name: str, depth: int) -> Numbers | None:
@@ -176,10 +176,10 @@ class Columns:
             return None
         own, behind = given[0], given[0].ndim
         if op == "Concat" and len({part.ndim for part in given}) == 1:
-            axis = axis_of(site.attribute("axis", 0), rank) - rank
+            axis = normalize_axis(site.attribute("axis", 0), rank) - rank
             return np.concatenate(given, axis) if axis >= -behind else self._by_itself(site, given)
         made = _taken_out(site, own) if op == "Gather" else self._cut(site, name, own)
-        if op in REGROUPING:
+        if op in RESHAPE_OPS:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
             wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
             made = self._held(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
@@ -199,12 +199,12 @@ class Columns:
             made = own if is_behind and not site.attribute("batch_dims", 0) else None
         if made is None:
             return None
-        ahead = (site.shape(0) or ())[: -behind if op in REGROUPING else -max(behind, made.ndim)]
+        ahead = (site.shape(0) or ())[: -behind if op in RESHAPE_OPS else -max(behind, made.ndim)]
         is_moved = op in ("Transpose", "GatherND") or self._cuts_ahead(site, name, behind)
         rows = shape[: -made.ndim]
         if not is_moved and ahead == rows:
             return made
-        if op in REGROUPING and not any(map(is_unknown, rows)):
+        if op in RESHAPE_OPS and not any(map(is_unknown, rows)):
             return self._named(made, "rows", rows)
         place = self.shapes.origin.constants.get(home, site.inputs[1]) if op == "Gather" else None
         if place is not None and self._cuts_ahead(site, name, behind):  # the same rows of columns that are the same
@@ -229,7 +229,7 @@ class Columns:
         count = shape[before]
         return np.broadcast_to(made, (count, *made.shape)) if isinstance(count, int) else made
 
-    def _taken(self, taken: Piece, site: NodeView, name: str, depth: int) -> Numbers | None:
+    def _taken(self, taken: SequenceElement, site: NodeView, name: str, depth: int) -> Numbers | None:
         """What is taken out of a sequence: a tensor that was put in, or columns cut out of one that is followed."""
         whole = taken.node.inputs[taken.position]
         own, given = self._asked(taken.node.scope, whole, depth), taken.node.shape(taken.position)
@@ -255,7 +255,9 @@ class Columns:
         if cut is None:
             return None
         rank = len(site.shape(0) or ())
-        return [(start, end, axis_of(axis, rank) - rank, step) for start, end, axis, step in zip(*cut, strict=True)]
+        return [
+            (start, end, normalize_axis(axis, rank) - rank, step) for start, end, axis, step in zip(*cut, strict=True)
+        ]
 
     def _cut(self, site: NodeView, name: str, own: Numbers) -> Numbers | None:
         """What is left of columns by an op that cuts them, or what is before them."""
@@ -301,7 +303,7 @@ class Columns:
 def _taken_out(site: NodeView, own: Numbers) -> Numbers | None:
     """Columns by their places, as a Gather takes them, or as they are where it takes other rows."""
     rank, places, sizes = len(site.shape(0) or ()), site.numbers(1), site.shape(1)
-    at = axis_of(site.attribute("axis", 0), rank) - rank + own.ndim
+    at = normalize_axis(site.attribute("axis", 0), rank) - rank + own.ndim
     if at < 0:
         return own
     size, wanted = own.shape[at], None if sizes is None else _fixed(sizes)

@@ -19,9 +19,9 @@ from surgeon.shapes.algebra.size_expressions import (
     at_least,
     exact_quotient,
     floor_div,
-    largest,
     product,
-    smallest,
+    size_max,
+    size_min,
 )
 from surgeon.shapes.op_rules.creation import constant, range_length, shape_range
 from surgeon.shapes.op_rules.data_movement import reshaped, split_sizes
@@ -30,13 +30,13 @@ from surgeon.shapes.tensor_types import (
     BOOL,
     FLOATS,
     INTEGERS,
-    WHOLE,
+    INTEGERS_AND_BOOL,
+    CannotInfer,
     NodeView,
-    Unknown,
+    ValueArray,
     ValueRule,
-    Values,
-    axis_of,
     known,
+    normalize_axis,
     objects,
     require,
 )
@@ -47,7 +47,7 @@ NUMBERS: Kinds = (int, Expr, ratios.Ratio)
 LIMIT = 64  # elements; a larger tensor holds data, not sizes
 
 
-def of_array(array: np.ndarray) -> Values | None:
+def of_array(array: np.ndarray) -> ValueArray | None:
     """A small constant as a value; None for a large one, and for what are no numbers."""
     if array.size > LIMIT or array.dtype.kind not in "iubf":
         return None
@@ -55,15 +55,15 @@ def of_array(array: np.ndarray) -> Values | None:
     return objects(list(map(ratios.of_float, items)) if array.dtype.kind == "f" else items, array.shape)
 
 
-def as_array(value: Values | None, dtype: int | None) -> np.ndarray | None:
+def as_array(value: ValueArray | None, dtype: int | None) -> np.ndarray | None:
     """A value as an array, whatever the free dimensions are; None where they, or no integers or truths, are in it."""
     value = held(value, dtype)
-    if value is None or dtype not in WHOLE or not all(isinstance(item, int) for item in value.flat):
+    if value is None or dtype not in INTEGERS_AND_BOOL or not all(isinstance(item, int) for item in value.flat):
         return None
     return value.astype(tensor_dtype_to_np_dtype(dtype))
 
 
-def blank(dtype: int | None, sizes: Sequence[int]) -> Values | None:
+def blank(dtype: int | None, sizes: Sequence[int]) -> ValueArray | None:
     """A value of which only the number of elements is known; None for what holds no sizes."""
     count = prod(sizes)
     return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
@@ -74,21 +74,21 @@ def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
     try:
         return function(*given, **options)
     except (ValueError, IndexError, OverflowError) as refusal:
-        raise Unknown(str(refusal)) from refusal
+        raise CannotInfer(str(refusal)) from refusal
 
 
-def _array(value: Any) -> Values:
+def _array(value: Any) -> ValueArray:
     """As an object array; numpy gives the bare object for one of no axes."""
     return value if isinstance(value, np.ndarray) else objects([value], ())
 
 
-def _spread(function: Callable[..., Any], *arrays: Values) -> Values:
+def _spread(function: Callable[..., Any], *arrays: ValueArray) -> ValueArray:
     """The function on each element of arrays that broadcast.  Raises Unknown for arrays that do not."""
     _by_numpy(np.broadcast_shapes, *[array.shape for array in arrays])
     return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
 
-def _each(function: Callable[..., Any], *arrays: Values, kinds: Kinds = SIZES) -> Values:
+def _each(function: Callable[..., Any], *arrays: ValueArray, kinds: Kinds = SIZES) -> ValueArray:
     """As `_spread`, with None where an element is unknown, or of none of the kinds that the function takes."""
 
     def on_known(*items: Any) -> Any:
@@ -100,7 +100,7 @@ def _each(function: Callable[..., Any], *arrays: Values, kinds: Kinds = SIZES) -
 def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
     """A rule for an op of so many inputs (None: any number but 0) with elements of these kinds."""
 
-    def compute(site: NodeView) -> Sequence[Values | None]:
+    def compute(site: NodeView) -> Sequence[ValueArray | None]:
         require(len(site.inputs) > 0)
         arrays = [site.value(position) for position in range(len(site.inputs) if inputs is None else inputs)]
         given = [array for array in arrays if array is not None]
@@ -120,7 +120,7 @@ def _divide(a: Size, b: Size) -> Size | None:
 def _arithmetic(op: str, whole: Callable[..., Any] | None) -> ValueRule:
     """A rule for an op of floats as of sizes.  whole: what it makes of integers, None where it takes none."""
 
-    def compute(site: NodeView) -> Sequence[Values | None]:
+    def compute(site: NodeView) -> Sequence[ValueArray | None]:
         require(len(site.inputs) == ratios.OPERANDS[op])
         given = [array for array in map(site.value, range(len(site.inputs))) if array is not None]
         if len(given) < len(site.inputs):
@@ -133,7 +133,7 @@ def _arithmetic(op: str, whole: Callable[..., Any] | None) -> ValueRule:
     return compute
 
 
-def _modulo(site: NodeView) -> Sequence[Values | None]:
+def _modulo(site: NodeView) -> Sequence[ValueArray | None]:
     """ONNX Mod: the sign of the divisor, or with fmod that of the dividend."""
     a, b = site.value(0), site.value(1)
     if a is None or b is None:
@@ -163,7 +163,7 @@ def _sign_of(a: Size) -> int | None:
     return 1 if at_least(a, 1) else 0 if a == 0 else -1 if at_least(-1, a) else None
 
 
-def _where(site: NodeView) -> Sequence[Values | None]:
+def _where(site: NodeView) -> Sequence[ValueArray | None]:
     condition, first, second = site.value(0), site.value(1), site.value(2)
     if condition is None or first is None or second is None:
         return [None]
@@ -179,11 +179,11 @@ def _is_small(sizes: Sequence[int]) -> bool:
     return all(0 <= size <= LIMIT for size in sizes) and prod(sizes) <= LIMIT
 
 
-def _same(site: NodeView) -> Sequence[Values | None]:
+def _same(site: NodeView) -> Sequence[ValueArray | None]:
     return [site.value(0)]
 
 
-def _cast_to(site: NodeView, target: int | None) -> Sequence[Values | None]:
+def _cast_to(site: NodeView, target: int | None) -> Sequence[ValueArray | None]:
     value = site.value(0)
     if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
         return [None]
@@ -201,7 +201,7 @@ def _not(truth: bool | None) -> bool | None:
     return None if truth is None else not truth
 
 
-def _constant(site: NodeView) -> Sequence[Values | None]:
+def _constant(site: NodeView) -> Sequence[ValueArray | None]:
     """A Constant whose value comes by reference from the call of a function."""
     item = constant(site)
     if item is None or item.name == "value" or not (item.ints or item.HasField("i")):
@@ -209,17 +209,17 @@ def _constant(site: NodeView) -> Sequence[Values | None]:
     return [objects([int(x) for x in item.ints]) if item.ints else objects([int(item.i)], ())]
 
 
-def _shape(site: NodeView) -> Sequence[Values | None]:
+def _shape(site: NodeView) -> Sequence[ValueArray | None]:
     shape = site.shape(0)
     return [None if shape is None else objects([shape[axis] for axis in shape_range(site, len(shape))])]
 
 
-def _size(site: NodeView) -> Sequence[Values | None]:
+def _size(site: NodeView) -> Sequence[ValueArray | None]:
     shape = site.shape(0)
     return [None if shape is None else objects([product(shape)], ())]
 
 
-def _gather(site: NodeView) -> Sequence[Values | None]:
+def _gather(site: NodeView) -> Sequence[ValueArray | None]:
     value, indices = site.value(0), site.value(1)
     if value is None or indices is None or not all(isinstance(item, int) for item in indices.reshape(-1)):
         return [None]
@@ -227,20 +227,20 @@ def _gather(site: NodeView) -> Sequence[Values | None]:
     return [_array(_by_numpy(np.take, value, places, axis=site.attribute("axis", 0)))]
 
 
-def _slice(site: NodeView) -> Sequence[Values | None]:
+def _slice(site: NodeView) -> Sequence[ValueArray | None]:
     value, found = site.value(0), slice_parameters(site)
     if value is None or found is None:
         return [None]
     for start, end, axis, step in zip(*found, strict=True):
         if not isinstance(start, int) or not isinstance(end, int):
             return [None]
-        at = axis_of(axis, value.ndim)
+        at = normalize_axis(axis, value.ndim)
         require(step != 0)
         value = np.take(value, list(slice_range(value.shape[at], start, end, step)), axis=at)
     return [value]
 
 
-def _concat(site: NodeView) -> Sequence[Values | None]:
+def _concat(site: NodeView) -> Sequence[ValueArray | None]:
     arrays = [site.value(position) for position in range(len(site.inputs))]
     given = [array for array in arrays if array is not None]
     if len(given) < len(arrays):
@@ -248,7 +248,7 @@ def _concat(site: NodeView) -> Sequence[Values | None]:
     return [_by_numpy(np.concatenate, given, axis=site.attribute("axis", 0))]
 
 
-def _reshape(site: NodeView) -> Sequence[Values | None]:
+def _reshape(site: NodeView) -> Sequence[ValueArray | None]:
     value = site.value(0)
     target = site.numbers(1) if site.has(1) else site.attribute("shape")
     if value is None or target is None:
@@ -257,49 +257,49 @@ def _reshape(site: NodeView) -> Sequence[Values | None]:
     return [None if sizes is None else _by_numpy(value.reshape, [int(str(size)) for size in sizes])]
 
 
-def _unsqueeze(site: NodeView) -> Sequence[Values | None]:
+def _unsqueeze(site: NodeView) -> Sequence[ValueArray | None]:
     value, axes = site.value(0), site.axes(1)
     return [None if value is None or axes is None else _by_numpy(np.expand_dims, value, tuple(axes))]
 
 
-def _squeeze(site: NodeView) -> Sequence[Values | None]:
+def _squeeze(site: NodeView) -> Sequence[ValueArray | None]:
     value, axes = site.value(0), site.axes(1)
     if value is None or (axes is None and site.gives_axes(1)):
         return [None]
     return [_array(_by_numpy(np.squeeze, value, None if axes is None else tuple(axes)))]
 
 
-def _transpose(site: NodeView) -> Sequence[Values | None]:
+def _transpose(site: NodeView) -> Sequence[ValueArray | None]:
     value = site.value(0)
     return [None if value is None else _by_numpy(np.transpose, value, site.attribute("perm"))]
 
 
-def _split(site: NodeView) -> Sequence[Values | None]:
+def _split(site: NodeView) -> Sequence[ValueArray | None]:
     value, count = site.value(0), len(site.node.outputs)
     if value is None:
         return [None] * count
-    axis = axis_of(site.attribute("axis", 0), value.ndim)
+    axis = normalize_axis(site.attribute("axis", 0), value.ndim)
     sizes = split_sizes(site, value.shape[axis], count)
     if not all(isinstance(size, int) for size in sizes):
         return [None] * count
     return np.split(value, np.cumsum([int(str(size)) for size in sizes])[:-1], axis=axis)
 
 
-def _expand(site: NodeView) -> Sequence[Values | None]:
+def _expand(site: NodeView) -> Sequence[ValueArray | None]:
     value, target = site.value(0), site.numbers(1)
     if value is None or target is None or not _is_small(target):
         return [None]
     return [np.broadcast_to(value, _by_numpy(np.broadcast_shapes, value.shape, tuple(target)))]
 
 
-def _tile(site: NodeView) -> Sequence[Values | None]:
+def _tile(site: NodeView) -> Sequence[ValueArray | None]:
     value, repeats = site.value(0), site.numbers(1)
     if value is None or repeats is None or not _is_small([value.size, *repeats]):
         return [None]
     return [np.tile(value, repeats)]
 
 
-def _filled(site: NodeView) -> Sequence[Values | None]:
+def _filled(site: NodeView) -> Sequence[ValueArray | None]:
     sizes, filling = site.numbers(0), site.attribute("value")
     if sizes is None or filling is None or not _is_small(sizes):
         return [None]  # it is filled with floats unless told otherwise
@@ -309,7 +309,7 @@ def _filled(site: NodeView) -> Sequence[Values | None]:
     return [np.full(sizes, int(item[0]), object)]
 
 
-def _one_hot(site: NodeView) -> Sequence[Values | None]:
+def _one_hot(site: NodeView) -> Sequence[ValueArray | None]:
     places, depths, pair = site.value(0), site.sizes(1), site.value(2)
     depth = depths[0] if depths else None
     if places is None or pair is None or not isinstance(depth, int) or not _is_small([places.size, depth]):
@@ -319,12 +319,12 @@ def _one_hot(site: NodeView) -> Sequence[Values | None]:
     axis = site.attribute("axis", -1)
     off, on = pair.reshape(-1)
     rows = _by_numpy(np.expand_dims, places, axis)
-    ahead = axis_of(axis, rows.ndim)
+    ahead = normalize_axis(axis, rows.ndim)
     counted = np.arange(depth).reshape([-1 if at == ahead else 1 for at in range(rows.ndim)])
     return [np.where((rows == counted) | (rows + depth == counted), on, off)]
 
 
-def _range(site: NodeView) -> Sequence[Values | None]:
+def _range(site: NodeView) -> Sequence[ValueArray | None]:
     bounds = [site.sizes(position) for position in range(3)]
     if any(not bound for bound in bounds):
         return [None]
@@ -336,7 +336,7 @@ def _range(site: NodeView) -> Sequence[Values | None]:
 
 
 def _reducing(reduce: Callable[..., Size]) -> ValueRule:
-    def compute(site: NodeView) -> Sequence[Values | None]:
+    def compute(site: NodeView) -> Sequence[ValueArray | None]:
         items = site.sizes(0)
         if items is None:
             return [None]
@@ -389,8 +389,8 @@ RULES: dict[str, ValueRule] = {
     **{op: _arithmetic(op, whole) for op, whole in ARITHMETIC.items()},
     "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None, 1),
     "Sign": _elementwise(_sign_of, 1),
-    "Min": _elementwise(smallest, None),
-    "Max": _elementwise(largest, None),
+    "Min": _elementwise(size_min, None),
+    "Max": _elementwise(size_max, None),
     "Equal": _elementwise(equals),
     "Less": _elementwise(_less),
     "LessOrEqual": _elementwise(_less_or_equal),
@@ -401,6 +401,6 @@ RULES: dict[str, ValueRule] = {
     "Or": _elementwise(lambda a, b: a or b),
     "ReduceProd": _reducing(product),
     "ReduceSum": _reducing(_total),
-    "ReduceMax": _reducing(lambda items: largest(*items)),
-    "ReduceMin": _reducing(lambda items: smallest(*items)),
+    "ReduceMax": _reducing(lambda items: size_max(*items)),
+    "ReduceMin": _reducing(lambda items: size_min(*items)),
 }

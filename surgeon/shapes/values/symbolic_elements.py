@@ -12,15 +12,15 @@ import numpy as np
 import onnx
 
 from surgeon.ir.scope import Scope
-from surgeon.ops.traits.trait_lookup import REGROUPING, named
+from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, ops_with
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.op_rules.indexing import fills, slice_parameters
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.shapes.tensor_types import INT32, INT64, INTEGERS, Missing, NodeView, Shape, axis_of, said
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import INT32, INT64, INTEGERS, NeedsOperands, NodeView, Shape, normalize_axis, run_rule
 from surgeon.shapes.values import affine_index as affine
 from surgeon.shapes.values import affine_mask
-from surgeon.shapes.values.affine_index import Affine
-from surgeon.shapes.values.affine_mask import Choice
+from surgeon.shapes.values.affine_index import AffineIndex
+from surgeon.shapes.values.affine_mask import AffineMask
 from surgeon.shapes.values.integer_values import as_array
 
 MOST_ELEMENTS = 1 << 24  # of a constant that is read
@@ -46,33 +46,33 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Or": np.logical_or,
     "Not": np.logical_not,
 }
-Move: TypeAlias = Callable[[Affine], Affine | None]
-PICKING = named(lambda op: op.moves == (0,) and not op.reduces)  # so that one of equal elements stays one
+Move: TypeAlias = Callable[[AffineIndex], AffineIndex | None]
+PICKING = ops_with(lambda op: op.moves == (0,) and not op.reduces)  # so that one of equal elements stays one
 
 
 def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
     """Where an op puts the elements of its first input; None for an op that does more than that."""
-    if site.node.op in REGROUPING:
+    if site.node.op in RESHAPE_OPS:
         return lambda found: affine.regrouped(found, own, shape)
     if site.node.op == "Expand":
         return affine.spreading(own, shape)
     if site.node.op == "Transpose":
         perm = site.attribute("perm") or list(reversed(range(len(own))))
-        return lambda found: Affine(found.offset, tuple(found.strides[axis] for axis in perm))
+        return lambda found: AffineIndex(found.offset, tuple(found.strides[axis] for axis in perm))
     cut = slice_parameters(site) if site.node.op == "Slice" else None
     return None if cut is None else lambda found: _cut_out(found, cut, own, shape)
 
 
-def _cut_out(found: Affine, cut: Any, own: Shape, shape: Shape) -> Affine | None:
+def _cut_out(found: AffineIndex, cut: Any, own: Shape, shape: Shape) -> AffineIndex | None:
     """The index of a Slice of a tensor."""
-    made: Affine | None = found
+    made: AffineIndex | None = found
     for start, _, axis, step in zip(*cut, strict=True):
-        place = axis_of(axis, len(own))
+        place = normalize_axis(axis, len(own))
         made = None if made is None else affine.sliced(made, own, own, place, start, step)
     return None if made is None else affine.normal(made.offset, made.strides, shape)
 
 
-def handed_on(site: NodeView, choice: Choice, own: Shape, shape: Shape) -> Choice | None:
+def handed_on(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> AffineMask | None:
     """What an op of one choice makes of it: the same elements elsewhere, in another dtype, or some of them."""
     op = site.node.op
     if op == "Identity":
@@ -91,7 +91,7 @@ def handed_on(site: NodeView, choice: Choice, own: Shape, shape: Shape) -> Choic
     return None if move is None else affine_mask.moved(choice, move, shape)
 
 
-def _half(site: NodeView, choice: Choice, shape: Shape) -> Choice | None:
+def _half(site: NodeView, choice: AffineMask, shape: Shape) -> AffineMask | None:
     """Trilu of equal elements: they stay on one side of a diagonal, and are 0 on the other (ONNX, Trilu)."""
     shift = site.sizes(1) if site.has(1) else [0]
     if not choice.is_uniform or not shift or len(shift) != 1 or len(shape) < 2:
@@ -102,25 +102,25 @@ def _half(site: NodeView, choice: Choice, shape: Shape) -> Choice | None:
     return affine_mask.chosen(choice.inside, np.zeros((), np.asarray(choice.inside).dtype)[()], (bound,), shape)
 
 
-class Elements:
+class SymbolicElements:
     """Affine indices and choices of the tensors that an evaluator of shapes knows.  Nothing here raises."""
 
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: ShapeInference) -> None:
         self.shapes = shapes
         self._known: dict[Key, Any] = {}
         self._is_solving = False
 
-    def affine(self, scope: Scope, name: str) -> Affine | None:
+    def affine(self, scope: Scope, name: str) -> AffineIndex | None:
         """The affine index that a tensor of integers is, or None."""
-        found: Affine | None = self._asked(False, scope, name)
+        found: AffineIndex | None = self._asked(False, scope, name)
         return found
 
-    def choice(self, scope: Scope, name: str) -> Choice | None:
+    def choice(self, scope: Scope, name: str) -> AffineMask | None:
         """The choice of two values that a tensor holds, or None."""
-        found: Choice | None = self._asked(True, scope, name)
+        found: AffineMask | None = self._asked(True, scope, name)
         return found
 
-    def columns(self, scope: Scope, name: str) -> list[Affine] | None:
+    def columns(self, scope: Scope, name: str) -> list[AffineIndex] | None:
         """A tensor of integers as an affine index for each place of its last axis, which is left out; or None.
 
         That is what the indices of a GatherND are: a column for each axis that it picks from.
@@ -136,21 +136,21 @@ class Elements:
         columns = [column for column in found if column is not None]
         return columns if columns and len(columns) == len(found) else None
 
-    def _joined(self, home: Scope, name: str) -> list[Affine | None]:
+    def _joined(self, home: Scope, name: str) -> list[AffineIndex | None]:
         """The columns that a Concat puts beside each other, or the one that there is."""
         site, shape = self._site(home, name), self.shapes.facts(home, name).shape
         own = self.affine(home, name) if shape and shape[-1] == 1 else None
         if own is not None:
-            return [Affine(own.offset, own.strides[:-1])]
+            return [AffineIndex(own.offset, own.strides[:-1])]
         if site is None or site.node.op != "Concat" or not shape:
             return []
-        if axis_of(site.attribute("axis", 0), len(shape)) != len(shape) - 1:
+        if normalize_axis(site.attribute("axis", 0), len(shape)) != len(shape) - 1:
             return []
-        found: list[Affine | None] = []
+        found: list[AffineIndex | None] = []
         for part in site.inputs:
             own, sizes = self.affine(home, part), self.shapes.facts(home, part).shape
             known = own is not None and sizes is not None and sizes[-1] == 1
-            found.append(Affine(own.offset, own.strides[:-1]) if known and own is not None else None)
+            found.append(AffineIndex(own.offset, own.strides[:-1]) if known and own is not None else None)
         return found
 
     # Without recursion: what misses something is found again once that is there
@@ -162,7 +162,7 @@ class Elements:
         key = (is_choice, home, name)
         if key not in self._known:
             if self._is_solving:
-                raise Missing(key)
+                raise NeedsOperands(key)
             self._is_solving = True
             try:
                 self._solve(key)
@@ -176,7 +176,7 @@ class Elements:
             key = next(reversed(waiting))
             try:
                 self._known[key] = self._find(*key)
-            except Missing as stopped:
+            except NeedsOperands as stopped:
                 if stopped.tasks[0] in waiting:
                     self._known[stopped.tasks[0]] = None  # a circle in a broken graph
                 else:
@@ -189,8 +189,8 @@ class Elements:
         if shape is None:
             return None
         if is_choice:
-            return said(self._find_choice, home, name, shape)
-        found: Affine | None = said(self._find_affine, home, name, shape)
+            return run_rule(self._find_choice, home, name, shape)
+        found: AffineIndex | None = run_rule(self._find_affine, home, name, shape)
         dtype = self.shapes.facts(home, name).dtype
         is_held = found is None or dtype not in (INT32, INT64) or found.fits(dtype)
         return found if is_held else None
@@ -210,7 +210,7 @@ class Elements:
 
     # Affine indices
 
-    def _find_affine(self, home: Scope, name: str, shape: Shape) -> Affine | None:
+    def _find_affine(self, home: Scope, name: str, shape: Shape) -> AffineIndex | None:
         dtype = self.shapes.facts(home, name).dtype
         if dtype not in INTEGERS:
             return None
@@ -228,7 +228,7 @@ class Elements:
         if site.node.op == "NonZero":
             filled = self.choice(home, site.inputs[0])
             is_full = filled is not None and filled.is_uniform and filled.inside != 0
-            return Affine(0, (0, 1)) if is_full and len(site.shape(0) or ()) == 1 else None
+            return AffineIndex(0, (0, 1)) if is_full and len(site.shape(0) or ()) == 1 else None
         inputs = [(self.affine(home, read), self.shapes.facts(home, read).shape) for read in site.inputs[:2]]
         op, (first, own) = site.node.op, inputs[0]
         if op == "Range":
@@ -246,12 +246,12 @@ class Elements:
         move = move_of(site, own, shape)
         return None if move is None else move(first)
 
-    def _picked(self, site: NodeView) -> Affine | None:
+    def _picked(self, site: NodeView) -> AffineIndex | None:
         """What a GatherND, or a Gather from a flattened tensor, picks from an affine index."""
         home, (data, indices) = site.scope, site.inputs
         shape = site.shape(1)
         line = self._site(home, data) if site.node.op == "Gather" else None
-        if line is not None and line.node.op in REGROUPING and not site.attribute("axis", 0):
+        if line is not None and line.node.op in RESHAPE_OPS and not site.attribute("axis", 0):
             flat, data, lines = self.affine(home, indices), line.inputs[0], site.shape(0)
             own = self.shapes.facts(home, data).shape
             if flat is None or not lines or not own or shape is None or lines[0] != product(own):
@@ -262,24 +262,26 @@ class Elements:
             if columns is None or found is None or extents != [size for size in own if size != 1]:
                 return None
             made = affine.picked(found, columns)
-            return Affine(made.offset, (*made.strides, *[0] * (len(lines) - 1)))
+            return AffineIndex(made.offset, (*made.strides, *[0] * (len(lines) - 1)))
         columns, found = self.columns(home, indices), self.affine(home, data)
         if site.node.op != "GatherND" or site.attribute("batch_dims", 0) or not columns or found is None or not shape:
             return None
         is_inside = all(column.is_at_least(0, shape[:-1]) for column in columns)
         return affine.picked(found, columns) if is_inside and len(columns) == len(found.strides) else None
 
-    def _concatenated(self, site: NodeView, shape: Shape) -> Affine | None:
+    def _concatenated(self, site: NodeView, shape: Shape) -> AffineIndex | None:
         """The index of tensors put behind one another."""
         parts = [(self.affine(site.scope, read), site.shape(place)) for place, read in enumerate(site.inputs)]
         known = [(found, sizes) for found, sizes in parts if found is not None and sizes is not None]
         return (
-            affine.joined(known, axis_of(site.attribute("axis", 0), len(shape))) if len(known) == len(parts) else None
+            affine.joined(known, normalize_axis(site.attribute("axis", 0), len(shape)))
+            if len(known) == len(parts)
+            else None
         )
 
     # Choices
 
-    def _find_choice(self, home: Scope, name: str, shape: Shape) -> Choice | None:
+    def _find_choice(self, home: Scope, name: str, shape: Shape) -> AffineMask | None:
         array = self._constant(home, name)
         if array is None:
             array = as_array(self.shapes.value(home, name), self.shapes.facts(home, name).dtype)
@@ -304,10 +306,10 @@ class Elements:
             return None
         return handed_on(site, first, own, shape)
 
-    def _compared(self, site: NodeView, shape: Shape) -> Choice | None:
+    def _compared(self, site: NodeView, shape: Shape) -> AffineMask | None:
         """a ≤ b for two affine indices is b − a ≥ 0."""
         low, high, apart = COMPARISONS[site.node.op]
-        sides: list[Affine] = []
+        sides: list[AffineIndex] = []
         for place in (low, high):
             found, own = self.affine(site.scope, site.inputs[place]), site.shape(place)
             wide = None if found is None or own is None else affine.spread(found, own, shape)
@@ -321,7 +323,7 @@ class Elements:
             return affine_mask.uniform(np.bool_(is_always)) if is_always or is_never else None
         return affine_mask.chosen(np.True_, np.False_, (bound,), shape)
 
-    def _function(self, site: NodeView, shape: Shape) -> Choice | None:
+    def _function(self, site: NodeView, shape: Shape) -> AffineMask | None:
         """A function of the elements of one choice, or of two."""
         function, op = FUNCTIONS[site.node.op], site.node.op
         given = list(self._inputs(site))
@@ -336,7 +338,7 @@ class Elements:
         wide = [affine_mask.moved(choice, affine.spreading(own, shape), shape) for choice, own in given]
         return None if wide[0] is None or wide[1] is None else affine_mask.both(wide[0], wide[1], op == "And", shape)
 
-    def _selected(self, site: NodeView, shape: Shape) -> Choice | None:
+    def _selected(self, site: NodeView, shape: Shape) -> AffineMask | None:
         """Where, of two values, or by a condition that is the same everywhere."""
         given = list(self._inputs(site))
         if len(given) < 3:
@@ -350,7 +352,7 @@ class Elements:
         picked = condition.mapped(lambda truth: first.inside if truth else second.inside)
         return affine_mask.moved(picked, affine.spreading(own, shape), shape)
 
-    def _inputs(self, site: NodeView) -> Iterator[tuple[Choice, Shape]]:
+    def _inputs(self, site: NodeView) -> Iterator[tuple[AffineMask, Shape]]:
         """The choices that a node reads with their shapes, up to the first that is none."""
         for read in site.inputs:
             choice, shape = self.choice(site.scope, read), self.shapes.facts(site.scope, read).shape
@@ -359,7 +361,7 @@ class Elements:
             yield choice, shape
 
 
-def _arithmetic(op: str, a: Affine, b: Affine) -> Affine | None:
+def _arithmetic(op: str, a: AffineIndex, b: AffineIndex) -> AffineIndex | None:
     if op == "Mul":
         return a.times(b.offset) if b.is_constant else b.times(a.offset) if a.is_constant else None
     return a.plus(b, 1 if op == "Add" else -1)

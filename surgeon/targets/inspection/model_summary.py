@@ -16,16 +16,16 @@ from onnx import TensorProto
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data.locations import extent_of, resolve, tensors_of
 from surgeon.file.model import Model
-from surgeon.file.model_like import Source, as_written, label
+from surgeon.file.model_like import ModelLike, model_name, resolve_model
 from surgeon.file.tensors.decoding import raw_size
-from surgeon.ir.scope import qualified
+from surgeon.ir.scope import qualified_name
 from surgeon.ops.schemas import history, knows_domain, schema
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.schemas.op_schema import plain_domain
-from surgeon.ops.traversal import all_nodes, imports_of, label_of
-from surgeon.result_base import Displayed
-from surgeon.targets.inspection.module_scopes import path_of
-from surgeon.targets.inspection.outline import FoldedGroup, fold
+from surgeon.ops.schemas.op_schema import normalize_domain
+from surgeon.ops.traversal import all_nodes, imports_of, node_label
+from surgeon.result_base import ResultBase
+from surgeon.targets.inspection.module_scopes import module_path
+from surgeon.targets.inspection.outline import OutlineGroup, build_outline
 
 PLACES = 3  # nodes named for each unknown op
 
@@ -59,7 +59,7 @@ class DataFile:
 
 
 @dataclass(slots=True)
-class Inspection(Displayed):
+class Inspection(ResultBase):
     """The facts about one model.
 
     nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
@@ -88,17 +88,17 @@ class Inspection(Displayed):
     _graph: onnx.GraphProto | None = field(default=None, repr=False, compare=False)  # without its payloads
 
     @property
-    def outline(self) -> FoldedGroup:
+    def outline(self) -> OutlineGroup:
         """The nodes of the main graph, Constants apart, folded by scopes and by what repeats."""
         nodes = [node for node in self._graph.node if node.op_type != "Constant"] if self._graph is not None else []
-        return fold([path_of(node) for node in nodes], [node.op_type for node in nodes])
+        return build_outline([module_path(node) for node in nodes], [node.op_type for node in nodes])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
         return asdict(replace(self, _graph=None), dict_factory=_public)
 
 
-def inspect(source: Source) -> Inspection:
+def inspect(source: ModelLike) -> Inspection:
     """Tell what is in a model: opsets, ops, custom ops, inputs, outputs and the size of the weights.
 
     Payloads are not read.
@@ -118,8 +118,8 @@ def inspect(source: Source) -> Inspection:
         >>> found.nodes, found.inputs["input_ids"]
         (180, 'int64[batch, sequence]')
     """
-    path = label(source)
-    with Model.open(as_written(source)) as model:
+    path = model_name(source)
+    with Model.open(resolve_model(source)) as model:
         proto = model.skeleton
         found = Inspection(
             path=path,
@@ -185,7 +185,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     for nodes, opsets in scopes:
         for node in all_nodes(nodes):
             domain, op = node.domain, node.op_type
-            counts[plain_domain(domain), op] += 1
+            counts[normalize_domain(domain), op] += 1
             key = (id(opsets), domain, op)
             why = judged.get(key)
             if why is None:
@@ -193,19 +193,19 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
             if why:
                 places = unknown.setdefault((domain, op), (why, []))[1]
                 if len(places) < PLACES:
-                    places.append(label_of(node))
+                    places.append(node_label(node))
     found.nodes = counts.total()
     for (domain, op), count in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item[0][1])):
         found.ops.setdefault(domain or "ai.onnx", {})[op] = count
     found.unknown = [
-        UnknownOp(qualified(*key), counts[plain_domain(key[0]), key[1]], why, tuple(places))
+        UnknownOp(qualified_name(*key), counts[normalize_domain(key[0]), key[1]], why, tuple(places))
         for key, (why, places) in unknown.items()
     ]
     found.functions = [
         FunctionSummary(
             f"{function.domain}::{function.name}",
             len(function.node),
-            counts[plain_domain(function.domain), function.name],
+            counts[normalize_domain(function.domain), function.name],
         )
         for function in proto.functions
     ]
@@ -213,7 +213,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
 
 def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
     """Why no schema fits, or an empty string."""
-    plain = plain_domain(domain)
+    plain = normalize_domain(domain)
     if schema(plain, op, opsets.get(plain)) is not None:
         return ""
     versions = history(plain, op)

@@ -4,15 +4,15 @@ from functools import lru_cache
 
 import onnx
 
-from surgeon.targets.inspection.provenance import SCOPES, modules_in
+from surgeon.targets.inspection.provenance import NAME_SCOPES_KEY, modules_in
 
 NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"  # what torch notes where it knows of no module
 
 
-def path_of(node: onnx.NodeProto) -> tuple[str, ...]:
+def module_path(node: onnx.NodeProto) -> tuple[str, ...]:
     """The names of the scopes of a node, outermost first; none where nothing tells."""
     for entry in node.metadata_props:
-        if entry.key == SCOPES:
+        if entry.key == NAME_SCOPES_KEY:
             return _modules(entry.value)
     return _of_name(node.name)
 

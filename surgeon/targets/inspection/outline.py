@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 Kind = Literal["scope", "stack", "block", "part"]
-Item: TypeAlias = "int | FoldedGroup"
+Item: TypeAlias = "int | OutlineGroup"
 
 WIDE, PART = 60, 36  # items that a level may have before it is cut into parts, and items of one
 MANY = 12  # items of a level that is looked through for blocks
@@ -23,7 +23,7 @@ PERIODS = 32  # lengths of blocks that are tried, the most frequent first
 
 
 @dataclass(eq=False, slots=True)
-class FoldedGroup:
+class OutlineGroup:
     """What is shown as one box until it is opened.
 
     kind: a scope, a stack of alike groups, one block of a stack, or a part of what is too wide.  items: nodes by their
@@ -37,29 +37,29 @@ class FoldedGroup:
     def nodes(self) -> Iterator[int]:
         """All nodes in it."""
         for item in self.items:
-            if isinstance(item, FoldedGroup):
+            if isinstance(item, OutlineGroup):
                 yield from item.nodes()
             else:
                 yield item
 
 
-def fold(paths: Sequence[tuple[str, ...]], keys: Sequence[Hashable]) -> FoldedGroup:
+def build_outline(paths: Sequence[tuple[str, ...]], keys: Sequence[Hashable]) -> OutlineGroup:
     """Fold nodes.  paths: the scopes of each, outermost first; keys: equal ones for nodes that are alike."""
     root = _tree(paths)
     _Folding(keys).fold(root)
     return root
 
 
-def _tree(paths: Sequence[tuple[str, ...]]) -> FoldedGroup:
+def _tree(paths: Sequence[tuple[str, ...]]) -> OutlineGroup:
     """Groups by scopes alone, in the order in which each first has a node; chains of one are told as one."""
-    root = FoldedGroup("")
-    known: dict[tuple[str, ...], FoldedGroup] = {(): root}
+    root = OutlineGroup("")
+    known: dict[tuple[str, ...], OutlineGroup] = {(): root}
     for place, path in enumerate(paths):
         group = known.get(path)
         if group is None:
             for length in range(1, len(path) + 1):
                 if path[:length] not in known:
-                    group = known[path[:length]] = FoldedGroup(path[length - 1])
+                    group = known[path[:length]] = OutlineGroup(path[length - 1])
                     known[path[: length - 1]].items.append(group)
             group = known[path]
         group.items.append(place)
@@ -69,13 +69,13 @@ def _tree(paths: Sequence[tuple[str, ...]]) -> FoldedGroup:
 
 def _without_chains(item: Item) -> Item:
     """A group of one node is that node, and one of one group is that group under both names."""
-    if not isinstance(item, FoldedGroup):
+    if not isinstance(item, OutlineGroup):
         return item
     item.items = [_without_chains(inner) for inner in item.items]
     only = item.items[0]
     if len(item.items) > 1:
         return item
-    if isinstance(only, FoldedGroup):
+    if isinstance(only, OutlineGroup):
         only.label = f"{item.label}/{only.label}"
     return only
 
@@ -93,12 +93,12 @@ class _Folding:
 
     def _key(self, item: Item) -> int:
         """The number of a node, or of a group, which is that of its items before they were folded."""
-        return self._groups[id(item)] if isinstance(item, FoldedGroup) else self._nodes[item]
+        return self._groups[id(item)] if isinstance(item, OutlineGroup) else self._nodes[item]
 
-    def fold(self, group: FoldedGroup) -> None:
+    def fold(self, group: OutlineGroup) -> None:
         """Fold a group and all below it."""
         for item in group.items:
-            if isinstance(item, FoldedGroup):
+            if isinstance(item, OutlineGroup):
                 self.fold(item)
         self._groups[id(group)] = self._number(("group", *map(self._key, group.items)))
         group.items = _parted(self._stacked(group.items))
@@ -134,21 +134,21 @@ class _Folding:
     def _is_worth(self, items: list[Item], start: int, period: int, times: int) -> bool:
         """Whether a run makes a stack: three groups or more, or two blocks or more of some nodes."""
         if period == 1:
-            return times > 2 and isinstance(items[start], FoldedGroup)
-        return times > 1 and len(list(FoldedGroup("", items=items[start : start + period]).nodes())) >= SHORTEST
+            return times > 2 and isinstance(items[start], OutlineGroup)
+        return times > 1 and len(list(OutlineGroup("", items=items[start : start + period]).nodes())) >= SHORTEST
 
-    def _stack(self, items: list[Item], period: int) -> FoldedGroup:
+    def _stack(self, items: list[Item], period: int) -> OutlineGroup:
         blocks = [self._block(items[at : at + period], at // period) for at in range(0, len(items), period)]
         named = period == 1
-        stack = FoldedGroup(f"{blocks[0].label} … {blocks[-1].label}" if named else f"{len(blocks)} blocks", "stack")
+        stack = OutlineGroup(f"{blocks[0].label} … {blocks[-1].label}" if named else f"{len(blocks)} blocks", "stack")
         stack.items = _parted(list(blocks))
         self._groups[id(stack)] = self._number(("stack", len(blocks), self._groups[id(blocks[0])]))
         return stack
 
-    def _block(self, items: list[Item], place: int) -> FoldedGroup:
-        if len(items) == 1 and isinstance(items[0], FoldedGroup):
+    def _block(self, items: list[Item], place: int) -> OutlineGroup:
+        if len(items) == 1 and isinstance(items[0], OutlineGroup):
             return items[0]
-        block = FoldedGroup(f"block {place + 1}", "block")
+        block = OutlineGroup(f"block {place + 1}", "block")
         self._groups[id(block)] = self._number(("group", *map(self._key, items)))
         block.items = _parted(self._stacked(items) if len(items) > MANY else items)
         return block
@@ -180,7 +180,7 @@ def _parted(items: list[Item]) -> list[Item]:
         items = [one for run in _between_groups(items) for one in (_cut(run) if len(run) >= FEW else run)]
     while len(items) > WIDE:
         items = _cut(items)
-    parts = [item for item in items if isinstance(item, FoldedGroup) and item.kind == "part"]
+    parts = [item for item in items if isinstance(item, OutlineGroup) and item.kind == "part"]
     for place, part in enumerate(parts):
         part.label = f"part {place + 1} of {len(parts)}"
     return items
@@ -190,7 +190,7 @@ def _between_groups(items: list[Item]) -> list[list[Item]]:
     """Runs of nodes, and each group alone."""
     runs: list[list[Item]] = [[]]
     for item in items:
-        if isinstance(item, FoldedGroup):
+        if isinstance(item, OutlineGroup):
             runs += [[item], []]
         else:
             runs[-1].append(item)
@@ -201,4 +201,4 @@ def _cut(items: list[Item]) -> list[Item]:
     """Parts of a like size."""
     count = -(-len(items) // PART)
     size = -(-len(items) // count)
-    return [FoldedGroup("", "part", items[at : at + size]) for at in range(0, len(items), size)]
+    return [OutlineGroup("", "part", items[at : at + size]) for at in range(0, len(items), size)]

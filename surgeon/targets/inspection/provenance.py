@@ -6,11 +6,11 @@ import re
 import onnx
 
 from surgeon.file.protobuf.node_encoder import FROM
-from surgeon.ops.schemas.node_check import owner_of
+from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.torch_fallbacks import operator_of
 from surgeon.ops.traversal import all_nodes
 
-STACK, SCOPES = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
+STACK, NAME_SCOPES_KEY = "pkg.torch.onnx.stack_trace", "pkg.torch.onnx.name_scopes"
 CALL = "pkg.torch.onnx.fx_node"
 NOTES, ATEN = "pkg.torch.", ("aten", "prim")  # what it calls its notes, and the domains that do not say torch
 _CALLED = re.compile(r"call_function\[target=torch\.ops\.(?P<space>\w+)\.(?P<name>\w+)")
@@ -20,7 +20,7 @@ _SHORT_FRAME = re.compile(r"^(?P<file>\S[^\n]*?)\((?P<line>\d+)\): (?P<name>\S+)
 _FOREIGN = re.compile(r"[/\\](?:torch|site-packages|dist-packages|_pytest)[/\\]|^<|[/\\]runpy\.py")
 
 
-def made_by_torch(model: onnx.ModelProto) -> bool:
+def is_torch_export(model: onnx.ModelProto) -> bool:
     """Whether one of torch's exporters wrote the model: by its name, by what it notes of a node, or by its domains."""
     if "torch" in model.producer_name.lower():
         return True
@@ -30,11 +30,11 @@ def made_by_torch(model: onnx.ModelProto) -> bool:
     return any(entry.key.startswith(NOTES) for node in all_nodes(model.graph.node) for entry in node.metadata_props)
 
 
-def came_from(node: onnx.NodeProto) -> str:
+def source_location(node: onnx.NodeProto) -> str:
     """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" where nothing tells."""
     notes = {entry.key: entry.value for entry in node.metadata_props}
     frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
-    modules = modules_in(notes.get(SCOPES, ""))
+    modules = modules_in(notes.get(NAME_SCOPES_KEY, ""))
     return frame or (f"module {modules[-1]}" if modules else "")
 
 
@@ -48,7 +48,7 @@ def torch_op(node: onnx.NodeProto) -> str:
     called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
     if called is not None:
         return f"{called['space']}::{called['name']}"
-    told = operator_of(node) if owner_of(node.domain, node.op_type) is None else None
+    told = operator_of(node) if target_of_op(node.domain, node.op_type) is None else None
     return "" if told is None else f"{told[0]}::{told[1]}"
 
 

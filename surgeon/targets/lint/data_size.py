@@ -8,12 +8,12 @@ from surgeon.errors import ModelFileError
 from surgeon.file.external_data.locations import tensors_of
 from surgeon.file.model import Model
 from surgeon.file.tensors.decoding import raw_size
-from surgeon.targets.lint.finding import Diagnostic, Diagnostics
+from surgeon.targets.lint.finding import Diagnostic, DiagnosticCollector
 
 TOGETHER = "tensors hold other numbers of elements than their shapes say"
 
 
-def check_data(model: Model, found: Diagnostics) -> set[str]:
+def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
     """Note them, and return their names.  Payloads are not read where their length tells."""
     wrong: set[str] = set()
     for tensor in tensors_of(model.skeleton):
@@ -27,7 +27,7 @@ def check_data(model: Model, found: Diagnostics) -> set[str]:
     return wrong
 
 
-def without_echoes(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
+def without_consequences(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
     """The findings but for shapes that do not fit as such a tensor has the wrong one."""
     for one in findings:
         if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.where):

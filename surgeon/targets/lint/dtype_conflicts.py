@@ -12,12 +12,12 @@ from onnx import NodeProto
 
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.ops.schemas import Schema, learn_dtypes, schema
+from surgeon.ops.schemas import Schema, infer_output_dtypes, schema
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.trait_lookup import WITH_BODIES
 from surgeon.printed_commands import command
-from surgeon.shapes.shape_inference import Shapes
-from surgeon.targets.lint.finding import Diagnostics, place_of
+from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 # Dtypes of constants, and those that `surgeon convert` gives them in all of a model.
 CONVERTIBLE = {"float16": ("float32", "float64"), "float32": ("float64", "float16", "bfloat16")}
@@ -26,7 +26,7 @@ CONVERTIBLE = {"float16": ("float32", "float64"), "float32": ("float64", "float1
 class InferredDtypes:
     """What each tensor holds, `TensorProto.DataType` by scope and name; None where nothing tells it."""
 
-    def __init__(self, index: Index, shapes: Shapes, found: Diagnostics) -> None:
+    def __init__(self, index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
         self._index, self._shapes, self._found = index, shapes, found
         self._known: dict[tuple[int, str], int | None] = {}
         self.clashing: set[Node] = set()
@@ -64,7 +64,7 @@ class InferredDtypes:
                 if name and formal is not None and first is not None and formal.type == first.type:
                     known[name] = wanted
         if version is not None and node.op not in WITH_BODIES and node.op != "Constant":
-            learn_dtypes(node.proto, scope.versions.get(split_op(node.op)[0], 1), known)
+            infer_output_dtypes(node.proto, scope.versions.get(split_op(node.op)[0], 1), known)
         for name in filter(None, node.outputs):
             if known.get(name):
                 self._known[id(scope), name] = known[name]
@@ -78,8 +78,8 @@ class InferredDtypes:
             if stated and made and node is not None and stated != made:
                 kinds = f"{dtype_name(stated)}, and the node makes {dtype_name(made)}"
                 help_ = f"state {dtype_name(made)}, or put a Cast behind it"
-                at = f"{place_of(node)} ({value.name!r})"
-                self._found.add("dtype", spelled(node), f"the graph states {kinds}", at=at, node=node, helps=[help_])
+                at = f"{node_path(node)} ({value.name!r})"
+                self._found.add("dtype", op_text(node), f"the graph states {kinds}", at=at, node=node, helps=[help_])
 
     def _clash(self, node: Node, version: Schema) -> int | None:
         """The dtype that a node's inputs should have where they clash, None where they do not."""
@@ -111,12 +111,12 @@ class InferredDtypes:
         else:
             reason = f"it mixes {target} with {rest.removeprefix('of ')}"
             helps = [f"put a Cast to {target} between the one of {other} and the node"]
-        at = f"{place_of(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
-        self._found.add("dtype", spelled(node), reason, at=at, node=node, helps=helps, together=together)
+        at = f"{node_path(node)} ({', '.join(f'{name!r} {dtype_name(dtype)}' for name, dtype in dtypes)})"
+        self._found.add("dtype", op_text(node), reason, at=at, node=node, helps=helps, together=together)
         return wanted
 
 
-def spelled(node: Node | NodeProto) -> str:
+def op_text(node: Node | NodeProto) -> str:
     """The op of a node with its domain, that of ONNX as ai.onnx."""
     domain, name = split_op(node.op) if isinstance(node, Node) else (node.domain, node.op_type)
     return f"{domain or 'ai.onnx'}::{name}"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from surgeon.ir.scope import Node
-from surgeon.result_base import Displayed, as_json
+from surgeon.result_base import ResultBase, to_json_dict
 
 SHOWN = 5  # nodes named for one finding
 CONSTANT = "make it a constant"
@@ -26,7 +26,7 @@ Kind = Literal[
     "build",
     "advice",
 ]
-Link = Literal["mapping", "op", "kernel", ""]
+SupportLink = Literal["mapping", "op", "kernel", ""]
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Diagnostic:
     kind: Kind
     op: str
     reason: str
-    link: Link = ""
+    link: SupportLink = ""
     torch_op: str = ""
     nodes: list[str] = field(default_factory=list)
     count: int = 0
@@ -73,11 +73,11 @@ class Diagnostic:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it."""
         first, rest = "kind op reason", "chain torch_op nodes count came_from helps stops"
-        return {**as_json(self, first), "missing_link": self.link, **as_json(self, rest)}
+        return {**to_json_dict(self, first), "missing_link": self.link, **to_json_dict(self, rest)}
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeWord:
+class RuntimeResult:
     """What a target's own runtime made of a model.
 
     title: of the runtime, with its version; "" where it was not asked, and then why: `silence`.  layers: of the network
@@ -101,14 +101,14 @@ class RuntimeWord:
         return asdict(self)
 
 
-class Findings(Displayed, list[Diagnostic]):
+class Findings(ResultBase, list[Diagnostic]):
     """What `surgeon.check` found.
 
     runtime: what the target's own runtime said of the model, None where the target has none that can be asked apart.
     target: the name of what the model is to run on.
     """
 
-    runtime: RuntimeWord | None = None
+    runtime: RuntimeResult | None = None
     target: str = "ort"
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,12 +117,12 @@ class Findings(Displayed, list[Diagnostic]):
         return {"target": self.target, "findings": [item.to_dict() for item in self], **runtime}
 
 
-class Diagnostics:
+class DiagnosticCollector:
     """Findings in the order in which they are met; those of one cause become one with a count."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, ...], _Cause] = {}
-        self.runtime: RuntimeWord | None = None
+        self.runtime: RuntimeResult | None = None
 
     def add(
         self,
@@ -130,7 +130,7 @@ class Diagnostics:
         op: str,
         reason: str,
         *,
-        link: Link = "",
+        link: SupportLink = "",
         at: str = "",
         node: Node | None = None,
         helps: Iterable[str] = (),
@@ -205,6 +205,6 @@ def _place(at: str, names: Sequence[str]) -> str:
     return f"{at} ({own})" if at and own else at or own
 
 
-def place_of(node: Node) -> str:
+def node_path(node: Node) -> str:
     """The name of a node, with the function or body that it stands in."""
     return f"{node.label} ({node.scope.label})" if node.scope.label else node.label

@@ -9,21 +9,21 @@ from itertools import count
 import onnx
 
 from surgeon.errors import GraphError
-from surgeon.ir.verifier import Fault, Within, faults_of
+from surgeon.ir.verifier import GraphLocation, Violation, verify
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traversal import label_of, nodes_of, require_finite_calls
+from surgeon.ops.traversal import node_label, nodes_of, require_finite_calls
 from surgeon.printed_commands import command
-from surgeon.shapes.tensor_types import Facts
-from surgeon.targets.lint.dtype_conflicts import spelled
-from surgeon.targets.lint.finding import Diagnostics
-from surgeon.text import first_of
+from surgeon.shapes.tensor_types import TensorType
+from surgeon.targets.lint.dtype_conflicts import op_text
+from surgeon.targets.lint.finding import DiagnosticCollector
+from surgeon.text import join_first
 
 TENSORS = ("tensor_type", "sparse_tensor_type")
 
 
-def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
+def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     """Note what breaks ONNX's rules in the graph, its bodies and the functions.  The model is the caller's own copy."""
-    faults = faults_of(model)
+    faults = verify(model)
     twice = {fault.name for fault in faults if fault.kind == "made twice"}
     names = {name for node in nodes_of(model) for name in node.output} if twice else set[str]()
     for fault in faults:
@@ -38,14 +38,14 @@ def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
             reason = f"{fault.name!r} is read{where} and nothing makes it"
             help_ = "add it as an input or an initializer, or correct the name"
             together = f"tensors are read{where} that nothing makes"
-            found.add("model", spelled(fault.node), reason, at=label_of(fault.node), helps=[help_], together=together)
+            found.add("model", op_text(fault.node), reason, at=node_label(fault.node), helps=[help_], together=together)
         elif fault.kind == "output not made":
             where = where or " of the graph"
             reason, together = f"nothing makes {fault.name!r}, an output{where}", f"outputs{where} are made by nothing"
             found.add("model", "", reason, helps=["name a tensor that a node makes"], together=together)
         elif fault.kind == "circle":
-            circle = [label_of(node) for node in fault.around]
-            reason = f"nodes{where} need each other's outputs in a circle: {first_of(circle, 4)}"
+            circle = [node_label(node) for node in fault.around]
+            reason = f"nodes{where} need each other's outputs in a circle: {join_first(circle, 4)}"
             helps = ["have one of them read a tensor from outside the circle"]
             found.add("model", "", reason, at=circle[0], helps=helps)
         elif fault.kind == "order":  # ONNX Runtime and TensorRT sort them
@@ -54,7 +54,7 @@ def check_structure(model: onnx.ModelProto, found: Diagnostics) -> None:
             found.add("model", "", reason, helps=helps, stops=False)
 
 
-def check_calls(model: onnx.ModelProto, found: Diagnostics) -> bool:
+def check_calls(model: onnx.ModelProto, found: DiagnosticCollector) -> bool:
     """Note local functions that no runtime can inline.  Returns whether there are none."""
     try:
         require_finite_calls(model)
@@ -64,8 +64,8 @@ def check_calls(model: onnx.ModelProto, found: Diagnostics) -> bool:
     return True
 
 
-def check_ends(
-    graph: onnx.GraphProto, facts_of: Callable[[str], Facts], found: Diagnostics, *, wants_shapes: bool
+def check_inputs_and_outputs(
+    graph: onnx.GraphProto, facts_of: Callable[[str], TensorType], found: DiagnosticCollector, *, wants_shapes: bool
 ) -> None:
     """Note inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker wants.
 
@@ -91,7 +91,7 @@ def check_ends(
                 found.add("model", "", reason, helps=helps, stops=wants_shapes, together=together)
 
 
-def _statement(graph: onnx.GraphProto, facts_of: Callable[[str], Facts]) -> str:
+def _statement(graph: onnx.GraphProto, facts_of: Callable[[str], TensorType]) -> str:
     """The command that states dtypes and shapes of all outputs that lack them."""
     options: list[str] = []
     for value in graph.output:
@@ -121,13 +121,13 @@ def _dims(shape: Sequence[object] | None) -> str:
     return str(list(sizes))
 
 
-def _tell_twice(fault: Fault, node: onnx.NodeProto, where: str, found: Diagnostics) -> None:
-    by = f"by {label_of(fault.first)}" if fault.first is not None else "as an input or initializer"
+def _tell_twice(fault: Violation, node: onnx.NodeProto, where: str, found: DiagnosticCollector) -> None:
+    by = f"by {node_label(fault.first)}" if fault.first is not None else "as an input or initializer"
     found.add(
         "model",
         "",
-        f"{fault.name!r} is made twice{where}, {by} and by {label_of(node)}",
-        at=label_of(node),
+        f"{fault.name!r} is made twice{where}, {by} and by {node_label(node)}",
+        at=node_label(node),
         helps=["rename one of them, and what reads it"],
         together=f"names are made twice{where}",
     )
@@ -140,7 +140,7 @@ def _rename(name: str, node: onnx.NodeProto, taken: set[str]) -> None:
     node.output[len(node.output) - 1 - list(node.output)[::-1].index(name)] = fresh
 
 
-def _in(place: Within) -> str:
+def _in(place: GraphLocation) -> str:
     if place.owner is not None:
-        return f" in a body of {label_of(place.owner)}"
+        return f" in a body of {node_label(place.owner)}"
     return f" in function {place.function.domain}::{place.function.name}" if place.function is not None else ""

@@ -6,9 +6,9 @@ import onnx
 from onnx import helper
 
 from surgeon.ops.schemas import check_node, knows_domain
-from surgeon.ops.schemas.op_schema import plain_domain
+from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, imports_of
-from surgeon.targets.lint.finding import Diagnostics
+from surgeon.targets.lint.finding import DiagnosticCollector
 
 PLAIN_IR = 10  # what every ONNX Runtime and onnx that surgeon works with reads
 OLDEST_SUGGESTED = 7
@@ -18,7 +18,7 @@ _OPSET_REFUSED = re.compile(
 )
 
 
-def check_header(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool) -> None:
+def check_versions(model: onnx.ModelProto, found: DiagnosticCollector, knows_imports: bool) -> None:
     """Note versions that are missing, and put them in the model, so that all else can be looked at as well.
 
     The model is the caller's own copy.  knows_imports: the target does without imports of domains that we know.
@@ -27,13 +27,13 @@ def check_header(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool
     _check_imports(model, found, knows_imports)
 
 
-def _check_ir(model: onnx.ModelProto, found: Diagnostics) -> None:
+def _check_ir(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     if not model.ir_version:
         found.add("model", "", "the model states no IR version", helps=[f"set ir_version to {PLAIN_IR}"])
         model.ir_version = PLAIN_IR
 
 
-def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bool) -> None:
+def _check_imports(model: onnx.ModelProto, found: DiagnosticCollector, knows_imports: bool) -> None:
     graphs = [("the model", model.graph.node, model.opset_import)]
     graphs += [
         (f"function {function.domain}::{function.name}", function.node, function.opset_import)
@@ -41,7 +41,7 @@ def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bo
     ]
     for where, nodes, imports in graphs:
         known = imports_of(imports or model.opset_import)
-        for domain in dict.fromkeys(plain_domain(node.domain) for node in all_nodes(nodes)):
+        for domain in dict.fromkeys(normalize_domain(node.domain) for node in all_nodes(nodes)):
             if domain in known:
                 continue
             version = 1 if domain else _fitting_opset(list(all_nodes(nodes)))
@@ -59,7 +59,7 @@ def _check_imports(model: onnx.ModelProto, found: Diagnostics, knows_imports: bo
 
 def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
     """The newest version of ai.onnx at which every node fits its schema, else as many as can."""
-    plain = [node for node in nodes if not plain_domain(node.domain)]
+    plain = [node for node in nodes if not normalize_domain(node.domain)]
     best = newest = onnx.defs.onnx_opset_version()
     least = len(plain) + 1
     for version in range(newest, OLDEST_SUGGESTED, -1):
@@ -71,7 +71,7 @@ def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
     return best
 
 
-def ask_onnx(model: onnx.ModelProto, found: Diagnostics) -> None:
+def check_with_onnx(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     """Note versions that the installed onnx does not read."""
     if model.ir_version > onnx.IR_VERSION:
         reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
@@ -81,18 +81,18 @@ def ask_onnx(model: onnx.ModelProto, found: Diagnostics) -> None:
         found.add("model", "", f"the model imports ai.onnx {version}, and onnx knows {newest} at most")
 
 
-def ask_runtime(model: onnx.ModelProto, found: Diagnostics) -> None:
+def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
     """Let ONNX Runtime read a model of one node with the same versions: what it refuses then is the header's fault."""
     version = imports_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those
         return
-    from surgeon.runtime.sessions.ort_session import Session, SessionError
+    from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
     ir_version, opset = int(model.ir_version), version
     for _ in range(2):  # a header may have both faults, and ONNX Runtime tells the first
         probe = helper.make_model(_nothing(), ir_version=ir_version, opset_imports=[helper.make_opsetid("", opset)])
         try:
-            with Session(probe):
+            with OrtSession(probe):
                 return
         except SessionError as error:
             line = error.line

@@ -8,14 +8,16 @@ from surgeon.file.model import Model
 from surgeon.targets.lint.finding import Diagnostic
 
 
-def refusal(model: Model, libraries: Sequence[str], run_time: float) -> Diagnostic | None:
+def load_error(model: Model, libraries: Sequence[str], run_time: float) -> Diagnostic | None:
     """What ONNX Runtime's CPU provider says against a model, None where it loads it.  Its weights are read for that."""
-    from surgeon.runtime.sessions.isolated_session import Away  # not at the top: `import surgeon` is to be light
+    from surgeon.runtime.sessions.isolated_session import (
+        IsolatedRuntime,  # not at the top: `import surgeon` is to be light
+    )
     from surgeon.runtime.sessions.ort_session import SessionError
 
     source = model.path if model.path is not None else onnx.ModelProto.FromString(bytes(model.data))
     try:
-        with Away(libraries, run_time).open(source):
+        with IsolatedRuntime(libraries, run_time).open(source):
             return None
     except SessionError as error:
         return Diagnostic("load", "", f"ONNX Runtime does not load the model: {error.line.rstrip('.')}", count=1)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import BROADCASTING
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape
-from surgeon.targets.lint.dtype_conflicts import InferredDtypes, spelled
-from surgeon.targets.lint.finding import Diagnostics, place_of
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
+from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 
 class Misfit(NamedTuple):
@@ -26,7 +26,9 @@ class Misfit(NamedTuple):
 Shapes_ = Sequence[Shape | None]
 
 
-def check_shapes(nodes: Sequence[Node], shapes: Shapes, dtypes: InferredDtypes, found: Diagnostics) -> None:
+def check_shapes(
+    nodes: Sequence[Node], shapes: ShapeInference, dtypes: InferredDtypes, found: DiagnosticCollector
+) -> None:
     """Note the nodes, given in the order of the file, whose inputs have shapes that do not go together."""
     doubtful: set[str] = set()
     for node in nodes:
@@ -42,7 +44,7 @@ def check_shapes(nodes: Sequence[Node], shapes: Shapes, dtypes: InferredDtypes, 
             misfit = rule(node, given)
         if misfit is None:
             continue
-        found.add("shape", spelled(node), misfit.reason, at=place_of(node), node=node, helps=[misfit.help])
+        found.add("shape", op_text(node), misfit.reason, at=node_path(node), node=node, helps=[misfit.help])
         if misfit.mended is None:
             doubtful.update(node.outputs)
         else:

@@ -7,9 +7,9 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import RANDOM
 from surgeon.shapes.algebra.size_expressions import symbols
-from surgeon.shapes.constraints.input_dims import free_dims, known_dims, wanted_inputs
+from surgeon.shapes.constraints.input_dims import dynamic_dims, known_dims, required_inputs
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.shape_inference import Shapes
+from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape, spelled
 
 
@@ -23,7 +23,7 @@ class SizedIf(NamedTuple):
 
 def sized_ifs(index: Index) -> Iterator[SizedIf]:
     """The Ifs of which one branch has to go before all shapes are known; local functions are left out."""
-    shapes, known = shapes_of(index), known_dims(free_dims(list(wanted_inputs(index.main.proto).values())))
+    shapes, known = shapes_of(index), known_dims(dynamic_dims(list(required_inputs(index.main.proto).values())))
     for scope in index.scopes:
         for node in scope.by_op.get("If", ()) if scope.function is None else ():
             dims = deciding_sizes(shapes, scope, node.inputs[0]) if node.alive else None
@@ -32,7 +32,7 @@ def sized_ifs(index: Index) -> Iterator[SizedIf]:
                 yield SizedIf(node, tuple(sorted(dims)), different)
 
 
-def deciding_sizes(shapes: Shapes, scope: Scope, name: str) -> frozenset[str] | None:
+def deciding_sizes(shapes: ShapeInference, scope: Scope, name: str) -> frozenset[str] | None:
     """The names of the sizes that a tensor is computed from; None where it depends on anything else."""
     found: set[str] = set()
     waiting, seen = [(scope, name)], set[tuple[Scope, str]]()
@@ -63,7 +63,7 @@ def deciding_sizes(shapes: Shapes, scope: Scope, name: str) -> frozenset[str] | 
     return frozenset(found)
 
 
-def _difference(shapes: Shapes, node: Node) -> tuple[str, str] | None:
+def _difference(shapes: ShapeInference, node: Node) -> tuple[str, str] | None:
     """The two shapes of the first output in which the branches differ; None where all shapes are the same."""
     branches = [body for body in node.scope.bodies if body.owner is node]
     outputs = [[value if isinstance(value, str) else value.name for value in body.proto.output] for body in branches]

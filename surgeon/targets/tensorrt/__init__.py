@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from surgeon.ops.plugins.builtin_plugins import Plugins
-from surgeon.target_registry import ANY
+from surgeon.target_registry import ANY_KIND
 from surgeon.targets.ort import TENSORRT
 from surgeon.targets.target import Target
 from surgeon.targets.tensorrt.support_matrix import tensorrt_opsets, tensorrt_version
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from surgeon.ir.index import Index
-    from surgeon.targets.check_context import Examination
+    from surgeon.targets.check_context import CheckContext
     from surgeon.targets.op_limits import Limit
 
 
@@ -24,10 +24,10 @@ def _limits() -> "Mapping[str, Limit]":
     return LIMITS
 
 
-def _examine(asked: "Examination") -> None:
-    from surgeon.targets.tensorrt.parser_findings import examine
+def _examine(asked: "CheckContext") -> None:
+    from surgeon.targets.tensorrt.parser_findings import check_model
 
-    examine(asked)
+    check_model(asked)
 
 
 def _next_steps(index: "Index") -> "Iterator[str]":
@@ -37,15 +37,15 @@ def _next_steps(index: "Index") -> "Iterator[str]":
 
 
 def _reads(node: "NodeProto") -> bool:
-    from surgeon.targets.tensorrt.documented_support import is_read
+    from surgeon.targets.tensorrt.documented_support import is_supported
 
-    return is_read(node)
+    return is_supported(node)
 
 
 TARGET = Target(
     name="tensorrt",
     title="TensorRT",
-    writes=("tensorrt", "onnx", ANY),
+    writes=("tensorrt", "onnx", ANY_KIND),
     runs=("tensorrt", "onnx"),
     like="onnx",
     providers=(TENSORRT,),

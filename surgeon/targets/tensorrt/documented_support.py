@@ -14,19 +14,25 @@ from surgeon.ops.plugins.builtin_plugins import DOMAINS, NAMESPACE, advice, chec
 from surgeon.ops.schemas import knows_domain, schema, type_string
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.printed_commands import command
-from surgeon.targets.check_context import Examination
-from surgeon.targets.lint.dtype_conflicts import spelled
-from surgeon.targets.lint.finding import Diagnostics, Kind, Link, place_of
+from surgeon.targets.check_context import CheckContext
+from surgeon.targets.lint.dtype_conflicts import op_text
+from surgeon.targets.lint.finding import DiagnosticCollector, Kind, SupportLink, node_path
 from surgeon.targets.lint.size_dependent_branches import sized_ifs
-from surgeon.targets.op_support import check_schema, local_functions, missing_op
+from surgeon.targets.op_support import check_schema, local_functions, report_missing_op
 from surgeon.targets.tensorrt.mixed_precision import note_precision
 from surgeon.targets.tensorrt.parser_limits import EXEMPT
 from surgeon.targets.tensorrt.size_dependent_branches import fix_of, reason_of
-from surgeon.targets.tensorrt.support_matrix import READ_RIGHT, TensorrtOp, rtx_version, tensorrt_ops, tensorrt_version
-from surgeon.targets.tensorrt.unsupported_ops import LACKED_BY_RTX, behind
+from surgeon.targets.tensorrt.support_matrix import (
+    CONTRIB_EQUIVALENTS,
+    TensorrtOp,
+    rtx_version,
+    tensorrt_ops,
+    tensorrt_version,
+)
+from surgeon.targets.tensorrt.unsupported_ops import UNSUPPORTED_BY_RTX, reason_and_workarounds
 
 # What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
-TAKEN = frozenset(
+NETWORK_DTYPES = frozenset(
     ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
 ).union(("bool",))
 MICROSOFT = "com.microsoft"
@@ -43,7 +49,7 @@ DECLARED = (
 JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
-def is_read(node: NodeProto) -> bool:
+def is_supported(node: NodeProto) -> bool:
     """Whether TensorRT has a plugin of a node's name, or an op of this name that means the same."""
     listed, plugin = tensorrt_ops().get(node.op_type), plugin_of(node)
     if node.domain != MICROSOFT and plugin is not None and not plugin.removed:
@@ -53,7 +59,7 @@ def is_read(node: NodeProto) -> bool:
 
 def _means_it(domain: str, name: str) -> bool:
     """Whether an op means the same as the op of ONNX of its name, as which TensorRT reads it."""
-    return not domain or (domain == MICROSOFT and name in READ_RIGHT)
+    return not domain or (domain == MICROSOFT and name in CONTRIB_EQUIVALENTS)
 
 
 def _of_placeholder(node: Node) -> tuple[str, ...]:
@@ -68,7 +74,7 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class DocumentedIssue:
     """What the documentation has against a node: as a `Diagnostic` tells it.
 
     is_mistaken: the parser reads the node, as another op.
@@ -77,19 +83,19 @@ class Complaint:
     kind: Kind
     node: Node
     reason: str
-    link: Link
+    link: SupportLink
     helps: tuple[str, ...]
     stops: bool
     is_mistaken: bool
 
-    def note(self, found: Diagnostics) -> None:
+    def note(self, found: DiagnosticCollector) -> None:
         """Put it among what was found."""
         found.add(
             self.kind,
-            spelled(self.node),
+            op_text(self.node),
             self.reason,
             link=self.link,
-            at=place_of(self.node),
+            at=node_path(self.node),
             node=self.node,
             helps=self.helps,
             stops=self.stops,
@@ -104,9 +110,9 @@ class TensorrtSupport:
     sized: Ifs that TensorRT builds where further sizes are fixed.
     """
 
-    def __init__(self, asked: Examination) -> None:
+    def __init__(self, asked: CheckContext) -> None:
         self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
-        self.complaints: list[Complaint] = []
+        self.complaints: list[DocumentedIssue] = []
         self.plugins: set[Node] = set()
         self.ends: list[tuple[str, str, tuple[str, ...]]] = []
         fixed = {name for name, (least, _, largest) in asked.request.dims.items() if least == largest}
@@ -123,7 +129,7 @@ class TensorrtSupport:
         for node, found in self.sized.items():
             if node not in refused:
                 reason, helps = reason_of(found), [fix_of(found)]
-                self.found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=helps, stops=False)
+                self.found.add("advice", op_text(node), reason, at=node_path(node), node=node, helps=helps, stops=False)
 
     def _check_ends(self) -> None:
         """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
@@ -142,7 +148,7 @@ class TensorrtSupport:
 
     def _check_end(self, what: str, name: str, dtype: int) -> None:
         kind = type_string(dtype)[7:-1] if dtype else ""
-        if kind and kind not in TAKEN:
+        if kind and kind not in NETWORK_DTYPES:
             self._tell_end(what, name, f"{kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
 
     def _tell_end(self, what: str, name: str, why: str, *helps: str) -> None:
@@ -173,12 +179,12 @@ class TensorrtSupport:
         kind: Kind,
         node: Node,
         reason: str,
-        link: Link = "",
+        link: SupportLink = "",
         *helps: str,
         stops: bool = True,
         is_mistaken: bool = False,
     ) -> None:
-        self.complaints.append(Complaint(kind, node, reason, link, helps, stops, is_mistaken))
+        self.complaints.append(DocumentedIssue(kind, node, reason, link, helps, stops, is_mistaken))
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""
@@ -215,9 +221,9 @@ class TensorrtSupport:
             self._note("mapping", node, reason, "mapping", *_of_placeholder(node))
             return
         if schema(domain, name, opset) is None:
-            missing_op(node, opset, self.found)
+            report_missing_op(node, opset, self.found)
             return
-        why, more = behind(domain, name)
+        why, more = reason_and_workarounds(domain, name)
         reason = f"TensorRT {tensorrt_version()} does not read it"
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
@@ -228,13 +234,13 @@ class TensorrtSupport:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
         if schema(domain, name, opset) is None:
-            missing_op(node, opset, self.found)
+            report_missing_op(node, opset, self.found)
             return
         if check_schema(node, opset, self.dtypes, self.found):
             return
         if not listed.rtx:
             reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
-            self._note("advice", node, reason, "", *LACKED_BY_RTX.get(name, ()), stops=False)
+            self._note("advice", node, reason, "", *UNSUPPORTED_BY_RTX.get(name, ()), stops=False)
         for reason, help_ in self.limits.of(node) if node not in self.sized else ():
             self._note("restriction", node, reason, "", *filter(None, [help_]))
         self._check_types(node, listed)
@@ -254,7 +260,7 @@ class TensorrtSupport:
         for output in filter(None, node.outputs):
             made = self.dtypes.of(node.scope, output)
             kind = type_string(made)[7:-1] if made else ""
-            if kind and kind not in TAKEN:
+            if kind and kind not in NETWORK_DTYPES:
                 self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")
             elif kind == "uint8" and output not in outputs:
                 reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"

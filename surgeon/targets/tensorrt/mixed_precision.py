@@ -7,11 +7,11 @@ from onnx import TensorProto
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traits.trait_lookup import record
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.printed_commands import command
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.targets.lint.dtype_conflicts import InferredDtypes, spelled
-from surgeon.targets.lint.finding import Diagnostics, place_of
+from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
+from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
@@ -20,18 +20,18 @@ LONGEST_SOFTMAX = 2048
 """Sums of more exponentials than these lose digits in float16."""
 
 
-def note_precision(index: Index, dtypes: InferredDtypes, found: Diagnostics) -> None:
+def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollector) -> None:
     """Note, of a model that is partly of half precision, what runs in float32, and Casts that do nothing for it."""
     nodes = [node for scope in index.scopes if scope.function is None for node in scope.nodes]
     if not any(dtypes.of(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
         return
     for node in nodes:
         for reason, help_ in _of_node(index, dtypes, node):
-            found.add("advice", spelled(node), reason, at=place_of(node), node=node, helps=[help_], stops=False)
+            found.add("advice", op_text(node), reason, at=node_path(node), node=node, helps=[help_], stops=False)
 
 
 def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple[str, str]]:
-    facts = record(node.op)
+    facts = traits_of(node.op)
     computes = any((facts.adds_up, facts.product, facts.squares, facts.of_one, facts.family in ("sum", "product")))
     kinds = [dtypes.of(node.scope, name) for name in node.inputs if name]
     first = kinds[0] if kinds else None

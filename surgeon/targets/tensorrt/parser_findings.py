@@ -11,18 +11,24 @@ from typing import TYPE_CHECKING
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import type_string
 from surgeon.printed_commands import command
-from surgeon.runtime.tensorrt.error_messages import DECIDES, ENDS, FIXED_RANK, NO_IMPORTER, said_of_sizes
+from surgeon.runtime.tensorrt.error_messages import (
+    FIXED_RANK,
+    NEEDS_BUILD_TIME_VALUE,
+    NO_IMPORTER,
+    UNSUPPORTED_IO_DTYPE,
+    concerns_sizes,
+)
 from surgeon.runtime.tensorrt.library import installed
-from surgeon.targets.check_context import Examination
-from surgeon.targets.lint.dtype_conflicts import spelled
-from surgeon.targets.lint.finding import CONSTANT, Kind, RuntimeWord, place_of
-from surgeon.targets.tensorrt.documented_support import TAKEN, Complaint, TensorrtSupport
+from surgeon.targets.check_context import CheckContext
+from surgeon.targets.lint.dtype_conflicts import op_text
+from surgeon.targets.lint.finding import CONSTANT, Kind, RuntimeResult, node_path
+from surgeon.targets.tensorrt.documented_support import NETWORK_DTYPES, DocumentedIssue, TensorrtSupport
 from surgeon.targets.tensorrt.size_dependent_branches import fix_of
 from surgeon.targets.tensorrt.support_matrix import tensorrt_version
 
 if TYPE_CHECKING:
-    from surgeon.runtime.tensorrt.compatibility import Hearing, Objection, Range
-    from surgeon.runtime.tensorrt.parser_tasks import Dims, Made
+    from surgeon.runtime.tensorrt.compatibility import CompatibilityReport, Incompatibility, Range
+    from surgeon.runtime.tensorrt.parser_tasks import Dims, NodeOutputs
 
 # What the parser takes and the builder has no kernel for, as its tables say: they stand until an engine is built.
 OF_BUILDER = ("Attention",)
@@ -31,7 +37,7 @@ WITH_PLUGINS = "give the library of the plugin's creators (--custom-ops LIB), or
 SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
-def examine(asked: Examination) -> None:
+def check_model(asked: CheckContext) -> None:
     """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
     support = TensorrtSupport(asked)
     support.check()
@@ -39,13 +45,13 @@ def examine(asked: Examination) -> None:
     if library is None:
         silence = SILENCE if asked.request.load else "its parser was not asked"
         tables = f"by the tables of its documentation, {tensorrt_version()}"
-        asked.found.runtime = RuntimeWord(silence=f"{tables}: {silence}")
+        asked.found.runtime = RuntimeResult(silence=f"{tables}: {silence}")
         for complaint in support.complaints:
             complaint.note(asked.found)
         support.note_sized()
         _note_ends(asked, support)
         return
-    from surgeon.runtime.tensorrt.compatibility import Asking  # it brings what starts processes
+    from surgeon.runtime.tensorrt.compatibility import CompatibilityCheck  # it brings what starts processes
 
     asked.index.model.check_data()
     request = asked.request
@@ -54,33 +60,33 @@ def examine(asked: Examination) -> None:
     apart = set() if request.plugins else support.plugins  # with their libraries the parser has them
     of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
 
-    def behind(number: int) -> "tuple[int, Made] | None":
+    def behind(number: int) -> "tuple[int, NodeOutputs] | None":
         node = _in_main(nodes[number])
         made = None if node is None else _outputs(asked, node)
         return None if node is None or made is None else (numbers[node], made)
 
     aside = dict(filter(None, (behind(numbers[node]) for node in of_tables)))
-    asking = Asking(library, request.run_time, request.device, request.dims, request.plugins)
+    asking = CompatibilityCheck(library, request.run_time, request.device, request.dims, request.plugins)
     said = asking.of(asked.index.model, aside, behind)
     if not said.engine:
         of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
     _merge(asked, support, said, nodes, of_tables)
     if request.device is not None and apart and not said.engine:
-        ops = ", ".join(sorted({spelled(node) for node in apart}))
+        ops = ", ".join(sorted({op_text(node) for node in apart}))
         reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
         asked.found.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
     for objection in said.untold:
         node = nodes.get(-1 if objection.node is None else objection.node)
         if node is not None:
             reason = objection.reason
-            asked.found.add("restriction", spelled(node), reason, at=place_of(node), node=node, stops=False)
+            asked.found.add("restriction", op_text(node), reason, at=node_path(node), node=node, stops=False)
     for objection in said.refused:
         told = f"it is not built for the usual sizes ({objection.reason})"
         helps = _commands(said.sizes) if said.engine else [SIZES]
         asked.found.add("build", "", told, helps=helps, stops=False)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine else ""
-    asked.found.runtime = RuntimeWord(
+    asked.found.runtime = RuntimeResult(
         title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds, said.end
     )
 
@@ -100,16 +106,16 @@ def _dims(given: list[str]) -> list[str]:
     return [word for one in given for word in ("--dim", one)]
 
 
-def _is_for_tables(complaint: Complaint) -> bool:
+def _is_for_tables(complaint: DocumentedIssue) -> bool:
     """Whether the parser may take a node against which this is said, and it stands all the same."""
     return complaint.kind == "plugin" or complaint.is_mistaken
 
 
-def _is_of_builder(complaint: Complaint) -> bool:
+def _is_of_builder(complaint: DocumentedIssue) -> bool:
     return complaint.kind == "restriction" and split_op(complaint.node.op)[1] in OF_BUILDER
 
 
-def _numbered(asked: Examination) -> dict[int, Node]:
+def _numbered(asked: CheckContext) -> dict[int, Node]:
     """The nodes by the numbers under which TensorRT knows them: in the order of `walking.nodes_of`."""
     scopes = asked.index.scopes
     roots = [scope for scope in scopes if scope.owner is None]
@@ -134,22 +140,24 @@ def _in_main(node: Node) -> Node | None:
     return None if node.scope.function is not None else node
 
 
-def _outputs(asked: Examination, node: Node) -> "Made | None":
+def _outputs(asked: CheckContext, node: Node) -> "NodeOutputs | None":
     """What a node of the main graph makes: names, dtypes and dims; None where they are not known."""
     made: list[tuple[str, int, Dims]] = []
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)
         dtype = facts.dtype or asked.dtypes.of(node.scope, name)
-        if not dtype or type_string(dtype)[7:-1] not in TAKEN or facts.shape is None:  # a network takes no such input
+        if (
+            not dtype or type_string(dtype)[7:-1] not in NETWORK_DTYPES or facts.shape is None
+        ):  # a network takes no such input
             return None
         made.append((name, dtype, [size if isinstance(size, int) else str(size) for size in facts.shape]))
     return made
 
 
 def _merge(
-    asked: Examination,
+    asked: CheckContext,
     support: TensorrtSupport,
-    said: "Hearing",
+    said: "CompatibilityReport",
     nodes: dict[int, Node],
     of_tables: set[Node],
 ) -> None:
@@ -170,7 +178,7 @@ def _merge(
         else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
             helps = [fix_of(sized[node])] if node in sized else _helps(fault, sizes)
-            asked.found.add(kind, spelled(node), fault.reason, at=place_of(node), node=node, helps=helps)
+            asked.found.add(kind, op_text(node), fault.reason, at=node_path(node), node=node, helps=helps)
     support.note_sized(refused)
     unplaced = [fault for fault in faults if fault.node not in nodes]
     if unplaced:
@@ -178,22 +186,22 @@ def _merge(
     for fault in unplaced:
         if fault.stage == "build":
             asked.found.add("build", "", fault.reason, helps=_helps(fault, sizes))
-        elif fault.reason != ENDS or not support.ends:
+        elif fault.reason != UNSUPPORTED_IO_DTYPE or not support.ends:
             asked.found.add("load", "", fault.reason)
 
 
-def _helps(fault: "Objection", sizes: Mapping[str, "Range"]) -> list[str]:
+def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
     """What helps with what the builder does not take.  sizes: of the free dims, with which it was asked."""
     if fault.stage != "build":
         return []
-    if DECIDES in fault.reason:
+    if NEEDS_BUILD_TIME_VALUE in fault.reason:
         return [CONSTANT]
     ones = [f"{name}=1" for name, size in sizes.items() if set(size) == {1}]
     if FIXED_RANK in fault.reason and ones:
         return [f"fix what is 1 in the file: {command('edit', 'IN', 'OUT', *_dims(ones))}"]
-    return [SIZES] if sizes and said_of_sizes(fault.reason) else []
+    return [SIZES] if sizes and concerns_sizes(fault.reason) else []
 
 
-def _note_ends(asked: Examination, support: TensorrtSupport) -> None:
+def _note_ends(asked: CheckContext, support: TensorrtSupport) -> None:
     for reason, together, helps in support.ends:
         asked.found.add("restriction", "", reason, helps=helps, together=together)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from onnx import ValueInfoProto
 
-from surgeon.ops.traits.trait_lookup import TRAINED, WITH_BODIES, named
+from surgeon.ops.traits.trait_lookup import TRAINED, WITH_BODIES, ops_with
 from surgeon.printed_commands import command
 from surgeon.targets.lint.finding import CONSTANT
 from surgeon.targets.op_limits import Limit, NodeFacts
-from surgeon.targets.tensorrt.support_matrix import READ_RIGHT
+from surgeon.targets.tensorrt.support_matrix import CONTRIB_EQUIVALENTS
 
 # Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
 EXEMPT = WITH_BODIES.union(
@@ -295,6 +295,6 @@ LIMITS: dict[str, Limit] = {
     "TopK": _topk,
     "Unsqueeze": _constant_input(1, "axes"),
     "Upsample": _constant_input(1, "scales"),
-    **dict.fromkeys(named(lambda op: op.reduces), _reduction),
+    **dict.fromkeys(ops_with(lambda op: op.reduces), _reduction),
 }
-LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(READ_RIGHT & LIMITS.keys())}
+LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(CONTRIB_EQUIVALENTS & LIMITS.keys())}

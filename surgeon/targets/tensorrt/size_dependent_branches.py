@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from surgeon.ir.index import Index
 from surgeon.printed_commands import command
-from surgeon.shapes.constraints.input_dims import free_dims, wanted_inputs
+from surgeon.shapes.constraints.input_dims import dynamic_dims, required_inputs
 from surgeon.targets.lint.size_dependent_branches import SizedIf, sized_ifs
 
 
@@ -29,7 +29,7 @@ def next_steps(index: Index) -> Iterator[str]:
     """What is to be done with a model before it is built, a clause each."""
     for found in sized_ifs(index):
         yield f"If at {found.node.label}: {reason_of(found)}; {fix_of(found)}"
-    free = free_dims(list(wanted_inputs(index.main.proto).values()))
+    free = dynamic_dims(list(required_inputs(index.main.proto).values()))
     if free:
         build = command("check", "OUT", "--target", "tensorrt", "--build")
         dims = f"the dim {_listed(tuple(free))} is" if len(free) == 1 else f"the dims {_listed(tuple(free))} are"

@@ -35,10 +35,10 @@ OF_DOMAINS: Mapping[str, Behind] = {
     "ai.onnx.ml": ("it is of a classical model", ("run it apart from the network, under ONNX Runtime",)),
     "ai.onnx.preview.training": ("it is a step of training", ("export the model without its training",)),
 }
-LACKED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, CONSTANT)}
+UNSUPPORTED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, CONSTANT)}
 """What helps with an op that TensorRT reads and TensorRT-RTX does not, where no rule does."""
 
 
-def behind(domain: str, name: str) -> Behind:
+def reason_and_workarounds(domain: str, name: str) -> Behind:
     """Why TensorRT lacks an op, and what helps; "" and nothing where no more is to be said."""
     return OF_DOMAINS.get(domain, ("", ())) if domain else LACKING.get(name, ("", ()))

@@ -50,7 +50,7 @@ def require_module(module: Any) -> None:
         )
 
 
-def opsets_of(op: Any, exporter: str) -> tuple[int, ...]:
+def mapped_opsets(op: Any, exporter: str) -> tuple[int, ...]:
     """The opsets at which an exporter maps an overload by itself, without taking it apart; none if it never does."""
     if exporter == TORCHSCRIPT:
         return torchscript_opsets(str(op._schema.name))
@@ -69,7 +69,7 @@ def registry_at(opset: int) -> Any:
     """The dynamo exporter's registry for an opset."""
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    with dynamo.silence("torch.onnx._internal.exporter._registration"):
+    with dynamo.silence_loggers("torch.onnx._internal.exporter._registration"):
         return ONNXRegistry.from_torchlib(max(opset, dynamo.OWN))
 
 
@@ -95,7 +95,7 @@ def decompositions(opset: int) -> dict[Any, Callable[..., Any]]:
     return found
 
 
-def is_taken_apart(op: Any, opset: int) -> bool:
+def is_decomposed(op: Any, opset: int) -> bool:
     """Whether the dynamo exporter takes an overload apart, or torch does before the exporter sees it."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     return bool(op in decompositions(opset) or composite)

@@ -12,11 +12,17 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
-from surgeon.torch.exporters.builtin_mappings import DYNAMO, decompositions, opsets_of, registry_at, torchscript_opsets
-from surgeon.torch.exporters.dynamo import silence
+from surgeon.torch.exporters.builtin_mappings import (
+    DYNAMO,
+    decompositions,
+    mapped_opsets,
+    registry_at,
+    torchscript_opsets,
+)
+from surgeon.torch.exporters.dynamo import silence_loggers
 from surgeon.torch.exporters.module_export import lock
 from surgeon.torch.exporters.torchscript import symbolics
-from surgeon.torch.placeholders.class_operators import buffers_kept
+from surgeon.torch.placeholders.class_operators import restore_buffers
 
 _TORCH = str(Path(torch.__file__).parent)
 _RANGE = re.compile(r"(?P<file>\S[^\n]*)\((?P<line>\d+)\): ")
@@ -24,7 +30,7 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class OperatorCall:
     """One call of an operator.
 
     op: `ns::name` or `ns::name.overload`.  name: as the user wrote it, `torch.i0`, where that can be told.  module: the
@@ -39,10 +45,10 @@ class Called:
     pieces: Mapping[str, tuple[int, ...]]
 
 
-def by_dynamo(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[Called]:
+def calls_by_dynamo(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[OperatorCall]:
     """Yield the calls that torch.export sees, in order.  Raises UsageError where it cannot capture the module."""
     try:
-        with silence("torch._subclasses.fake_tensor", level=logging.CRITICAL):
+        with silence_loggers("torch._subclasses.fake_tensor", level=logging.CRITICAL):
             program = torch.export.export(module, tuple(args), dict(kwargs), strict=False)
             written = program.run_decompositions(decompositions(opset))
     except Exception as error:  # whatever the module and torch raise
@@ -59,7 +65,7 @@ def _graphs(program: Any) -> Iterator[tuple[str, Any]]:
             yield path, module.graph
 
 
-def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[Called]:
+def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[OperatorCall]:
     """Yield the calls of a graph, each with what stands for it in the graph as the exporter writes it."""
     before = {node.name: node for node in graph.nodes if node.op == "call_function"}
     pieces: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in before}
@@ -71,7 +77,7 @@ def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[Called]:
             origin = f"{node.name} of torch"
             before[origin], pieces[origin] = node, {}
         if isinstance(node.target, torch._ops.OpOverload):
-            pieces[origin][_full(node.target)] = opsets_of(node.target, DYNAMO)
+            pieces[origin][_full(node.target)] = mapped_opsets(node.target, DYNAMO)
         elif not registry_at(opset).is_registered(node.target):  # a Python function: arithmetic of sizes
             pieces[origin][_full(node.target)] = ()
     for name, node in before.items():
@@ -81,7 +87,7 @@ def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[Called]:
             line = _line(_FRAME, str(node.meta.get("stack_trace") or ""), last=True)
             called = str((node.meta.get("torch_fn") or ("", ""))[1]).rpartition(".")[2]
             spelt = _spelt(called, node.target._schema.name)
-            yield Called(_full(node.target), spelt, module, line, pieces[name])
+            yield OperatorCall(_full(node.target), spelt, module, line, pieces[name])
 
 
 @cache
@@ -104,7 +110,9 @@ def _refused(error: BaseException) -> str:
     return f"torch cannot capture the module ({_first_line(error)}); mend the module first."
 
 
-def by_torchscript(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[Called]:
+def calls_by_torchscript(
+    module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int
+) -> Iterator[OperatorCall]:
     """Yield the calls that tracing sees, in order.  Raises UsageError where the module cannot be traced."""
     from torch.onnx._internal.torchscript_exporter import utils
 
@@ -112,7 +120,7 @@ def by_torchscript(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], 
     if kwargs:
         module, args = _Positional(module, args, kwargs), (*args, *kwargs.values())
     try:
-        with lock, buffers_kept(module), warnings.catch_warnings():
+        with lock, restore_buffers(module), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             utils._setup_trace_module_map(module, False)
             graph, _ = utils.unconvertible_ops(module, tuple(args), opset_version=opset)
@@ -137,13 +145,13 @@ class _Positional(torch.nn.Module):
         return self.module(*values[: self.count], **dict(zip(self.names, values[self.count :], strict=True)))
 
 
-def _traced(graph: Any, root: str) -> Iterator[Called]:
+def _traced(graph: Any, root: str) -> Iterator[OperatorCall]:
     torch._C._jit_pass_onnx_autograd_function_process(graph)  # as an export does: what a Function calls becomes a block
     for node in _nodes(graph):
         op = node.kind().rstrip("_")
         scopes = [scope.rpartition("::")[2] for scope in node.scopeName().split("/")]
         path = ".".join(scope for scope in scopes if scope).removeprefix(root).removeprefix(".")
-        yield Called(op, _spelt("", op), path, _line(_RANGE, node.sourceRange()), {op: torchscript_opsets(op)})
+        yield OperatorCall(op, _spelt("", op), path, _line(_RANGE, node.sourceRange()), {op: torchscript_opsets(op)})
 
 
 def _nodes(block: Any) -> Iterator[Any]:

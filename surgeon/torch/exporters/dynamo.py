@@ -13,8 +13,8 @@ import onnxscript
 import torch
 
 from surgeon.errors import ExportError
-from surgeon.torch.placeholders.call_binding import MARK, STAND_IN, BoundCall
-from surgeon.torch.placeholders.export_plan import ExportPlan, number
+from surgeon.torch.placeholders.call_binding import CALL_ID_ATTRIBUTE, TEMPORARY_DOMAIN, BoundCall
+from surgeon.torch.placeholders.export_plan import ExportState, promote_scalar
 from surgeon.torch.tensor_conversion import TORCH_TYPES
 
 LOWEST, NEWEST = 17, 25
@@ -34,14 +34,17 @@ def opsets() -> tuple[int, int]:
     return LOWEST, min(NEWEST, onnx.defs.onnx_opset_version())
 
 
-def export(module: Any, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
+def export(module: Any, plan: ExportState, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
     """Export with a translation for every overload of the plan.  options: as `torch.onnx.export` takes them."""
     args, kwargs = plan.inputs.args, dict(plan.inputs.kwargs)
     if args and isinstance(args[-1], dict) and not kwargs:
         args = (*args, {})  # the exporter takes a dict at the end for the keywords
     table = {op: _translation(plan, op) for op in plan.schemas}
     # It remarks on its progress, and on what it cannot say of a translation's parameters.
-    with silence("torch.onnx", "onnxscript", "onnx_ir"), silence(*_TOLD_BY_THE_ERROR, level=logging.CRITICAL):
+    with (
+        silence_loggers("torch.onnx", "onnxscript", "onnx_ir"),
+        silence_loggers(*_TOLD_BY_THE_ERROR, level=logging.CRITICAL),
+    ):
         program = torch.onnx.export(
             module,
             args,
@@ -75,7 +78,7 @@ def _lowered(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 
 @contextlib.contextmanager
-def silence(*names: str, level: int = logging.ERROR) -> Iterator[None]:
+def silence_loggers(*names: str, level: int = logging.ERROR) -> Iterator[None]:
     """Keep loggers of torch from telling what nobody asked, such as that torchvision is missing; warnings too."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [one.level for one in loggers]
@@ -90,7 +93,7 @@ def silence(*names: str, level: int = logging.ERROR) -> Iterator[None]:
             one.setLevel(before)
 
 
-def _translation(plan: ExportPlan, op: Any) -> Callable[..., Any]:
+def _translation(plan: ExportState, op: Any) -> Callable[..., Any]:
     """What the exporter calls for each call of the overload."""
     outputs = max(len(op._schema.returns), 1)
 
@@ -100,7 +103,7 @@ def _translation(plan: ExportPlan, op: Any) -> Callable[..., Any]:
         beside = next((value for value in call.inputs if isinstance(value, onnx_ir.Value)), None)
         inputs = [_input(value, beside) for value in call.inputs]
         schema = _op_schema(one.op, call, outputs)
-        node = onnxscript.values.Op(onnxscript.values.Opset(STAND_IN, 1), one.op, schema)
+        node = onnxscript.values.Op(onnxscript.values.Opset(TEMPORARY_DOMAIN, 1), one.op, schema)
         return node(*inputs, **_attributes(call, mark))
 
     return translate
@@ -111,11 +114,11 @@ def _input(value: Any, beside: Any) -> Any:
     if value is None or isinstance(value, onnx_ir.Value):
         return value
     known = None if beside is None or beside.dtype is None else onnx.TensorProto.DataType.ValueType(int(beside.dtype))
-    return onnx_ir.tensor(number(value, None if known is None else TORCH_TYPES.get(known)))
+    return onnx_ir.tensor(promote_scalar(value, None if known is None else TORCH_TYPES.get(known)))
 
 
 def _attributes(call: BoundCall, mark: int) -> dict[str, Any]:
-    attributes = {**call.attributes, MARK: ("INT", mark)}
+    attributes = {**call.attributes, CALL_ID_ATTRIBUTE: ("INT", mark)}
     return {name: onnx_ir.Attr(name, onnx_ir.AttributeType[kind], value) for name, (kind, value) in attributes.items()}
 
 
@@ -126,10 +129,10 @@ def _op_schema(op: str, call: BoundCall, outputs: int) -> onnx.defs.OpSchema:
     outs = [f"o{place}" for place in range(outputs)]
     optional = schema.FormalParameterOption.Optional
     single = schema.FormalParameterOption.Single
-    kinds = {name: kind for name, (kind, _) in call.attributes.items()} | {MARK: "INT"}
+    kinds = {name: kind for name, (kind, _) in call.attributes.items()} | {CALL_ID_ATTRIBUTE: "INT"}
     return schema(
         op,
-        STAND_IN,
+        TEMPORARY_DOMAIN,
         1,
         inputs=[
             schema.FormalParameter(name, f"T{name}", param_option=optional if value is None else single)

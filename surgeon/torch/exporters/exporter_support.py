@@ -14,14 +14,14 @@ from surgeon.torch.exporters.builtin_mappings import (
     DEFAULT_OPSET,
     DYNAMO,
     OPSETS,
-    is_taken_apart,
-    opsets_of,
+    is_decomposed,
+    mapped_opsets,
     require_exporter,
     require_module,
 )
-from surgeon.torch.exporters.captured_calls import Called, by_dynamo, by_torchscript
+from surgeon.torch.exporters.captured_calls import OperatorCall, calls_by_dynamo, calls_by_torchscript
 from surgeon.torch.placeholders.op_names import UnknownOperator
-from surgeon.torch.placeholders.placeholder import Named, placeholder, writes
+from surgeon.torch.placeholders.placeholder import OperatorLike, mutation_message, placeholder
 from surgeon.torch.placeholders.registration import registrations
 
 _SHAPES = ((3, 3), (2, 3), (2, 3, 4), (2, 3, 4, 4), (3,), ())
@@ -85,7 +85,7 @@ class Unsupported:
         return f"{self.name}, {times} ({'; '.join(places)}): {self.reason}"
 
 
-def is_supported(op: Named, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
+def is_supported(op: OperatorLike, *, exporter: str = DYNAMO, opset: int | None = None) -> ExporterSupport:
     """Whether an exporter of torch can write an operator at an opset.
 
     What is registered by surgeon.torch.register is supported.  An operator that torch takes apart is supported if all
@@ -162,8 +162,8 @@ def unsupported(
     require_module(module)
     opset = DEFAULT_OPSET if opset is None else opset
     args = (args,) if isinstance(args, torch.Tensor) else args
-    look = by_dynamo if exporter == DYNAMO else by_torchscript
-    calls: dict[str, list[Called]] = {}
+    look = calls_by_dynamo if exporter == DYNAMO else calls_by_torchscript
+    calls: dict[str, list[OperatorCall]] = {}
     for call in look(module, args, kwargs or {}, opset):
         since = _registered_since(call.op)
         is_missing = any(opset not in known for known in call.pieces.values())
@@ -174,7 +174,7 @@ def unsupported(
 
 def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
     name = op.name()
-    known = opsets_of(op, exporter)
+    known = mapped_opsets(op, exporter)
 
     def answer(opsets: Iterable[int], why: str, becomes: Iterable[str] = ()) -> ExporterSupport:
         found = tuple(opsets)
@@ -188,11 +188,11 @@ def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
         later = (one for one in OPSETS[exporter] if one >= since)
         return answer(later, f"{registered} for opset {since} and above; register it at {opset}.")
     if op._schema.is_mutable and not name.startswith("aten::"):
-        return answer((), f"{writes(op._schema.name)}.")
+        return answer((), f"{mutation_message(op._schema.name)}.")
     if opset in known:
         return answer(known, f"The {exporter} exporter maps {name} itself.")
     pieces: Mapping[str, Sequence[int]] | None = {}
-    if exporter == DYNAMO and is_taken_apart(op, opset):
+    if exporter == DYNAMO and is_decomposed(op, opset):
         pieces = _pieces(op, opset)
     if pieces is None:
         return answer(
@@ -217,7 +217,7 @@ def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str
             f"{newer[0]} or later, where it has one."
         )
     if any(one.startswith("auto_functionalized") for one in missing):
-        return f"{writes(op.partition('.')[0])}."
+        return f"{mutation_message(op.partition('.')[0])}."
     what = f"The {exporter} exporter has no mapping for {_listed(missing)}{apart}"
     plain = op.partition(".")[0]
     if onnx := _onnx_op(plain):
@@ -231,7 +231,7 @@ def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str
     )
 
 
-def _finding(calls: Sequence[Called], exporter: str, opset: int) -> Unsupported:
+def _finding(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupported:
     first = calls[0]
     pieces: dict[str, tuple[int, ...]] = {}
     for call in calls:
@@ -261,7 +261,7 @@ def _pieces(op: Any, opset: int) -> dict[str, tuple[int, ...]] | None:
         module = _Calls(op, made)
         tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
         try:
-            calls = list(by_dynamo(module, tensors, {}, opset))
+            calls = list(calls_by_dynamo(module, tensors, {}, opset))
         except UsageError:
             continue
         return {name: known for call in calls for name, known in call.pieces.items()}

@@ -10,18 +10,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from surgeon.ops.torch_schema import Argument, TorchSchema
-from surgeon.torch.placeholders.example_inputs import Examples
+from surgeon.torch.placeholders.example_inputs import ExampleInputs
 from surgeon.torch.placeholders.placeholder import has_own_fake
 from surgeon.torch.tensor_conversion import torch_dtype
 
 
-def set_types(
+def set_output_types(
     g: Any,
     op: Any,
     schema: TorchSchema,
     values: Mapping[str, Any],
     outputs: Sequence[Any],
-    examples: Examples,
+    examples: ExampleInputs,
 ) -> list[list[int | str | None]]:
     """Give each output of a node its dtype and its shape.
 

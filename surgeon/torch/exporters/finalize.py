@@ -8,15 +8,15 @@ from typing import Any
 import onnx
 
 from surgeon.errors import ExportError
-from surgeon.ops.traversal import graphs_of, nodes_of
-from surgeon.torch.placeholders.call_binding import MARK, STAND_IN
-from surgeon.torch.placeholders.example_inputs import Examples
-from surgeon.torch.placeholders.export_plan import ExportPlan, WrittenCall
+from surgeon.ops.traversal import nodes_of, subgraphs
+from surgeon.torch.placeholders.call_binding import CALL_ID_ATTRIBUTE, TEMPORARY_DOMAIN
+from surgeon.torch.placeholders.example_inputs import ExampleInputs
+from surgeon.torch.placeholders.export_plan import ExportedCall, ExportState
 
 LARGE = 1_900_000_000  # bytes; above, onnx cannot infer shapes
 
 
-def name_sizes(model: onnx.ModelProto, inputs: Examples, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
+def name_sizes(model: onnx.ModelProto, inputs: ExampleInputs, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
     """Give the free sizes their names, in place.
 
     shapes: of tensors that placeholders make, where the exporter does not keep them; what follows from them is inferred
@@ -58,7 +58,7 @@ def _infer(model: onnx.ModelProto) -> None:
                 dim.CopyFrom(other)
 
 
-def _asked(model: onnx.ModelProto, inputs: Examples) -> dict[str, str]:
+def _asked(model: onnx.ModelProto, inputs: ExampleInputs) -> dict[str, str]:
     """What the exporter calls each size -> what it was to be called."""
     renamed: dict[str, str] = {}
     by_name = {info.name: info for info in model.graph.input}
@@ -102,10 +102,10 @@ def _rename(model: onnx.ModelProto, renamed: Mapping[str, str]) -> None:
 def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     yield model.graph
     for node in nodes_of(model):
-        yield from graphs_of(node)
+        yield from subgraphs(node)
 
 
-def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
+def finalize(model: onnx.ModelProto, plan: ExportState) -> Counter[str]:
     """Put the model right in place and say how many nodes of each placeholder it has.
 
     Raises ExportError where a size that was to be free has been fixed.
@@ -113,7 +113,7 @@ def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
     found: Counter[str] = Counter()
     shapes: dict[str, list[int | str | None]] = {}
     for node in nodes_of(model):
-        mark = next((item.i for item in node.attribute if item.name == MARK), None)
+        mark = next((item.i for item in node.attribute if item.name == CALL_ID_ATTRIBUTE), None)
         if mark is not None:
             written = plan.written[mark]
             _put_right(node, written)
@@ -125,13 +125,13 @@ def finish(model: onnx.ModelProto, plan: ExportPlan) -> Counter[str]:
     return found
 
 
-def _put_right(node: onnx.NodeProto, written: WrittenCall) -> None:
+def _put_right(node: onnx.NodeProto, written: ExportedCall) -> None:
     """The node's own domain and name, no marks, all inputs, and attributes in the order of the operator's schema."""
     node.domain, node.op_type = written.placeholder.domain, written.placeholder.op
     node.input.extend([""] * (written.inputs - len(node.input)))  # exporters drop empty ones at the end
     order = {item.name: place for place, item in enumerate(written.schema.arguments)}
     items = sorted(
-        (item for item in node.attribute if item.name != MARK),
+        (item for item in node.attribute if item.name != CALL_ID_ATTRIBUTE),
         key=lambda item: order.get(item.name, len(order)),
     )
     del node.attribute[:]
@@ -141,7 +141,7 @@ def _put_right(node: onnx.NodeProto, written: WrittenCall) -> None:
 def _import(model: onnx.ModelProto, versions: Mapping[str, int]) -> None:
     """Let the model import each placeholder's domain at its version."""
     for item in list(model.opset_import):
-        if item.domain == STAND_IN:
+        if item.domain == TEMPORARY_DOMAIN:
             model.opset_import.remove(item)
     imported = {item.domain: item for item in model.opset_import}
     for domain, version in versions.items():

@@ -16,15 +16,15 @@ import torch
 from surgeon.errors import NO_TEMPORARY, ExportError, SurgeonError, UsageError, lacks_temporary
 from surgeon.ops.schemas.op_schema import history
 from surgeon.ops.traversal import nodes_of
-from surgeon.text import counted, like
+from surgeon.text import close_matches, format_count
 from surgeon.torch.exporters import dynamo, torchscript
 from surgeon.torch.exporters.builtin_mappings import require_exporter, require_module
-from surgeon.torch.exporters.finalize import finish
+from surgeon.torch.exporters.finalize import finalize
 from surgeon.torch.placeholders import registration
-from surgeon.torch.placeholders.class_operators import as_operators, buffers_kept
-from surgeon.torch.placeholders.example_inputs import Examples, examples
-from surgeon.torch.placeholders.export_plan import ExportPlan
-from surgeon.torch.placeholders.placeholder import Named, Placeholder, require_able, writes
+from surgeon.torch.placeholders.class_operators import classes_as_operators, restore_buffers
+from surgeon.torch.placeholders.example_inputs import ExampleInputs, example_inputs
+from surgeon.torch.placeholders.export_plan import ExportState
+from surgeon.torch.placeholders.placeholder import OperatorLike, Placeholder, mutation_message, require_exportable
 from surgeon.torch.placeholders.placeholder import placeholders as sorted_placeholders
 
 Exporter = Literal["dynamo", "torchscript"]
@@ -56,7 +56,7 @@ def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
         name = missing[1].replace(".", "::", 1) if "::" not in missing[1] else missing[1]
         return ExportError(_untranslated(exporter, module, name))
     if missing := _WRITES.search(text):
-        return UsageError(f"{writes(missing[1].replace('.', '::', 1))}.")
+        return UsageError(f"{mutation_message(missing[1].replace('.', '::', 1))}.")
     if missing := _NO_SYMBOLIC.search(text):
         return ExportError(_untranslated(exporter, module, missing[1], f" at opset {missing[2]}"))
     if missing := _NO_NAMESPACE.search(text):
@@ -98,7 +98,7 @@ def _sentence(chain: list[BaseException]) -> str:
     return type(chain[-1]).__name__
 
 
-def require_effect(asked: Sequence[Placeholder], plan: ExportPlan, module: torch.nn.Module, exporter: str) -> None:
+def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torch.nn.Module, exporter: str) -> None:
     """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
     called = {id(written.placeholder) for written in plan.written}
     there = {id(written.placeholder) for written in plan.found.values()}
@@ -124,7 +124,7 @@ def _unused(one: Placeholder, name: str) -> str:
     )
 
 
-def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Examples, exporter: str) -> str:
+def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: ExampleInputs, exporter: str) -> str:
     calls = _calls(module, inputs)
     mine = {op._schema.name for op in one.ops}
     if outer := mine.intersection(calls):
@@ -143,12 +143,12 @@ def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Exampl
             f"{one.label} is only what {inside[0]} is decomposed into after the exporter has looked for placeholders; "
             f"name {inside[0]} instead."
         )
-    near = like(one.label.partition(".")[0], calls) or sorted(calls)[:6]
+    near = close_matches(one.label.partition(".")[0], calls) or sorted(calls)[:6]
     called = f"; it calls {', '.join(near)}" if near else ""
     return f"{name} does not call {one.label}, so there is no placeholder for it{called}."
 
 
-def _calls(module: torch.nn.Module, inputs: Examples) -> dict[str, set[str]]:
+def _calls(module: torch.nn.Module, inputs: ExampleInputs) -> dict[str, set[str]]:
     """The operators that a module calls, each with those that it is decomposed into; none where torch cannot say."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -216,7 +216,7 @@ def export(
     path: str | os.PathLike[str] | None = None,
     *,
     kwargs: Mapping[str, Any] | None = None,
-    placeholders: Iterable[Named] | Mapping[Named, str] = (),
+    placeholders: Iterable[OperatorLike] | Mapping[OperatorLike, str] = (),
     exporter: Exporter = "dynamo",
     opset: int | None = None,
     version: int = 1,
@@ -270,28 +270,28 @@ def export(
     args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     asked = sorted_placeholders(placeholders)
     registered = registration.registrations(asked)
-    inputs = examples(module, args, kwargs or {}, dynamic_shapes, input_names)
+    inputs = example_inputs(module, args, kwargs or {}, dynamic_shapes, input_names)
     everything = [*asked, *(one.placeholder for one in registered)]
     for one in asked:
-        require_able(one)
-    plan = ExportPlan(everything, version, inputs)
+        require_exportable(one)
+    plan = ExportState(everything, version, inputs)
     with lock:
         try:
-            with buffers_kept(module), as_operators(plan, module, args, kwargs or {}):
+            with restore_buffers(module), classes_as_operators(plan, module, args, kwargs or {}):
                 model = _write(module, plan, exporter, opset, input_names, output_names)
         except Exception as error:  # exporters raise anything; it is kept as the cause
             told = complaint(error, exporter, type(module).__name__)
             if told is error:
                 raise
             raise told from error
-        counts = finish(model, plan)
+        counts = finalize(model, plan)
         written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
         _require_opset(opset, written, exporter)
         _require_ops(model, written, exporter)
         if len(output_names or ()) > len(model.graph.output):
             raise UsageError(
                 f"There are {len(output_names or ())} output names, and {type(module).__name__} returns "
-                f"{counted(len(model.graph.output), 'tensor')}; give a name for each."
+                f"{format_count(len(model.graph.output), 'tensor')}; give a name for each."
             )
         require_effect(asked, plan, module, exporter)
     model, left = registration.replace(model, registered, plan, counts, written)
@@ -301,7 +301,7 @@ def export(
 
 def _write(
     module: torch.nn.Module,
-    plan: ExportPlan,
+    plan: ExportState,
     exporter: Exporter,
     opset: int | None,
     input_names: Sequence[str] | None,

@@ -15,11 +15,11 @@ import torch
 
 from surgeon.errors import UsageError
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema
-from surgeon.torch.exporters.fake_outputs import set_types
-from surgeon.torch.placeholders.call_binding import MARK, STAND_IN, bind, sort
-from surgeon.torch.placeholders.example_inputs import Examples
-from surgeon.torch.placeholders.export_plan import ExportPlan
-from surgeon.torch.placeholders.placeholder import writes
+from surgeon.torch.exporters.fake_outputs import set_output_types
+from surgeon.torch.placeholders.call_binding import CALL_ID_ATTRIBUTE, TEMPORARY_DOMAIN, bind, sort_arguments
+from surgeon.torch.placeholders.example_inputs import ExampleInputs
+from surgeon.torch.placeholders.export_plan import ExportState
+from surgeon.torch.placeholders.placeholder import mutation_message
 from surgeon.torch.tensor_conversion import ONNX_TYPES
 
 LOWEST, NEWEST, USUAL = 7, 23, 20
@@ -31,7 +31,9 @@ def opsets() -> tuple[int, int]:
     return LOWEST, NEWEST
 
 
-def export(module: torch.nn.Module, plan: ExportPlan, opset: int | None, options: Mapping[str, Any]) -> onnx.ModelProto:
+def export(
+    module: torch.nn.Module, plan: ExportState, opset: int | None, options: Mapping[str, Any]
+) -> onnx.ModelProto:
     """Export with a symbolic for every operator of the plan.  options: as `torch.onnx.export` takes them."""
     opset = opset or USUAL
     with (
@@ -50,7 +52,7 @@ def export(module: torch.nn.Module, plan: ExportPlan, opset: int | None, options
 
 
 @contextlib.contextmanager
-def _of_tensors(module: torch.nn.Module, inputs: Examples) -> Iterator[tuple[Any, ...]]:
+def _of_tensors(module: torch.nn.Module, inputs: ExampleInputs) -> Iterator[tuple[Any, ...]]:
     """Let the module take its tensors one by one, and yield them: the exporter knows neither keywords nor much else.
 
     One of TorchScript is no Python, and takes its arguments as they are.
@@ -86,7 +88,7 @@ def symbolics() -> Any:
     return registry
 
 
-def met(module: torch.nn.Module, inputs: Examples) -> set[str]:
+def met(module: torch.nn.Module, inputs: ExampleInputs) -> set[str]:
     """The operators that the exporter meets: tracing goes deeper into some than a program of torch.export."""
     with _of_tensors(module, inputs) as args, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,7 +98,7 @@ def met(module: torch.nn.Module, inputs: Examples) -> set[str]:
 
 
 @contextlib.contextmanager
-def _symbolics(plan: ExportPlan, opset: int) -> Iterator[None]:
+def _symbolics(plan: ExportState, opset: int) -> Iterator[None]:
     """Register at the export's opset, where nothing newer hides it, and put back what was there."""
     registry = symbolics()
     by_name: dict[str, list[Any]] = {}
@@ -123,7 +125,7 @@ def _symbolics(plan: ExportPlan, opset: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _calls_apart(plan: ExportPlan) -> Iterator[None]:
+def _calls_apart(plan: ExportState) -> Iterator[None]:
     """Keep equal calls of operators apart that may differ: the exporter's own pass merges those of any user's op."""
     if plan.merges_calls:
         yield
@@ -165,7 +167,7 @@ def _writes_told() -> Iterator[None]:
         for kind in sorted({node.kind() for node in found[0].nodes()}):
             is_own = not kind.startswith(("aten::", "prim::", "onnx::", "quantized::"))
             if is_own and any(schema.is_mutable for schema in torch._C._jit_get_schemas_for_operator(kind)):
-                raise UsageError(f"{writes(kind)}.")
+                raise UsageError(f"{mutation_message(kind)}.")
         return found
 
     torch.jit._get_trace_graph = traced
@@ -175,7 +177,7 @@ def _writes_told() -> Iterator[None]:
         torch.jit._get_trace_graph = trace
 
 
-def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
+def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
     """What the exporter calls for each call of the operator, whichever overload it is.
 
     mapped: what it would call else; calls of overloads that are no placeholders go there.
@@ -196,7 +198,7 @@ def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | Non
         read = {item.name: _read(item, values[item.name], schema) for item in schema.arguments}
         promoted = [name for name in read if name in plan.promoted(op)]
         common = _common([read[name] for name in promoted])
-        call = sort(
+        call = sort_arguments(
             schema,
             {**read, **{name: _brought(g, read[name], common) for name in promoted}},
             lambda value: isinstance(value, torch._C.Value),
@@ -207,16 +209,16 @@ def _symbolic(plan: ExportPlan, ops: list[Any], mapped: Callable[..., Any] | Non
         attributes = {
             f"{name}_{SUFFIX[kind.removesuffix('S')]}": value for name, (kind, value) in call.attributes.items()
         }
-        attributes[f"{MARK}_i"] = mark
-        made = g.op(f"{STAND_IN}::{one.op}", *inputs, outputs=outputs, **attributes)
+        attributes[f"{CALL_ID_ATTRIBUTE}_i"] = mark
+        made = g.op(f"{TEMPORARY_DOMAIN}::{one.op}", *inputs, outputs=outputs, **attributes)
         results = made if outputs > 1 else (made,)
-        plan.written[mark].shapes.extend(set_types(g, op, schema, read, results, plan.inputs))
+        plan.written[mark].shapes.extend(set_output_types(g, op, schema, read, results, plan.inputs))
         return made
 
     return symbolic
 
 
-def _overload(plan: ExportPlan, ops: list[Any], args: tuple[Any, ...]) -> Any:
+def _overload(plan: ExportState, ops: list[Any], args: tuple[Any, ...]) -> Any:
     """The overload of a call: the exporter tells the name alone, so by the number and the kinds of its arguments.
 
     None where no placeholder takes them.

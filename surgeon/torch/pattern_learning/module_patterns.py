@@ -9,21 +9,21 @@ import torch
 from onnx import numpy_helper
 
 from surgeon.authoring.learning.generalise import StructuresDiffer
-from surgeon.authoring.learning.learn import Lesson, add, add_known, name_forms
+from surgeon.authoring.learning.learn import LearnedOperation, add, add_known, name_forms
 from surgeon.authoring.learning.terms import Example
 from surgeon.errors import SurgeonError, UsageError
 from surgeon.file.tensors.decoding import Array
 from surgeon.torch.exporters import builtin_mappings
 from surgeon.torch.exporters.module_export import export
-from surgeon.torch.pattern_learning.operation import Subject, subject
+from surgeon.torch.pattern_learning.operation import Operation, as_operation
 from surgeon.torch.pattern_learning.variations import (
     Variation,
-    first_variant,
-    numbers,
-    other_counts,
-    other_numbers,
-    other_sizes,
-    weights,
+    float_attributes,
+    original,
+    vary_floats,
+    vary_integers,
+    vary_sizes,
+    weight_tensors,
 )
 
 OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # what is written changes between these
@@ -45,7 +45,7 @@ class ExportMode:
 
 
 def learned(
-    subject: Subject,
+    subject: Operation,
     inputs: Sequence[torch.Tensor],
     runs: Sequence[ExportMode],
     vary: Mapping[str, Any] | None,
@@ -53,14 +53,14 @@ def learned(
     *,
     free_sizes: bool,
     is_strict: bool,
-) -> Lesson:
+) -> LearnedOperation:
     """Export a subject as often as it takes, and compare.
 
     runs: exporters and opsets.  is_strict: raise what an exporter or a comparison complains of; else it is noted, as
     long as something is learned.
     """
-    lesson = Lesson(subject.title, [])
-    first = first_variant(subject, inputs)
+    lesson = LearnedOperation(subject.title, [])
+    first = original(subject, inputs)
     plan = _plan(subject, inputs, first, vary)
     source = _Source(subject, inputs, placeholders, _free(subject, inputs, first) if free_sizes else {})
     runs = _possible(runs)
@@ -114,20 +114,20 @@ class _Variations:
 
 
 def _plan(
-    subject: Subject, inputs: Sequence[torch.Tensor], first: Variation, vary: Mapping[str, Any] | None
+    subject: Operation, inputs: Sequence[torch.Tensor], first: Variation, vary: Mapping[str, Any] | None
 ) -> _Variations:
-    sizes = other_sizes(subject, inputs, first)
-    floats = other_numbers(subject, inputs, sizes, vary)
-    counts = other_counts(subject, inputs, floats) if vary is None else floats
+    sizes = vary_sizes(subject, inputs, first)
+    floats = vary_floats(subject, inputs, sizes, vary)
+    counts = vary_integers(subject, inputs, floats) if vary is None else floats
     groups: list[tuple[Variation, ...]] = [(counts, floats)] if counts != floats else []
     groups += [(floats,), (sizes,)] if floats != sizes else [(floats,)]
     if floats == sizes or vary is not None:
         return _Variations(first, tuple(groups), None)
-    third = other_numbers(subject, inputs, replace(first, seed=2), None, skip=SKIPPED)
+    third = vary_floats(subject, inputs, replace(first, seed=2), None, skip=SKIPPED)
     return _Variations(first, tuple(groups), third)
 
 
-def _learn_one(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
+def _learn_one(lesson: LearnedOperation, source: "_Source", run: ExportMode, plan: _Variations) -> None:
     """Learn the form of one exporter at one opset.
 
     Where the structure depends on the hyper-parameters (a factor of 1 is left out), there are two forms: the one with
@@ -154,7 +154,7 @@ def _learn_one(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variat
         _learn_general(lesson, source, run, plan)
 
 
-def _learn_general(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Variations) -> None:
+def _learn_general(lesson: LearnedOperation, source: "_Source", run: ExportMode, plan: _Variations) -> None:
     """Learn the form that an operation has with other hyper-parameters than those that were given."""
     try:
         add(lesson, [source.example(one, run) for one in plan.general])
@@ -162,9 +162,9 @@ def _learn_general(lesson: Lesson, source: "_Source", run: ExportMode, plan: _Va
         lesson.miss(f"{run.label} with other hyper-parameters", str(error))
 
 
-def _free(subject: Subject, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
+def _free(subject: Operation, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
     """The sizes that can vary while the module stays the same, by input and axis, each under a name of its own."""
-    other = other_sizes(subject, inputs, first, with_arguments=False)
+    other = vary_sizes(subject, inputs, first, with_arguments=False)
     found = {
         f"input_{place}": {
             axis: f"size_{place}_{axis}"
@@ -180,7 +180,7 @@ class _Source:
     """Makes examples.  free: the sizes to leave free, by name of the input."""
 
     def __init__(
-        self, subject: Subject, inputs: Sequence[torch.Tensor], placeholders: Any, free: dict[str, dict[int, str]]
+        self, subject: Operation, inputs: Sequence[torch.Tensor], placeholders: Any, free: dict[str, dict[int, str]]
     ) -> None:
         self.subject, self.inputs, self.placeholders, self.free = subject, inputs, placeholders, free
         self.names = subject.names(len(inputs))
@@ -207,14 +207,14 @@ class _Source:
         stored = dict(_weights_in(written, module))
         told = {**self.subject.arguments, **variant.arguments}
         floats = {name: value for name, value in told.items() if type(value) in (int, float)}
-        kept = {path: value for path, value in numbers(module).items() if value not in floats.values()}
+        kept = {path: value for path, value in float_attributes(module).items() if value not in floats.values()}
         return Example(written, run.label, self.names, stored, {**floats, **_by_leaf(kept)})
 
 
 def _weights_in(model: Any, module: torch.nn.Module) -> Iterator[tuple[str, str]]:
     """What the initializers hold, by the module's names; a weight may have been turned or reshaped."""
     known: dict[bytes, str] = {}
-    names = dict(weights(module))
+    names = dict(weight_tensors(module))
     spoken = _spoken(list(names))
     for name, tensor in names.items():
         array = tensor.detach().float().numpy()
@@ -246,7 +246,7 @@ def _by_leaf(values: Mapping[str, float]) -> dict[str, float]:
     return {spoken[path]: value for path, value in values.items()}
 
 
-def _about(subject: Subject, first: Variation, other: Variation) -> Iterator[str]:
+def _about(subject: Operation, first: Variation, other: Variation) -> Iterator[str]:
     """How it was learned, for the docstring."""
     given = ", ".join(f"{name}={subject.arguments[name]!r}" for name in sorted(subject.given))
     shapes = [", ".join(str(list(shape)) for shape in variant.shapes) for variant in (first, other)]
@@ -331,7 +331,7 @@ def learn(
     placeholders: Iterable[Any] | Mapping[Any, str] = (),
     free_sizes: bool = False,
     title: str | None = None,
-) -> Lesson:
+) -> LearnedOperation:
     """The forms that exporters write, with `text()`, `functions` and a skeleton `rule`.
 
     Args:
@@ -367,7 +367,7 @@ def learn(
         found = f"{type(strangers[0]).__name__}" if strangers else "none"
         raise UsageError(f"Example inputs are tensors, and {found} was given; give one for each tensor it takes.")
     return learned(
-        subject(what, dict(arguments or {}), title),
+        as_operation(what, dict(arguments or {}), title),
         inputs,
         [
             ExportMode(name, opset)

@@ -34,7 +34,7 @@ class FunctionModule(torch.nn.Module):
 
 
 @dataclass
-class Subject:
+class Operation:
     """An operation, and how to make a module of it.
 
     arguments: of the class, the factory or the function, by name.  given: those that the caller said, the others are
@@ -75,18 +75,18 @@ class Subject:
         return [names[place] if place < len(names) else "x" for place in range(count)]
 
 
-def subject(what: Any, arguments: Mapping[str, Any], title: str | None = None) -> Subject:
+def as_operation(what: Any, arguments: Mapping[str, Any], title: str | None = None) -> Operation:
     """What `what` is: an nn.Module, a class of them, a factory (a callable that needs no tensor), or a function.
 
     A name ("torch.nn:GELU", "./my_modules.py:Block") is looked up first.  Raises UsageError for what is none of these.
     """
     if isinstance(what, str):
-        return subject(_found(what), arguments, title or what.rpartition(":")[2].rpartition(".")[2])
+        return as_operation(_found(what), arguments, title or what.rpartition(":")[2].rpartition(".")[2])
     if isinstance(what, torch.nn.Module):
         if arguments:
             raise UsageError("Arguments are for a class or a function; an instance has its own already.")
         name = title or type(what).__name__
-        return Subject(name, lambda _: copy.deepcopy(what))
+        return Operation(name, lambda _: copy.deepcopy(what))
     if not callable(what):
         raise UsageError(f"{what!r} is no module, class or function; give one, or its name as in 'torch.nn:GELU'.")
     name = title or getattr(what, "__name__", type(what).__name__).replace("<lambda>", "Learned")
@@ -96,15 +96,15 @@ def subject(what: Any, arguments: Mapping[str, Any], title: str | None = None) -
             raise UsageError(
                 f"{name} is a class of something else than modules; give an nn.Module class or a function."
             )
-        return Subject(name, lambda given: what(**given), known, frozenset(arguments))
+        return Operation(name, lambda given: what(**given), known, frozenset(arguments))
     if _is_factory(what, arguments):
         if title is None:
             name = type(what(**arguments)).__name__
-        return Subject(name, lambda given: what(**given), known, frozenset(arguments))
+        return Operation(name, lambda given: what(**given), known, frozenset(arguments))
     keywords = _keywords(what)
     known = {key: value for key, value in known.items() if key in arguments or key in keywords}
     kind = type(name, (FunctionModule,), {})  # exporters call it by its class
-    return Subject(name, lambda given: kind(what, given), known, frozenset(arguments))
+    return Operation(name, lambda given: kind(what, given), known, frozenset(arguments))
 
 
 def _found(name: str) -> Any:

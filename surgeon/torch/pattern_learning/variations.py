@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
-from surgeon.torch.pattern_learning.operation import Subject, run
+from surgeon.torch.pattern_learning.operation import Operation, run
 
 FACTORS = (2, 3)  # for sizes in turn, so that ratios of sizes differ too
 NUMBER, STEP = 1.25, 0.0625  # a hyper-parameter times this; the next one times a little more, so that no two stay equal
@@ -27,7 +27,7 @@ class Variation:
     attributes: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
 
-    def module(self, subject: Subject) -> torch.nn.Module:
+    def module(self, subject: Operation) -> torch.nn.Module:
         """A module with weights of its own."""
         module = subject.module(self.arguments)
         for path, value in self.attributes.items():
@@ -35,7 +35,7 @@ class Variation:
             setattr(module.get_submodule(owner), name, value)
         generator = torch.Generator().manual_seed(self.seed)
         with torch.no_grad():
-            for _, tensor in weights(module):
+            for _, tensor in weight_tensors(module):
                 if tensor.is_floating_point():
                     # Between ½ and 1½: variances must not be negative, and no weight may be 0 or 1 by chance.
                     tensor.copy_(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) + 0.5)
@@ -57,7 +57,7 @@ class Variation:
         return tuple(made)
 
 
-def weights(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def weight_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Parameters and stored buffers by name; not those that hold one number or are worked out anew each time."""
     stored = module.state_dict(keep_vars=True)
     yield from ((name, tensor) for name, tensor in module.named_parameters() if name in stored)
@@ -67,7 +67,7 @@ def weights(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, tensor
 
 
-def numbers(module: torch.nn.Module) -> dict[str, float]:
+def float_attributes(module: torch.nn.Module) -> dict[str, float]:
     """The floats that a module and its parts keep under public names, by path."""
     return {
         f"{path}.{name}" if path else name: value
@@ -77,7 +77,7 @@ def numbers(module: torch.nn.Module) -> dict[str, float]:
     }
 
 
-def first_variant(subject: Subject, inputs: Sequence[torch.Tensor]) -> Variation:
+def original(subject: Operation, inputs: Sequence[torch.Tensor]) -> Variation:
     """The operation as it was given.  Raises UsageError where it does not take the inputs."""
     variant = Variation(tuple(tuple(tensor.shape) for tensor in inputs))
     complaint = run(variant.module(subject), variant.inputs(inputs))
@@ -87,8 +87,8 @@ def first_variant(subject: Subject, inputs: Sequence[torch.Tensor]) -> Variation
     return variant
 
 
-def other_sizes(
-    subject: Subject, inputs: Sequence[torch.Tensor], first: Variation, *, with_arguments: bool = True
+def vary_sizes(
+    subject: Operation, inputs: Sequence[torch.Tensor], first: Variation, *, with_arguments: bool = True
 ) -> Variation:
     """The operation with every size changed that it can do without, arguments that say a size along with it.
 
@@ -119,8 +119,12 @@ def other_sizes(
     return found
 
 
-def other_numbers(
-    subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any] | None, skip: int = 0
+def vary_floats(
+    subject: Operation,
+    inputs: Sequence[torch.Tensor],
+    variant: Variation,
+    vary: Mapping[str, Any] | None,
+    skip: int = 0,
 ) -> Variation:
     """The operation with other hyper-parameters.  skip: values to leave out, for yet others.
 
@@ -136,7 +140,7 @@ def other_numbers(
             tried = replace(found, arguments={**found.arguments, name: _other(value, count)})
             if _works(subject, inputs, tried):
                 found, count = tried, count + 1
-    before, after = numbers(variant.module(subject)), numbers(found.module(subject))
+    before, after = float_attributes(variant.module(subject)), float_attributes(found.module(subject))
     for path, value in after.items():
         if before.get(path) == value:
             tried = replace(found, attributes={**found.attributes, path: _other(value, count)})
@@ -145,7 +149,7 @@ def other_numbers(
     return found
 
 
-def other_counts(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation) -> Variation:
+def vary_integers(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation) -> Variation:
     """The operation with other integers where the caller gave them and they say no size: groups, kernels, a rank."""
     found = variant
     for name in sorted(subject.given):
@@ -157,9 +161,9 @@ def other_counts(subject: Subject, inputs: Sequence[torch.Tensor], variant: Vari
     return found
 
 
-def _told(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any]) -> Variation:
+def _told(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any]) -> Variation:
     arguments, attributes = dict(variant.arguments), dict(variant.attributes)
-    known = numbers(variant.module(subject))
+    known = float_attributes(variant.module(subject))
     for name, value in vary.items():
         paths = [path for path in known if path == name or path.endswith(f".{name}")]
         if name in subject.arguments:
@@ -184,7 +188,7 @@ def _with(variant: Variation, positions: Sequence[Position], factor: int, argume
     return replace(variant, shapes=tuple(map(tuple, shapes)), arguments={**variant.arguments, **arguments})
 
 
-def _works(subject: Subject, inputs: Sequence[torch.Tensor], variant: Variation) -> bool:
+def _works(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation) -> bool:
     try:
         module = variant.module(subject)
     except UsageError:

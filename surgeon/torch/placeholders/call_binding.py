@@ -14,8 +14,8 @@ from typing import Any
 from surgeon.errors import UsageError
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema
 
-MARK = "surgeon_call"  # which call a node stands for while an export runs; taken away afterwards
-STAND_IN = "placeholder"  # the domain of placeholders while an export runs: torch minds some that users want
+CALL_ID_ATTRIBUTE = "surgeon_call"  # which call a node stands for while an export runs; taken away afterwards
+TEMPORARY_DOMAIN = "placeholder"  # the domain of placeholders while an export runs: torch minds some that users want
 MOST = 3.4028234663852886e38  # the largest float32
 KINDS = {"INT": int, "FLOAT": float, "STRING": str}
 
@@ -47,7 +47,7 @@ def default_of(argument: Argument) -> Any:
     return value
 
 
-def sort(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> BoundCall:
+def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> BoundCall:
     """Sort the values of a call.
 
     is_tensor: says of a value whether the graph computes it.  Raises UsageError where it computes an attribute, for
@@ -108,7 +108,7 @@ def attribute(argument: Argument, value: Any) -> tuple[str, Any]:
     return kind, [plain(one) for one in (value if isinstance(value, (list, tuple)) else (value,))]
 
 
-def merges(one: TorchSchema, other: TorchSchema) -> bool:
+def is_same_operation(one: TorchSchema, other: TorchSchema) -> bool:
     """Whether two overloads are one operation: the same names, and where they differ a number stands for a tensor."""
     return [item.name for item in one.arguments] == [item.name for item in other.arguments] and all(
         mine.type == theirs.type or {mine.base, theirs.base} == {"Tensor", "Scalar"}

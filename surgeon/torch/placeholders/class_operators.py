@@ -17,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from surgeon.errors import ExportError
-from surgeon.torch.placeholders.export_plan import ExportPlan
+from surgeon.torch.placeholders.export_plan import ExportState
 from surgeon.torch.placeholders.placeholder import Placeholder, schema_of
 
 NAMESPACE = "surgeon_scoped"
@@ -68,8 +68,8 @@ class _Sites:
 
 
 @contextlib.contextmanager
-def as_operators(
-    plan: ExportPlan, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+def classes_as_operators(
+    plan: ExportState, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[None]:
     """Let the plan's classes be operators inside the block; undone also on failure.
 
@@ -100,7 +100,7 @@ def _run(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
     copied = pytree.tree_map(copy, (tuple(args), dict(kwargs)))
     try:
         module.eval()
-        with buffers_kept(module), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with restore_buffers(module), torch.no_grad(), torch.random.fork_rng(devices=[]):
             module(*copied[0], **copied[1])
     finally:
         for one in training:
@@ -113,7 +113,7 @@ def stamp(tensor: torch.Tensor) -> int | None:
 
 
 @contextlib.contextmanager
-def buffers_kept(module: torch.nn.Module) -> Iterator[None]:
+def restore_buffers(module: torch.nn.Module) -> Iterator[None]:
     """Put the buffers back that are written into, or replaced, inside the block: exporters run the module."""
     before = [
         (part, name, buffer, stamp(buffer), buffer.clone())
@@ -133,7 +133,7 @@ def buffers_kept(module: torch.nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: ExportPlan | None) -> Iterator[None]:
+def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: ExportState | None) -> Iterator[None]:
     """Replace what the classes are called by.  plan: None while the calls are only looked at."""
     before: list[tuple[Any, str, Any]] = []
     try:
@@ -152,7 +152,7 @@ def _patched(classes: Sequence[Placeholder], sites: _Sites, plan: ExportPlan | N
                 setattr(cls, name, old)
 
 
-def _apply(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
+def _apply(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
     """What stands for `Function.apply`."""
     cls: Any = one.cls
     own = cls.apply  # bound to the class
@@ -169,7 +169,7 @@ def _apply(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     return classmethod(apply)
 
 
-def _aliased(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
+def _aliased(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
     """What stands for a Function's `forward`, which is met where somebody has kept `f = Function.apply` before."""
     cls: Any = one.cls
     own = cls.forward
@@ -186,7 +186,7 @@ def _aliased(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
     return staticmethod(forward)
 
 
-def _forward(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
+def _forward(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
     """What stands for a module class's `forward`."""
     cls: Any = one.cls
     own = cls.forward
@@ -203,7 +203,7 @@ def _forward(one: Placeholder, sites: _Sites, plan: ExportPlan | None) -> Any:
 
 
 def _call(
-    one: Placeholder, owner: Any, named: dict[str, Any], run: Callable[[], Any], sites: _Sites, plan: ExportPlan | None
+    one: Placeholder, owner: Any, named: dict[str, Any], run: Callable[[], Any], sites: _Sites, plan: ExportState | None
 ) -> Any:
     """One call: note its kind while looking, and send it to the op of its kind while exporting."""
     leaves, tree = pytree.tree_flatten(dict(named), is_leaf=_is_list)

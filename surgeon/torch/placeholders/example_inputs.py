@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
+class ExampleInputs:
     """What a module is called with, also by the names that `forward` gives it, and the tensors among it.
 
     tensors: each tensor with the argument it stands in.  names: what its input is to be called.  free: for each tensor
@@ -51,13 +51,13 @@ class Examples:
         return {name: pytree.tree_map(spec, value) for name, value in self.arguments.items()}
 
 
-def examples(
+def example_inputs(
     module: torch.nn.Module,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     free: Mapping[str, Any] | Sequence[Any] | None,
     input_names: Sequence[str] | None,
-) -> Examples:
+) -> ExampleInputs:
     """Sort the arguments.
 
     free: by argument of `forward` or by input name, or a sequence with one for each argument, as torch.export has it:
@@ -66,9 +66,9 @@ def examples(
     tensor does not have.
     """
     args, kwargs = _apart(args, kwargs)
-    arguments = bound(module, args, kwargs)
+    arguments = bind_arguments(module, args, kwargs)
     kwargs = {name: kwargs[name] for name in sorted(kwargs, key=list(arguments).index)}  # as `forward` has them
-    tensors = tensors_of(arguments)
+    tensors = argument_tensors(arguments)
     own = tensor_names(tensors)
     if input_names is not None and len(input_names) != len(own):
         raise UsageError(
@@ -77,7 +77,7 @@ def examples(
         )
     names = tuple(input_names or own)
     by_name = _by_name(free or {}, arguments)
-    return Examples(args, kwargs, arguments, tensors, names, _free(by_name, arguments, tensors, own, names))
+    return ExampleInputs(args, kwargs, arguments, tensors, names, _free(by_name, arguments, tensors, own, names))
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -94,7 +94,7 @@ def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, .
     return made
 
 
-def bound(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the names that `forward`, or a function, gives them.
 
     Raises UsageError for those that it does not take, and for arrays of numpy.
@@ -133,7 +133,7 @@ def _signature(module: Any) -> inspect.Signature:
     )
 
 
-def tensors_of(arguments: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def argument_tensors(arguments: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Each tensor among the arguments, with the one that it stands in."""
     return tuple(
         (name, leaf)

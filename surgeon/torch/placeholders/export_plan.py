@@ -9,14 +9,14 @@ import onnx
 import torch
 
 from surgeon.ops.torch_schema import TorchSchema
-from surgeon.torch.placeholders.call_binding import BoundCall, bind, merges, sort
-from surgeon.torch.placeholders.example_inputs import Examples
-from surgeon.torch.placeholders.placeholder import Placeholder, is_repeatable, schema_of
+from surgeon.torch.placeholders.call_binding import BoundCall, bind, is_same_operation, sort_arguments
+from surgeon.torch.placeholders.example_inputs import ExampleInputs
+from surgeon.torch.placeholders.placeholder import Placeholder, is_deterministic, schema_of
 from surgeon.torch.tensor_conversion import ONNX_TYPES
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenCall:
+class ExportedCall:
     """A call that became a node.
 
     schema: by which its arguments were sorted.  inputs, outputs: how many it has.  shapes: of each output, where the
@@ -31,7 +31,7 @@ class WrittenCall:
 
 
 @dataclass(eq=False)
-class ExportPlan:
+class ExportState:
     """The placeholders of one export and the calls that were written, by their numbers.
 
     inputs: the example arguments.  found: what a node stands for, by the first tensor that it makes.
@@ -39,9 +39,9 @@ class ExportPlan:
 
     placeholders: Sequence[Placeholder]
     version: int
-    inputs: Examples
-    found: dict[str, WrittenCall] = field(default_factory=dict)
-    written: list[WrittenCall] = field(default_factory=list)
+    inputs: ExampleInputs
+    found: dict[str, ExportedCall] = field(default_factory=dict)
+    written: list[ExportedCall] = field(default_factory=list)
     schemas: dict[Any, tuple[Placeholder, TorchSchema]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class ExportPlan:
         pairs = [
             (mine, theirs)
             for own in of_aten
-            if merges(schema, own)
+            if is_same_operation(schema, own)
             for mine, theirs in zip(schema.arguments, own.arguments, strict=True)
         ]
         numbers = {mine.name for mine, theirs in pairs if mine.is_tensor != theirs.is_tensor}
@@ -69,23 +69,23 @@ class ExportPlan:
     def note(self, op: Any, call: BoundCall) -> int:
         """Keep a call of an overload, and number it."""
         one, schema = self.schemas[op]
-        self.written.append(WrittenCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
+        self.written.append(ExportedCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
         return len(self.written) - 1
 
     @property
     def merges_calls(self) -> bool:
         """Whether equal calls may be merged: only where every operator is known to repeat itself."""
-        return all(is_repeatable(op) for op in self.schemas)
+        return all(is_deterministic(op) for op in self.schemas)
 
     def sorted_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> tuple[Placeholder, BoundCall]:
         """A call of an overload as inputs and attributes."""
         one, schema = self.schemas[op]
-        return one, sort(schema, bind(schema, args, kwargs), is_tensor)
+        return one, sort_arguments(schema, bind(schema, args, kwargs), is_tensor)
 
 
-def number(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+def promote_scalar(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """A plain number as torch takes it beside a tensor: in the tensor's dtype, unless it is of a higher kind."""
     if isinstance(value, torch.Tensor):
         value = value.item()

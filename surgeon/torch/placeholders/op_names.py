@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
-from surgeon.text import like
+from surgeon.text import close_matches
 
 # Spellings that torch sends to the same place; an exporter meets now one of them, now the other.
 ALIASES = {
@@ -66,7 +66,7 @@ def overloads(name: str) -> tuple[tuple[Any, ...], str]:
     return tuple(usable or found), f"{namespace}::{base}"
 
 
-def relatives(name: str) -> tuple[Any, ...]:
+def related_overloads(name: str) -> tuple[Any, ...]:
     """Overloads of operators that are the same by another name: in place, an alias, one of torch.special."""
     namespace, base = split(name, "The operator")
     names = [f"{base}_", f"special_{base}", base.removeprefix("special_"), ALIASES.get(base, base)]
@@ -88,7 +88,7 @@ def _packet(namespace: str, base: str) -> Any:
 
 def _hint(namespace: str, base: str) -> str:
     names = [one for one in torch._C._dispatch_get_all_op_names() if one.startswith(f"{namespace}::")]
-    near = like(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, cutoff=0.75)
+    near = close_matches(f"{namespace}::{base}", {one.partition(".")[0] for one in names}, cutoff=0.75)
     if near:
         return f"did you mean {' or '.join(near)}? Otherwise define it with torch.library"
     return "define it with torch.library.custom_op or load the library that registers it"

@@ -9,10 +9,12 @@ from torch._library.custom_ops import OPDEFS
 
 from surgeon.errors import UsageError
 from surgeon.ops.torch_schema import TorchSchema, parse
-from surgeon.torch.placeholders.call_binding import merges
-from surgeon.torch.placeholders.op_names import overloads, relatives, split
+from surgeon.torch.placeholders.call_binding import is_same_operation
+from surgeon.torch.placeholders.op_names import overloads, related_overloads, split
 
-Named: TypeAlias = Any  # "ns::name", an OpOverload, an OpOverloadPacket, an autograd.Function or an nn.Module class
+OperatorLike: TypeAlias = (
+    Any  # "ns::name", an OpOverload, an OpOverloadPacket, an autograd.Function or an nn.Module class
+)
 
 
 @dataclass(eq=False)
@@ -51,7 +53,7 @@ def schema_of(op: Any) -> TorchSchema:
     return parse(str(op._schema))
 
 
-def is_repeatable(op: Any) -> bool:
+def is_deterministic(op: Any) -> bool:
     """Whether two calls on the same inputs are known to give the same, so that one node may stand for both.
 
     A user's own operator may keep a state or draw numbers without a tag that says so; only ATen's tags are complete.
@@ -61,7 +63,7 @@ def is_repeatable(op: Any) -> bool:
     return bool(schema.name.startswith("aten::")) and not is_random and not schema.is_mutable
 
 
-def placeholder(named: Named, name: str | None = None, *, asked: bool = True) -> Placeholder:
+def placeholder(named: OperatorLike, name: str | None = None, *, asked: bool = True) -> Placeholder:
     """What a user named.  name: `domain::Name` of the node, by default that of the operator.
 
     Raises UsageError for what torch does not have, and for what is no operator, autograd.Function or nn.Module class.
@@ -77,13 +79,15 @@ def placeholder(named: Named, name: str | None = None, *, asked: bool = True) ->
     domain, op = split(name or base, f"The name for {text}")
     first = found[0]
     main = schema_of(first)
-    same = [one for one in relatives(base) if merges(main, schema_of(one)) or _is_inplace(one, found)]
+    same = [
+        one for one in related_overloads(base) if is_same_operation(main, schema_of(one)) or _is_inplace(one, found)
+    ]
     listed = text.partition("::")[2].partition(".")[2]
-    siblings = [one for one in found[1:] if not listed or merges(main, schema_of(one))]
+    siblings = [one for one in found[1:] if not listed or is_same_operation(main, schema_of(one))]
     return Placeholder(text, domain, op, (first, *siblings, *same), asked=asked)
 
 
-def placeholders(named: Iterable[Named] | Mapping[Named, str]) -> list[Placeholder]:
+def placeholders(named: Iterable[OperatorLike] | Mapping[OperatorLike, str]) -> list[Placeholder]:
     """All that a user named for an export; a mapping also names the nodes.  Raises UsageError for one named twice."""
     if isinstance(named, str) or not isinstance(named, Iterable):
         each = [part.strip() for part in named.split(",")] if isinstance(named, str) else [named]
@@ -101,7 +105,7 @@ def placeholders(named: Iterable[Named] | Mapping[Named, str]) -> list[Placehold
     return found
 
 
-def _text(named: Named) -> str:
+def _text(named: OperatorLike) -> str:
     """`ns::name.overload` of what was named."""
     if isinstance(named, str):
         return named
@@ -133,16 +137,18 @@ def _canonical(ops: tuple[Any, ...]) -> dict[Any, TorchSchema]:
     found: dict[Any, TorchSchema] = {}
     for op in ops:
         own = schema_of(op)
-        better = [one for one in found.values() if merges(own, one)]
+        better = [one for one in found.values() if is_same_operation(own, one)]
         tensors = [one for one in better if len(one.tensors) >= len(own.tensors)]
         found[op] = tensors[0] if tensors else own
     for op, schema in found.items():  # the richest in tensors may come late
-        richer = [one for one in found.values() if merges(schema, one) and len(one.tensors) > len(schema.tensors)]
+        richer = [
+            one for one in found.values() if is_same_operation(schema, one) and len(one.tensors) > len(schema.tensors)
+        ]
         found[op] = max(richer, key=lambda one: len(one.tensors)) if richer else schema
     return found
 
 
-def require_able(one: Placeholder) -> None:
+def require_exportable(one: Placeholder) -> None:
     """Raise UsageError for what no node can stand for, and for an operator without a fake kernel."""
     if one.domain == "ai.onnx":
         raise UsageError(
@@ -151,7 +157,7 @@ def require_able(one: Placeholder) -> None:
         )
     for op in one.ops[:1]:
         if op._schema.is_mutable and one.cls is None:
-            raise UsageError(f"{writes(op._schema.name)}.")
+            raise UsageError(f"{mutation_message(op._schema.name)}.")
         if any("Tensor" not in str(item.type) or "List" in str(item.type) for item in op._schema.returns):
             raise UsageError(
                 f"{op._schema.name} returns a list or a number, and a node returns tensors; name what it is used "
@@ -166,7 +172,7 @@ def require_able(one: Placeholder) -> None:
             )
 
 
-def writes(name: str) -> str:
+def mutation_message(name: str) -> str:
     """What is said of an operator that writes into its arguments, without a full stop."""
     told = f"{name} changes its arguments in place, and a node cannot"
     if name.startswith("aten::"):

@@ -11,17 +11,17 @@ import onnx
 
 from surgeon.errors import ExportError, UsageError
 from surgeon.ir.index import Index
-from surgeon.ir.scope import Node, Scope, qualified
+from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.torch_schema import TorchSchema
 from surgeon.ops.traversal import nodes_of
 from surgeon.pipeline.rewriting.rewrite import rewrite
-from surgeon.rules.matching.match_state import Several
+from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
 from surgeon.torch.placeholders.class_operators import call_signature
-from surgeon.torch.placeholders.export_plan import ExportPlan
-from surgeon.torch.placeholders.placeholder import Named, Placeholder, placeholder, require_able, schema_of
+from surgeon.torch.placeholders.export_plan import ExportState
+from surgeon.torch.placeholders.placeholder import OperatorLike, Placeholder, placeholder, require_exportable, schema_of
 
 Symbolic = Callable[..., Any]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -42,7 +42,7 @@ class Registration:
 _registered: dict[Any, Registration] = {}
 
 
-def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = None, opset: int = 1) -> Any:
+def register(op: OperatorLike, symbolic: Symbolic | None = None, *, name: str | None = None, opset: int = 1) -> Any:
     """Let every export write an operator as a function says, whichever the exporter.
 
     It holds at `opset` of ai.onnx and above, until one that is registered for a higher opset; an export below raises
@@ -74,7 +74,7 @@ def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = 
     if isinstance(opset, bool) or not isinstance(opset, int) or opset < 1:
         raise UsageError(f"An operator is registered from an opset on, a number from 1, not {opset!r}.")
     one = placeholder(op, name, asked=False)
-    require_able(one)
+    require_exportable(one)
     if symbolic is not None:
         _require_parameters(one, symbolic)
     entry = _registered.get(_key(one))
@@ -92,7 +92,7 @@ def register(op: Named, symbolic: Symbolic | None = None, *, name: str | None = 
     return decorate
 
 
-def unregister(op: Named, opset: int | None = None) -> None:
+def unregister(op: OperatorLike, opset: int | None = None) -> None:
     """Take back what `register` did for an operator.
 
     Args:
@@ -127,7 +127,7 @@ def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
 
 
 def replace(
-    model: onnx.ModelProto, registered: Sequence[Registration], plan: ExportPlan, counts: Counter[str], opset: int
+    model: onnx.ModelProto, registered: Sequence[Registration], plan: ExportState, counts: Counter[str], opset: int
 ) -> tuple[onnx.ModelProto, Counter[str]]:
     """Replace the placeholders of registered operators by what their symbolics build.
 
@@ -171,12 +171,12 @@ def _forget(model: onnx.ModelProto, domains: set[str]) -> None:
             model.opset_import.remove(item)
 
 
-def _rule(one: Placeholder, function: Symbolic, plan: ExportPlan) -> Rule:
+def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
     """A rule that replaces the placeholder's nodes by what the function builds."""
 
     def placeholders_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the placeholder."""
-        for node in list(scope.by_op.get(qualified(one.domain, one.op), ())):
+        for node in list(scope.by_op.get(qualified_name(one.domain, one.op), ())):
             written = plan.found.get(_first(node.outputs))
             if node.alive and written is not None and written.placeholder is one:
                 outputs = tuple(name for name in node.outputs if name)
@@ -263,7 +263,7 @@ def _bound(node: Node, schema: TorchSchema) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for item in schema.arguments:
         if item.is_tensor and item.is_list:
-            found[item.name] = Several(inputs[: max(length, 0)])
+            found[item.name] = VariadicBinding(inputs[: max(length, 0)])
             del inputs[: max(length, 0)]
         elif item.is_tensor:
             found[item.name] = (inputs.pop(0) if inputs else "") or None

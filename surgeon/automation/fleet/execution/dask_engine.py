@@ -11,13 +11,13 @@ from itertools import islice
 from typing import Any
 from urllib.request import urlopen
 
-from surgeon.automation.fleet.execution.fleet_engine import EngineLost
-from surgeon.automation.fleet.execution.model_process import BEGINS, attempt
-from surgeon.automation.fleet.fleet_row import FleetRow, row_of
-from surgeon.automation.fleet.job import Job, versions
-from surgeon.automation.fleet.storage.storage import StorageBusy
+from surgeon.automation.fleet.execution.fleet_engine import EngineDisconnected
+from surgeon.automation.fleet.execution.model_process import BEGINS, run_in_process
+from surgeon.automation.fleet.fleet_row import FleetRow, row_from_dict
+from surgeon.automation.fleet.job import ModelJob, dependency_versions
+from surgeon.automation.fleet.storage.storage import TransientStorageError
 from surgeon.errors import UsageError
-from surgeon.runtime.processes.worker import WHOLE, memory_limit
+from surgeon.runtime.processes.worker import ALL_MEMORY, memory_limit
 from surgeon.versions import install_command
 
 MEMORY = "memory"
@@ -50,11 +50,13 @@ class DaskEngine:
         for worker, found in self._client.run(_facts(), list(files), on_error="return").items():
             if isinstance(found, BaseException):
                 raise UsageError(f"The worker {worker} cannot be asked: {type(found).__name__}: {found}.")
-            other = {name: number for name, number in found["versions"].items() if versions()[name] != number}
+            other = {
+                name: number for name, number in found["versions"].items() if dependency_versions()[name] != number
+            }
             if other:
                 name, number = next(iter(other.items()))
                 raise UsageError(
-                    f"The worker {worker} has {name} {number} where this process has {versions()[name]}; "
+                    f"The worker {worker} has {name} {number} where this process has {dependency_versions()[name]}; "
                     "give all the same."
                 )
             if found["lacking"]:
@@ -81,11 +83,11 @@ class DaskEngine:
         info = self._client.scheduler_info(n_workers=-1)
         return list(info["workers"].values())
 
-    def rows(self, jobs: Iterable[Job]) -> Iterator[FleetRow]:
+    def rows(self, jobs: Iterable[ModelJob]) -> Iterator[FleetRow]:
         """The rows of models, as they are done.  Raises EngineLost."""
         from distributed import as_completed
 
-        waiting, working = iter(jobs), dict[str, Job]()
+        waiting, working = iter(jobs), dict[str, ModelJob]()
         threads = sum(int(worker["nthreads"]) for worker in self._workers)
         ahead, room = _AHEAD * threads, 0
         done = as_completed(self._submitted(islice(waiting, ahead), working), loop=self._client.loop)
@@ -98,20 +100,24 @@ class DaskEngine:
                 done.update(self._submitted(islice(waiting, room), working))
                 room = 0
 
-    def _submitted(self, jobs: Iterable[Job], working: dict[str, Job]) -> list[Any]:
+    def _submitted(self, jobs: Iterable[ModelJob], working: dict[str, ModelJob]) -> list[Any]:
         """Futures of jobs, which `working` has by their keys."""
         keyed = {f"surgeon-{job.orders.key[:8]}-{job.orders.run}-{job.name}": job for job in jobs}
         working.update(keyed)
         common = {"pure": False, "retries": _TRIES, "tells": self._tells}
         if not keyed or not self._shares:
-            return list(self._client.map(attempt, list(keyed.values()), key=list(keyed), **common)) if keyed else []
+            return (
+                list(self._client.map(run_in_process, list(keyed.values()), key=list(keyed), **common)) if keyed else []
+            )
         most = max(float(worker["resources"][MEMORY]) for worker in self._workers)
         return [
-            self._client.submit(attempt, job, key=key, resources={MEMORY: min(float(needed(job)), most)}, **common)
+            self._client.submit(
+                run_in_process, job, key=key, resources={MEMORY: min(float(needed(job)), most)}, **common
+            )
             for key, job in keyed.items()
         ]
 
-    def _answers(self, futures: Sequence[Any], working: Mapping[str, Job]) -> Iterator[tuple[str, FleetRow]]:
+    def _answers(self, futures: Sequence[Any], working: Mapping[str, ModelJob]) -> Iterator[tuple[str, FleetRow]]:
         """What came of jobs that are done, all that are right in one answer."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
@@ -120,9 +126,9 @@ class DaskEngine:
         try:
             found = self._client.gather(right, errors="raise")
         except (FutureCancelledError, OSError, TimeoutError):
-            raise EngineLost("the scheduler is gone") from None
+            raise EngineDisconnected("the scheduler is gone") from None
         for future, row in zip(right, found, strict=True):
-            yield future.key, row_of(row)
+            yield future.key, row_from_dict(row)
         for future in futures:
             if future.status == "finished":
                 continue
@@ -131,10 +137,10 @@ class DaskEngine:
                 future.result()
             except KilledWorker:
                 yield future.key, job.row("lost", "Its worker ended again and again while it worked on this model.")
-            except StorageBusy as error:
+            except TransientStorageError as error:
                 yield future.key, job.row("unwritten", str(error))
             except (FutureCancelledError, OSError, TimeoutError):
-                raise EngineLost("the scheduler is gone") from None
+                raise EngineDisconnected("the scheduler is gone") from None
             except Exception as error:  # noqa: BLE001 - a worker that cannot even begin: the others go on
                 yield future.key, job.row("lost", f"Its worker could not work on it: {type(error).__name__}: {error}.")
 
@@ -145,10 +151,10 @@ class DaskEngine:
                 end.close()
 
 
-def needed(job: Job) -> int:
+def needed(job: ModelJob) -> int:
     """The bytes of memory that a model is thought to need, by its size and its nodes, where these are known."""
     nodes = job.nodes or job.size // _BYTES_OF_NODE
-    return min(_BASE + job.size + _BY_NODE * nodes, memory_limit(WHOLE))
+    return min(_BASE + job.size + _BY_NODE * nodes, memory_limit(ALL_MEMORY))
 
 
 def _facts() -> Callable[[list[str]], dict[str, Any]]:
@@ -158,11 +164,11 @@ def _facts() -> Callable[[list[str]], dict[str, Any]]:
         import os
 
         try:
-            from surgeon.automation.fleet.job import versions
+            from surgeon.automation.fleet.job import dependency_versions
         except ImportError:  # another project's surgeon lacks it too
             found = {"surgeon": "none"}
         else:
-            found = dict(versions())
+            found = dict(dependency_versions())
         return {"versions": found, "lacking": [file for file in files if not os.path.exists(file)]}
 
     return facts
@@ -177,7 +183,7 @@ def local(jobs: int, tell: Callable[[str], None] | None) -> DaskEngine:
         processes=False,
         memory_limit=0,
         dashboard_address="127.0.0.1:0",
-        resources={MEMORY: memory_limit(WHOLE)},
+        resources={MEMORY: memory_limit(ALL_MEMORY)},
         silence_logs=logging.CRITICAL,
     )
     client = distributed.Client(cluster, set_as_default=False)

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surgeon.automation.fleet.job import Job
-from surgeon.automation.fleet.storage.sparse_file import RangedFile, bring_skeleton
+from surgeon.automation.fleet.job import ModelJob
+from surgeon.automation.fleet.storage.sparse_file import SparseFile, bring_skeleton
 from surgeon.automation.fleet.storage.storage import Storage, StoredFile, storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.errors import ModelFileError, SurgeonError
@@ -23,7 +23,7 @@ WHOLE = 1 << 20  # bytes up to which a file is not worth reading in parts
 
 
 @dataclass(slots=True)
-class Taken:
+class FetchedModel:
     """A model that can be read.
 
     path: on this machine.  source: its URL.  there: its file in the storage, and data: those of its data by location.
@@ -36,7 +36,7 @@ class Taken:
     storage: Storage
     there: StoredFile
     data: dict[str, StoredFile] = field(default_factory=dict)
-    ranged: dict[Path, RangedFile] = field(default_factory=dict)
+    ranged: dict[Path, SparseFile] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     size: int = 0
 
@@ -68,7 +68,7 @@ class Taken:
 
 
 @contextmanager
-def take(job: Job) -> Iterator[Taken]:
+def take(job: ModelJob) -> Iterator[FetchedModel]:
     """Bring a model within reach.  Raises ModelFileError where it is not there, or has lost its data."""
     storage, path = storage_of(job.source)
     model = storage.stored(path)
@@ -78,10 +78,10 @@ def take(job: Job) -> Iterator[Taken]:
             f"{job.source} is a link to what is not there: mend or remove it." if is_link
             else f"{job.source} is not there any more."
         )
-    taken = Taken(Path(path), job.source, storage, model, files={"": model.token}, size=model.size)
+    taken = FetchedModel(Path(path), job.source, storage, model, files={"": model.token}, size=model.size)
     if not storage.is_local:
         taken.path = job.stage / f"in-{path.rpartition('/')[2]}"
-        taken.ranged[taken.path] = file = RangedFile(storage, model, taken.path)
+        taken.ranged[taken.path] = file = SparseFile(storage, model, taken.path)
         if model.size > WHOLE:
             bring_skeleton(file)
         else:
@@ -99,7 +99,7 @@ def take(job: Job) -> Iterator[Taken]:
         taken.size += data.size
         if not storage.is_local:
             to = external.resolve(taken.path.parent, location)
-            taken.ranged[to] = RangedFile(storage, data, to)
+            taken.ranged[to] = SparseFile(storage, data, to)
     if not reads_by_asking(job.orders.recipe) or job.orders.external_data == "inline":
         taken.complete()
     with brought(taken.ranged):

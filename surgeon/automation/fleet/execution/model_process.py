@@ -8,11 +8,19 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from surgeon.automation.fleet.fleet_row import FleetRow, row_of
-from surgeon.automation.fleet.job import Job, versions
-from surgeon.automation.fleet.storage.storage import StorageBusy, stage_in, storage_of
+from surgeon.automation.fleet.fleet_row import FleetRow, row_from_dict
+from surgeon.automation.fleet.job import ModelJob, dependency_versions
+from surgeon.automation.fleet.storage.storage import TransientStorageError, stage_in, storage_of
 from surgeon.errors import ModelFileError, UsageError
-from surgeon.runtime.processes.worker import WHOLE, Answer, Failure, Task, left, memory_limit, taken
+from surgeon.runtime.processes.worker import (
+    ALL_MEMORY,
+    Task,
+    TaskFailure,
+    TaskResult,
+    acquire_worker,
+    memory_limit,
+    release_worker,
+)
 
 BEGINS = "surgeon-begins"
 """The topic of Dask's events under which models that begin are told."""
@@ -20,7 +28,7 @@ _MODULE = "surgeon.automation.fleet.execution.run_model"
 _READY = 120.0  # seconds that a process may take to load what it needs
 
 
-def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
+def run_in_process(job: ModelJob, tells: bool = False) -> dict[str, Any]:
     """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else.
 
     tells: whether the worker of Dask that this is says that it begins.
@@ -29,20 +37,20 @@ def attempt(job: Job, tells: bool = False) -> dict[str, Any]:
     home = None
     if sys.modules.get("distributed") is not None:
         home = _home_in_worker(job.name if tells else "")
-    if job.orders.versions != versions():
+    if job.orders.versions != dependency_versions():
         return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
     row: FleetRow | None = None
     stage = None
     try:
         stage = stage_in(*storage_of(job.orders.to), home)
         answer = _asked(replace(job, stage=stage))
-        if isinstance(answer, Answer):
+        if isinstance(answer, TaskResult):
             if answer.value.get("busy"):
-                raise StorageBusy(answer.value["why"])
-            row = row_of(answer.value)
+                raise TransientStorageError(answer.value["why"])
+            row = row_from_dict(answer.value)
         else:
             row = _ended(job, answer)
-    except StorageBusy:
+    except TransientStorageError:
         raise
     except (ModelFileError, UsageError) as error:
         row = job.row("unwritten" if stage is None else "refused", str(error))
@@ -67,7 +75,7 @@ def _home_in_worker(name: str) -> str | None:
     return None
 
 
-def _ended(job: Job, failure: Failure) -> FleetRow:
+def _ended(job: ModelJob, failure: TaskFailure) -> FleetRow:
     """The row of a model whose process gave no answer."""
     noted = failure.noted if isinstance(failure.noted, dict) else {}
     at = f" while {noted['at']}" if noted.get("at") else ""
@@ -81,15 +89,15 @@ def _ended(job: Job, failure: Failure) -> FleetRow:
     return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
 
 
-def _asked(job: Job) -> Any:
-    job = replace(job, memory=job.orders.model_memory or memory_limit(WHOLE))
-    child = taken((job.orders.key, job.memory, _environment()))
+def _asked(job: ModelJob) -> Any:
+    job = replace(job, memory=job.orders.model_memory or memory_limit(ALL_MEMORY))
+    child = acquire_worker((job.orders.key, job.memory, _environment()))
     try:
         # It loads what it needs, so that the time of a model is its own.
-        child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(WHOLE)))
+        child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(ALL_MEMORY)))
         return child.run(Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory))
     finally:
-        left(child)
+        release_worker(child)
 
 
 def _environment() -> frozenset[tuple[str, str]]:

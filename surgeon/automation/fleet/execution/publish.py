@@ -6,21 +6,21 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from surgeon.automation.fleet.execution.fetch import Taken
-from surgeon.automation.fleet.fleet_row import FleetRow, row_of_line
-from surgeon.automation.fleet.storage.storage import OWN, Storage, beside, temporary
+from surgeon.automation.fleet.execution.fetch import FetchedModel
+from surgeon.automation.fleet.fleet_row import FleetRow, row_from_json
+from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage, sibling_url, staging_path
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
 from surgeon.file.io.file_copy import same_content
 from surgeon.file.model import Model
 
-ROWS = f"{OWN}/rows"
+ROWS = f"{METADATA_FOLDER}/rows"
 """Rows of models that are done, one a file, until a run ends."""
-LEDGER = f"{OWN}/rows.jsonl"
+LEDGER = f"{METADATA_FOLDER}/rows.jsonl"
 """Rows of all models, from then on."""
 
 
-class Publishing:
+class Publisher:
     """What one model's target takes.
 
     root: the target of all.  name: of the model below it.  source: its URL.  made: the locations of its data there,
@@ -34,7 +34,7 @@ class Publishing:
         self._source, self._made = source, made
         self._path = storage.join(root, name)
 
-    def publish(self, out: Path, taken: Taken) -> tuple[dict[str, str], int]:
+    def publish(self, out: Path, taken: FetchedModel) -> tuple[dict[str, str], int]:
         """Put a model and its data files there; their states by location, and the bytes that were written.
 
         What is there already, byte by byte, is left as it is.  Raises ModelFileError where data of another model lie in
@@ -62,16 +62,16 @@ class Publishing:
             return
         if not os.path.exists(to) or same_content(file, Path(to)):
             return
-        data = beside(self._source, location), self._storage.url(to)
+        data = sibling_url(self._source, location), self._storage.url(to)
         for row in rows_at(self._storage, self._root):
-            if location in row.made and (beside(row.source, location), beside(row.target, location)) == data:
+            if location in row.made and (sibling_url(row.source, location), sibling_url(row.target, location)) == data:
                 return
         raise ModelFileError(
             f"{to} is there and holds something else than the data file of this model: "
             "remove it where nothing needs it, or give another folder."
         )
 
-    def _is_there(self, file: Path, to: str, taken: Taken) -> bool:
+    def _is_there(self, file: Path, to: str, taken: FetchedModel) -> bool:
         is_here = self._storage.is_local and file not in taken.ranged
         return is_here and os.path.exists(to) and same_content(file, Path(to))
 
@@ -81,7 +81,7 @@ class Publishing:
             if before != to:
                 self._storage.move(before, to)
 
-    def _send(self, location: str, file: Path, target: str, taken: Taken) -> str:
+    def _send(self, location: str, file: Path, target: str, taken: FetchedModel) -> str:
         """Put a file under a temporary name; that name.  Where the storage has it already, it copies by itself."""
         if self._storage.is_local:
             taken.complete(file)
@@ -100,14 +100,14 @@ class Publishing:
         if self._storage.shows_whole:
             return target
         mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
-        return temporary(self._storage, self._root, f"{mark}-{os.getpid()}")
+        return staging_path(self._storage, self._root, f"{mark}-{os.getpid()}")
 
     def _states(self, places: Mapping[str, str]) -> dict[str, str]:
         """What tells the state of files that were put there, by location."""
         found = {location: self._storage.stored(path) for location, path in places.items()}
         return {location: file.token for location, file in found.items() if file is not None}
 
-    def copy(self, taken: Taken) -> tuple[dict[str, str], int]:
+    def copy(self, taken: FetchedModel) -> tuple[dict[str, str], int]:
         """Put a model there as it is, not here on the way where the storage copies by itself.  Raises as `publish`."""
         home = self._path.rpartition("/")[0]
         places = {location: self._storage.join(home, location) for location in taken.data} | {"": self._path}
@@ -134,8 +134,8 @@ def rows_at(storage: Storage, root: str) -> Iterator[FleetRow]:
             here = Path(folder) / "rows"
             storage.fetch(path, here)
             with here.open(encoding="utf-8") as lines:
-                yield from (row for line in lines if (row := row_of_line(line)) is not None)
+                yield from (row for line in lines if (row := row_from_json(line)) is not None)
     for file in storage.find(storage.join(root, ROWS)):
-        row = row_of_line(storage.text(file.path) or "")
+        row = row_from_json(storage.text(file.path) or "")
         if row is not None:
             yield row

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from surgeon.automation.fleet.execution.fetch import Taken, take
-from surgeon.automation.fleet.execution.publish import Publishing
+from surgeon.automation.fleet.execution.fetch import FetchedModel, take
+from surgeon.automation.fleet.execution.publish import Publisher
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.automation.fleet.job import Job
-from surgeon.automation.fleet.proof_store import SharedProofs
-from surgeon.automation.fleet.storage.storage import Storage, StorageBusy, StoredFile, beside, storage_of
+from surgeon.automation.fleet.job import ModelJob
+from surgeon.automation.fleet.proof_store import FleetProofStore
+from surgeon.automation.fleet.storage.storage import Storage, StoredFile, TransientStorageError, sibling_url, storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.automation.recipes.recipe_report import RecipeReport
 from surgeon.automation.recipes.run_recipe import rule_settings, run
@@ -23,23 +23,23 @@ from surgeon.file.model import Model
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.rewriting.rewrite import rewrite_with
 from surgeon.pipeline.rewriting.unknown_names import unmatched
-from surgeon.proof.cache.proof_key import sharing
-from surgeon.runtime.processes.worker_main import Note
+from surgeon.proof.cache.proof_key import use_proof_store
+from surgeon.runtime.processes.worker_main import ReportProgress
 
 
-def ready(_: None, note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+def ready(_: None, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
     """Load what work needs, which importing this module does."""
     note({})
     return {}, []
 
 
-def work(job: Job, note: Note) -> tuple[dict[str, Any], Sequence[Any]]:
+def work(job: ModelJob, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
     """Work on one model; its row, or `busy` where a store did not do what it was asked and another try may help."""
     _keep_limit(job.memory)
     row = job.row()
     try:
         _ModelWork(job, row, note).go()
-    except StorageBusy as error:
+    except TransientStorageError as error:
         return {"busy": True, "why": str(error)}, []
     except MemoryError:
         raise
@@ -62,12 +62,12 @@ def _keep_limit(size: int) -> None:
 class _ModelWork:
     """The way of one model."""
 
-    def __init__(self, job: Job, row: FleetRow, note: Note) -> None:
+    def __init__(self, job: ModelJob, row: FleetRow, note: ReportProgress) -> None:
         self.job, self.row, self._note = job, row, note
         self._to, root = storage_of(job.orders.to)
-        self._publishing = Publishing(self._to, root, job.name, job.source, job.made)
+        self._publishing = Publisher(self._to, root, job.name, job.source, job.made)
         shares = job.orders.shares_proofs and not job.orders.dry_run
-        self._proofs = SharedProofs(self._to, root, job.name) if shares else None
+        self._proofs = FleetProofStore(self._to, root, job.name) if shares else None
 
     def go(self) -> None:
         row = self.row
@@ -76,7 +76,7 @@ class _ModelWork:
             try:
                 taken = stack.enter_context(take(self.job))
                 clash = self._clash(taken)
-            except StorageBusy:
+            except TransientStorageError:
                 raise
             except SurgeonError as error:
                 row.outcome, row.why = "refused", str(error)
@@ -86,7 +86,7 @@ class _ModelWork:
             else:
                 self._do(taken)
 
-    def _clash(self, taken: Taken) -> str:
+    def _clash(self, taken: FetchedModel) -> str:
         """Why its data cannot be written: those of a model from elsewhere would have one name with them, "" where none.
 
         Both models are told so, whichever comes first; it may be otherwise in another run, over other models.
@@ -95,7 +95,7 @@ class _ModelWork:
             return ""
         for location, data in taken.data.items():
             for home in self.job.beside:
-                url = beside(home, location)
+                url = sibling_url(home, location)
                 storage, path = storage_of(url)
                 other = storage.stored(path)
                 if other is not None and not _is_one(taken.storage, data, storage, other):
@@ -105,7 +105,7 @@ class _ModelWork:
                     )
         return ""
 
-    def _do(self, taken: Taken) -> None:
+    def _do(self, taken: FetchedModel) -> None:
         row = self.row
         # beside what was fetched, whose data files it then shares; never beside a source
         out = (self.job.stage / "out" if taken.storage.is_local else taken.path.parent) / Path(self.job.name).name
@@ -125,7 +125,7 @@ class _ModelWork:
         finally:
             row.read = taken.read
 
-    def _run(self, taken: Taken, out: Path) -> RecipeReport | None:
+    def _run(self, taken: FetchedModel, out: Path) -> RecipeReport | None:
         """Run the recipe; what it refuses is in the row."""
         row, orders = self.row, self.job.orders
         try:
@@ -136,7 +136,7 @@ class _ModelWork:
                     row.outcome = report.outcome
                     return report
                 taken.complete(taken.path)  # what is written holds it
-            with sharing(self._proofs):
+            with use_proof_store(self._proofs):
                 _, report = run(
                     orders.recipe,
                     taken.path,
@@ -147,7 +147,7 @@ class _ModelWork:
                     external_data="inline" if orders.external_data == "inline" else "auto",
                     options=orders.options,
                 )
-        except StorageBusy:
+        except TransientStorageError:
             raise
         except CheckFailed as error:
             row.outcome, row.why = "failed", taken.named(str(error))
@@ -184,7 +184,7 @@ class _ModelWork:
         unused = [unmatched(pattern, near) for part in rewritten for pattern, near in part.unused.items()]
         row.why = row.why or next(iter(unused), "")
 
-    def _publish(self, taken: Taken, out: Path) -> None:
+    def _publish(self, taken: FetchedModel, out: Path) -> None:
         """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
         row = self.row
         try:
@@ -195,7 +195,7 @@ class _ModelWork:
                     out = taken.path
                 row.made, row.written = self._publishing.publish(out, taken)
             self._publishing.note(row)
-        except StorageBusy:
+        except TransientStorageError:
             raise
         except (ModelFileError, OSError) as error:
             row.outcome, row.why, row.made = "unwritten", str(error), {}
@@ -208,7 +208,7 @@ def _is_one(storage: Storage, data: StoredFile, other_storage: Storage, other: S
     return storage.is_same(other_storage) and data.token == other.token
 
 
-def without_sites(recipe: Recipe, taken: Taken) -> RecipeReport | None:
+def without_sites(recipe: Recipe, taken: FetchedModel) -> RecipeReport | None:
     """What a recipe of rules comes to where none of them would fire; None where one would.
 
     Raises what the recipe raises.

@@ -9,7 +9,7 @@ from typing import cast
 from surgeon.automation.fleet.storage.storage import Storage, StoredFile
 from surgeon.errors import ModelFileError
 from surgeon.file.protobuf.payloads import find_payloads
-from surgeon.file.protobuf.wire_format import Buffer, WireError, root
+from surgeon.file.protobuf.wire_format import Buffer, WireError, parse_root
 
 PIECE = 1 << 23  # bytes that are held at once
 _FIRST = 1 << 16  # bytes brought where a scan comes to a new part of a file; the double where it goes on
@@ -17,7 +17,7 @@ _NEAR = 1 << 14  # holes up to here between what is needed are brought along
 _PAYLOAD = 1024  # as of a model that is opened
 
 
-class RangedFile:
+class SparseFile:
     """A hole.  path: on this machine.  brought: bytes that were.  failed: what the store did not give."""
 
     def __init__(self, storage: Storage, file: StoredFile, path: Path) -> None:
@@ -87,7 +87,7 @@ class RangedFile:
 class _Scanned:
     """The bytes of a ranged file for a scan: what it comes to is brought, and more where it goes straight on."""
 
-    def __init__(self, file: RangedFile) -> None:
+    def __init__(self, file: SparseFile) -> None:
         self._file, self._start, self._end, self._step = file, 0, 0, _FIRST
         with open(file.path, "rb") as handle:
             self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
@@ -112,14 +112,14 @@ class _Scanned:
         self._file.bring(start, self._end)
 
 
-def bring_skeleton(file: RangedFile) -> None:
+def bring_skeleton(file: SparseFile) -> None:
     """Bring all of a model but the data of its tensors.  Of a file that is no model, all."""
     data = _Scanned(file)
     at = 0
     try:
         spans = sorted(
             (start, end)
-            for payload in find_payloads(root(cast(Buffer, data)), _PAYLOAD)
+            for payload in find_payloads(parse_root(cast(Buffer, data)), _PAYLOAD)
             for _, start, end in payload.spans
         )
     except WireError:

@@ -19,7 +19,7 @@ from typing import Any
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.versions import install_command
 
-OWN = ".surgeon"
+METADATA_FOLDER = ".surgeon"
 """The folder below a target that holds what surgeon notes there."""
 _TEMPORARY = "tmp"
 # What a store calls what changes with a file, the surest first.
@@ -37,7 +37,7 @@ _WORDS = {
 }
 
 
-class StorageBusy(ModelFileError):
+class TransientStorageError(ModelFileError):
     """A store did not answer, or answered that it cannot just now."""
 
 
@@ -135,7 +135,7 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
     return RemoteStorage(system, text, path), path
 
 
-def beside(url: str, name: str = "") -> str:
+def sibling_url(url: str, name: str = "") -> str:
     """The URL of a file that is called so from the folder of another; of the folder itself where no name is given."""
     head, chained, tail = url.partition("::")
     return f"{head.rpartition('/')[0]}/{name}{chained}{tail}"
@@ -171,27 +171,27 @@ class LocalStorage(Storage):
         return StoredFile(path, status.st_size, f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}")
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        with asking(path, "read"), open(path, "rb") as file:
+        with storage_errors(path, "read"), open(path, "rb") as file:
             file.seek(start)
             return file.read(end - start)
 
     def text(self, path: str) -> str | None:
-        with asking(path, "read"):
+        with storage_errors(path, "read"):
             return Path(path).read_text(encoding="utf-8") if os.path.exists(path) else None
 
     def write_text(self, path: str, text: str) -> None:
-        with asking(path, "written"):
+        with storage_errors(path, "written"):
             file = Path(path)
             file.parent.mkdir(parents=True, exist_ok=True)
             with _replaced(str(file)) as made:
                 made.write_text(text, encoding="utf-8")
 
     def fetch(self, path: str, to: Path) -> None:
-        with asking(path, "read"):
+        with storage_errors(path, "read"):
             shutil.copyfile(path, to)
 
     def send(self, file: Path, to: str) -> None:
-        with asking(to, "written"):
+        with storage_errors(to, "written"):
             os.makedirs(os.path.dirname(to), exist_ok=True)
             try:
                 os.replace(file, to)
@@ -203,7 +203,7 @@ class LocalStorage(Storage):
     def copy(self, path: str, to: str) -> None:
         from surgeon.file.io.file_copy import copy_file, open_new, open_read
 
-        with asking(to, "written"):
+        with storage_errors(to, "written"):
             os.makedirs(os.path.dirname(to), exist_ok=True)
             with _replaced(to) as made:
                 source = open_read(Path(path))
@@ -244,7 +244,7 @@ def _replaced(path: str) -> Iterator[Path]:
 def _unlisted(error: OSError) -> None:
     """What `os.walk` would pass over in silence; what is no folder, or none any more, has nothing in it."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        with asking(str(error.filename), "listed"):
+        with storage_errors(str(error.filename), "listed"):
             raise error
 
 
@@ -267,7 +267,7 @@ class RemoteStorage(Storage):
         return f"{self._head}{path}{self._tail}"
 
     def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
-        with asking(self.url(folder), "listed"):
+        with storage_errors(self.url(folder), "listed"):
             try:
                 found = self._system.find(folder, detail=True)
             except FileNotFoundError:
@@ -276,7 +276,7 @@ class RemoteStorage(Storage):
             yield _stored(path, info)
 
     def stored(self, path: str) -> StoredFile | None:
-        with asking(self.url(path), "read"):
+        with storage_errors(self.url(path), "read"):
             try:
                 info = self._system.info(path)
             except FileNotFoundError:
@@ -284,12 +284,12 @@ class RemoteStorage(Storage):
         return _stored(path, info) if info.get("type", "file") == "file" else None
 
     def read(self, path: str, start: int, end: int) -> bytes:
-        with asking(self.url(path), "read"):
+        with storage_errors(self.url(path), "read"):
             data: bytes = self._system.cat_file(path, start=start, end=end)
             return data
 
     def text(self, path: str) -> str | None:
-        with asking(self.url(path), "read"):
+        with storage_errors(self.url(path), "read"):
             try:
                 data: bytes = self._system.cat_file(path)
             except FileNotFoundError:
@@ -297,31 +297,31 @@ class RemoteStorage(Storage):
             return data.decode("utf-8")
 
     def write_text(self, path: str, text: str) -> None:
-        with asking(self.url(path), "written"):
+        with storage_errors(self.url(path), "written"):
             self._open_folder(path)
             self._system.pipe_file(path, text.encode("utf-8"))
 
     def fetch(self, path: str, to: Path) -> None:
-        with asking(self.url(path), "read"):
+        with storage_errors(self.url(path), "read"):
             self._system.get_file(path, str(to))
 
     def send(self, file: Path, to: str) -> None:
-        with asking(self.url(to), "written"):
+        with storage_errors(self.url(to), "written"):
             self._open_folder(to)
             self._system.put_file(str(file), to)
 
     def copy(self, path: str, to: str) -> None:
-        with asking(self.url(to), "written"):
+        with storage_errors(self.url(to), "written"):
             self._open_folder(to)
             self._system.cp_file(path, to)
 
     def move(self, path: str, to: str) -> None:
-        with asking(self.url(to), "written"):
+        with storage_errors(self.url(to), "written"):
             self._open_folder(to)
             self._system.mv(path, to)
 
     def remove(self, path: str) -> None:
-        with asking(self.url(path), "removed"):
+        with storage_errors(self.url(path), "removed"):
             try:
                 self._system.rm(path, recursive=True)
             except FileNotFoundError:
@@ -346,7 +346,7 @@ def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:
 
 
 @contextmanager
-def asking(url: str, done: str) -> Iterator[None]:
+def storage_errors(url: str, done: str) -> Iterator[None]:
     """Turn what a storage raises into one sentence.  done: what cannot be done with the file, as a participle."""
     try:
         yield
@@ -354,7 +354,7 @@ def asking(url: str, done: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - each store's package has errors of its own
         if _may_pass(error):
-            raise StorageBusy(f"{url} cannot be {done} just now: {_told(error)}.") from None
+            raise TransientStorageError(f"{url} cannot be {done} just now: {_told(error)}.") from None
         raise ModelFileError(f"{url} cannot be {done}: {_told(error)}.") from None
 
 
@@ -387,13 +387,13 @@ def stage_in(storage: Storage, root: str, home: str | None = None) -> Path:
 
     So nothing has to be copied from one disk to another in the end.
     """
-    with asking(storage.url(root), "written"):
+    with storage_errors(storage.url(root), "written"):
         if storage.is_local:
-            home = os.path.join(root, OWN, _TEMPORARY)
+            home = os.path.join(root, METADATA_FOLDER, _TEMPORARY)
             os.makedirs(home, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="surgeon-", dir=home))
 
 
-def temporary(storage: Storage, root: str, name: str = "") -> str:
+def staging_path(storage: Storage, root: str, name: str = "") -> str:
     """Where below a target lies what is not published yet."""
-    return storage.join(storage.join(root, f"{OWN}/{_TEMPORARY}"), name).rstrip("/")
+    return storage.join(storage.join(root, f"{METADATA_FOLDER}/{_TEMPORARY}"), name).rstrip("/")

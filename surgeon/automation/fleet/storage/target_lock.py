@@ -4,7 +4,7 @@ import errno
 import os
 from typing import IO
 
-from surgeon.automation.fleet.storage.storage import OWN, Storage, asking
+from surgeon.automation.fleet.storage.storage import METADATA_FOLDER, Storage, storage_errors
 from surgeon.errors import UsageError
 
 
@@ -20,8 +20,8 @@ def locked(storage: Storage, root: str) -> IO[str] | None:
         return None
     if not storage.is_local:
         return None
-    path = storage.join(root, f"{OWN}/lock")
-    with asking(path, "written"):
+    path = storage.join(root, f"{METADATA_FOLDER}/lock")
+    with storage_errors(path, "written"):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - it is held
     try:

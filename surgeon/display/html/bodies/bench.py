@@ -2,10 +2,21 @@
 
 import math
 
-from surgeon.display.content.bench import SHARES, bench_lines, share_title
-from surgeon.display.html.elements import Cell, Content, Markup, Paper, Row, code, escaped, facts, joined, table
+from surgeon.display.content.bench import PERCENTILES, bench_lines, percentile_title
+from surgeon.display.html.elements import (
+    Cell,
+    HtmlContent,
+    Markup,
+    RenderContext,
+    Row,
+    code,
+    concat,
+    escape,
+    fields,
+    table,
+)
 from surgeon.display.pictures.svg import FAINT, INK, LINE, PAPER, Picture
-from surgeon.display.registry import shows
+from surgeon.display.registry import register_view
 from surgeon.number_text import milliseconds_text, short_names
 from surgeon.runtime.timing.latency import Bench, LatencyRatio
 
@@ -13,14 +24,14 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 640.0, 30.0, 190.0, 110.0, 34.0
 COLOURS = {"faster": "#17663f", "slower": "#a3271f"}
 
 
-@shows(Bench, "bench", lambda found: " and ".join(short_names([one.name for one in found.models])))
-def of_bench(found: Bench, paper: Paper) -> Markup:
+@register_view(Bench, "bench", lambda found: " and ".join(short_names([one.name for one in found.models])))
+def of_bench(found: Bench, paper: RenderContext) -> Markup:
     """Latencies of models that were run in turn."""
     names = short_names([latency.name for latency in found.models])
     rows: list[Row] = []
     for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
-        numbers = [latency.percentile(share) for share in SHARES]
-        row: list[Content | Cell] = [code(name), *(Cell(milliseconds_text(number), number) for number in numbers)]
+        numbers = [latency.percentile(share) for share in PERCENTILES]
+        row: list[HtmlContent | Cell] = [code(name), *(Cell(milliseconds_text(number), number) for number in numbers)]
         if place:
             ratio = found.ratios[place - 1]
             between = f"{ratio.low:.3f} to {ratio.high:.3f}"
@@ -28,9 +39,9 @@ def of_bench(found: Bench, paper: Paper) -> Markup:
         else:
             row += [Cell("", 1.0), Cell("", 1.0), code("")]
         rows.append(row)
-    heads = ("ms", *map(share_title, SHARES), "ratio", "95 % interval", "verdict")
+    heads = ("ms", *map(percentile_title, PERCENTILES), "ratio", "95 % interval", "verdict")
     plot = paper.figure(lambda: intervals(names[1:], found.ratios), "ratios with their 95 % intervals; 1 is equal")
-    return joined((table(heads, rows, "Milliseconds of one run"), plot, facts(bench_lines(found))))
+    return concat((table(heads, rows, "Milliseconds of one run"), plot, fields(bench_lines(found))))
 
 
 def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
@@ -63,4 +74,4 @@ def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
 
 
 def _text(x: float, y: float, text: str, fill: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{escaped(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:g}" fill="{fill}" text-anchor="{anchor}">{escape(text)}</text>'

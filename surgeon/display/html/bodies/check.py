@@ -2,23 +2,23 @@
 
 from collections.abc import Iterable, Iterator
 
-from surgeon.display.content.check import by_cause, cause_lines, closing, runtime_lines
+from surgeon.display.content.check import cause_lines, group_by_cause, runtime_lines, summary_line
 from surgeon.display.content.comparison import by_output
-from surgeon.display.content.rewrite import allowed_texts, compared_words, layers_words
+from surgeon.display.content.rewrite import error_and_tolerance, inputs_text, layer_comparison_text
 from surgeon.display.html.elements import (
     Cell,
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
+    RenderContext,
     code,
+    concat,
     element,
-    facts,
-    joined,
+    fields,
+    outcome_note,
     section,
     table,
-    verdict,
 )
-from surgeon.display.registry import shows
+from surgeon.display.registry import register_view
 from surgeon.number_text import runs_text, seconds_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.runtime.numerics.array_comparison import OutputError
@@ -26,20 +26,23 @@ from surgeon.target_registry import target_of
 from surgeon.targets.lint.finding import Findings
 
 
-@shows(CheckResult, "comparison", lambda _: "A comparison")
-def of_check(result: CheckResult, _: Paper) -> Markup:
+@register_view(CheckResult, "comparison", lambda _: "A comparison")
+def of_check(result: CheckResult, _: RenderContext) -> Markup:
     """A comparison of two models: each output, and inner tensors, with where these leave tolerance."""
     layers = result.layers
     parts = [
-        verdict(result.outcome.value, result.reason),
+        outcome_note(result.outcome.value, result.reason),
         errors_table(by_output(result.outputs), "output", "The worst error of each output"),
-        facts(_facts(result)),
+        fields(_facts(result)),
     ]
     if layers is not None:
         first = layers.first_different
-        inner = (element("p", layers_words(layers)), errors_table(layers.errors, "layer", "Inner tensors", first))
+        inner = (
+            element("p", layer_comparison_text(layers)),
+            errors_table(layers.errors, "layer", "Inner tensors", first),
+        )
         parts.append(section("Layers", inner))
-    return joined(parts)
+    return concat(parts)
 
 
 def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: str = "") -> Markup:
@@ -48,7 +51,7 @@ def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: 
     for error in errors:
         word = "equal within tolerance" if error.ok else "differs"
         told = element("b", f"{word}, the first") if error.name == first else word
-        gap, allowed = allowed_texts(error.max_abs, error.allowed, error.scale)
+        gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
         numbers = Cell(gap, error.max_abs), _number(error.max_rel), Cell(allowed, error.allowed)
         rows.append((code(error.name), error.dtype, *numbers, told))
     return table((what, "dtype", "max abs", "max rel", "allowed", "verdict"), rows, caption)
@@ -58,29 +61,29 @@ def _number(value: float) -> Cell:
     return Cell(f"{value:.3g}", value)
 
 
-def _facts(result: CheckResult) -> Iterator[tuple[str, Content]]:
+def _facts(result: CheckResult) -> Iterator[tuple[str, HtmlContent]]:
     if result.outputs:
         yield "ran", runs_text(result.runs, result.oracle)
-    for place, words in enumerate(compared_words(result) if result.proved else ()):
+    for place, words in enumerate(inputs_text(result) if result.proved else ()):
         yield "" if place else "tried", words
     yield "tolerance", ", ".join(f"{name} {number:.3g}" for name, number in result.tolerance.items())
     yield "time", seconds_text(result.seconds)
 
 
-@shows(Findings, "check", lambda _: "What keeps a model from running")
-def of_findings(found: Findings, _: Paper) -> Markup:
+@register_view(Findings, "check", lambda _: "What keeps a model from running")
+def of_findings(found: Findings, _: RenderContext) -> Markup:
     """What stands against a target, a cause a row."""
     target = target_of(found.target).title
     rows = []
-    for items in by_cause(found):
+    for items in group_by_cause(found):
         title, *lines = cause_lines(items)
         count = sum(item.count for item in items)
         said = [element("b", title), *(element("div", line.strip()) for line in lines)]
         rows.append(("stops" if items[0].stops else "advice", items[0].kind, count, said))
-    words, is_good = closing(found, found.runtime, target)
+    words, is_good = summary_line(found, found.runtime, target)
     heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
-    return joined((
-        verdict("fine" if is_good else "failed", words),
+    return concat((
+        outcome_note("fine" if is_good else "failed", words),
         table(("weight", "about", "nodes", "what is wrong, and what helps"), rows, "What stands against the target"),
         [element("p", line) for line in heard],
     ))

@@ -1,51 +1,53 @@
 """What is shown of a conversion to another dtype."""
 
 
-from surgeon.array_text import side_by_side
-from surgeon.display.content.conversion import kept_lines, outcome_words, stretch_lines
+from surgeon.array_text import format_beside_limit
+from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
 from surgeon.display.html.elements import (
     Cell,
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
-    badge,
+    RenderContext,
+    bullet_list,
     code,
+    concat,
     element,
-    facts,
-    joined,
-    listed,
+    fields,
+    outcome_badge,
+    outcome_note,
     section,
     table,
-    verdict,
 )
-from surgeon.display.registry import by_source, shows
+from surgeon.display.registry import register_view, title_from_source
 from surgeon.number_text import seconds_text
-from surgeon.precision.convert_report import ORDER, ConvertReport, StretchProof
-from surgeon.text import counted
+from surgeon.precision.convert_report import ORDER, ConvertReport, SegmentProof
+from surgeon.text import format_count
 
 
-@shows(ConvertReport, "convert", by_source("A conversion"))
-def of_conversion(report: ConvertReport, _: Paper) -> Markup:
+@register_view(ConvertReport, "convert", title_from_source("A conversion"))
+def of_conversion(report: ConvertReport, _: RenderContext) -> Markup:
     """What was converted, what was kept and why, and how far outputs move."""
     before, after = (size / 1e6 for size in report.bytes)
-    head: list[tuple[str, Content]] = [
+    head: list[tuple[str, HtmlContent]] = [
         ("model", code(report.source) if report.source else ""),
-        ("converted", f"{counted(report.converted, 'node')} from {report.change[0]} to {report.change[1]}"),
+        ("converted", f"{format_count(report.converted, 'node')} from {report.change[0]} to {report.change[1]}"),
         ("rules", ", ".join(f"{name} {count:,}" for name, count in report.rules.items())),
         ("casts", f"{report.casts:,}"),
         ("stored", f"{before:,.1f} MB → {after:,.1f} MB"),
         ("time", seconds_text(report.seconds)),
         ("written", code(report.output) if report.written else "nothing"),
     ]
-    rows = [(code(nodes), count, reason) for nodes, reason, count in kept_lines(report)]
-    more = f"and {counted(report.followers, 'node')} between these, which round nothing" if report.followers else ""
-    return joined((
-        verdict(report.outcome, outcome_words(report)),
+    rows = [(code(nodes), count, reason) for nodes, reason, count in kept_node_rows(report)]
+    more = (
+        f"and {format_count(report.followers, 'node')} between these, which round nothing" if report.followers else ""
+    )
+    return concat((
+        outcome_note(report.outcome, outcome_words(report)),
         element("p", ORDER, class_="faint") if report.outcome == "proved" else "",
-        facts(head),
+        fields(head),
         section(f"Kept in {report.change[0]}", (table(("nodes", "how many", "why"), rows, "Kept nodes"), more)),
         section("Stretches", _stretches(report)),
-        section("Weights", listed(report.told) if report.told else ""),
+        section("Weights", bullet_list(report.told) if report.told else ""),
     ))
 
 
@@ -55,21 +57,21 @@ def _stretches(report: ConvertReport) -> Markup:
         return Markup("")
     rows = [
         (
-            joined((code(item.first), " to ", code(item.last))),
+            concat((code(item.first), " to ", code(item.last))),
             item.nodes,
             item.equal,
-            joined((badge(item.outcome), f" {item.reason}".rstrip())),
+            concat((outcome_badge(item.outcome), f" {item.reason}".rstrip())),
             *_numbers(item),
         )
         for item in report.stretches
     ]
     head = ("from", "nodes", "equal", "against float64", "off by", "its roundings explain")
-    return joined((listed(stretch_lines(report)), table(head, rows, "Stretches")))
+    return concat((bullet_list(segment_lines(report)), table(head, rows, "Stretches")))
 
 
-def _numbers(item: StretchProof) -> tuple[Cell, Cell]:
+def _numbers(item: SegmentProof) -> tuple[Cell, Cell]:
     """How far a stretch is off, and how far it may be."""
     if item.error is None:
         return Cell("", 0.0), Cell("", item.allowed)
-    found, allowed = side_by_side(item.error, item.allowed, (2, 2))
+    found, allowed = format_beside_limit(item.error, item.allowed, (2, 2))
     return Cell(found, item.error), Cell(allowed, item.allowed)

@@ -2,24 +2,24 @@
 
 from pathlib import Path
 
-from surgeon.display.content.diff import nothing_words, same_words
+from surgeon.display.content.diff import common_nodes_text, no_difference_text
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
 from surgeon.display.html.elements import (
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
+    RenderContext,
+    bullet_list,
     code,
+    collapsible,
+    concat,
     element,
-    facts,
-    fold,
-    joined,
-    listed,
+    fields,
     section,
     table,
 )
-from surgeon.display.registry import shows
+from surgeon.display.registry import register_view
 from surgeon.number_text import seconds_text
-from surgeon.text import first_of
+from surgeon.text import join_first
 
 FEW = 200  # sites that are listed
 
@@ -28,24 +28,26 @@ def _title(found: ModelDiff) -> str:
     return " and ".join(Path(path).name or "a model" for path in (found.first, found.second))
 
 
-@shows(ModelDiff, "diff", _title)
-def of_diff(found: ModelDiff, _: Paper) -> Markup:
+@register_view(ModelDiff, "diff", _title)
+def of_diff(found: ModelDiff, _: RenderContext) -> Markup:
     """What differs, equal changes once, each unfolding to its sites."""
-    head: list[tuple[str, Content]] = [
+    head: list[tuple[str, HtmlContent]] = [
         ("first", code(found.first) if found.first else "a model in memory"),
         ("second", code(found.second) if found.second else "a model in memory"),
-        ("same", same_words(found)),
+        ("same", common_nodes_text(found)),
         ("time", seconds_text(found.seconds)),
     ]
     rows = [(change.kind, change.count, code(change.what), change.scope or "main graph") for change in found.changes]
     sites = [_of_change(change) for change in found.changes if change.sites]
-    same = "" if found.differs else element("p", f"{nothing_words(found).capitalize()} differs.")
-    told = listed(found.told) if found.told else ""
+    same = "" if found.differs else element("p", f"{no_difference_text(found).capitalize()} differs.")
+    told = bullet_list(found.told) if found.told else ""
     changes = table(("about", "times", "what", "where"), rows, "What differs")
-    return joined((facts(head), same, section("What differs", changes), section("Sites", sites), section("Told", told)))
+    return concat(
+        (fields(head), same, section("What differs", changes), section("Sites", sites), section("Told", told))
+    )
 
 
 def _of_change(change: ModelChange) -> Markup:
-    told = [f"{first_of(gone, 4)} → {first_of(come, 4)}".strip(" →") for gone, come in change.sites[:FEW]]
-    ops = facts([("went", ", ".join(change.removed)), ("came", ", ".join(change.added))])
-    return fold(f"{change.count:,} × {change.what}", (ops, listed(map(code, told))))
+    told = [f"{join_first(gone, 4)} → {join_first(come, 4)}".strip(" →") for gone, come in change.sites[:FEW]]
+    ops = fields([("went", ", ".join(change.removed)), ("came", ", ".join(change.added))])
+    return collapsible(f"{change.count:,} × {change.what}", (ops, bullet_list(map(code, told))))

@@ -4,45 +4,45 @@ from collections.abc import Iterator
 from typing import Any
 
 from surgeon.automation.recipes.recipe_report import RecipeReport
-from surgeon.display.content.edit import changed_lines, done_words, outcome_words
+from surgeon.display.content.edit import edit_effects, listing_diff_lines, outcome_words
 from surgeon.display.html.bodies.check import of_check
-from surgeon.display.html.bodies.rewrite import of_report, report_data
+from surgeon.display.html.bodies.rewrite import report_json, rewrite_body
 from surgeon.display.html.elements import (
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
-    badge,
-    changed,
+    RenderContext,
     code,
-    facts,
-    fold,
-    joined,
+    collapsible,
+    concat,
+    diff_lines,
+    fields,
+    outcome_badge,
+    outcome_note,
     section,
     table,
-    verdict,
 )
-from surgeon.display.registry import by_source, shows
+from surgeon.display.registry import register_view, title_from_source
 from surgeon.edits.merge_split.split import SplitReport
 from surgeon.number_text import seconds_text
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
 
 
-@shows(EditReport, "edit", by_source("An edit"))
-def of_edit(report: EditReport, paper: Paper) -> Markup:
+@register_view(EditReport, "edit", title_from_source("An edit"))
+def of_edit(report: EditReport, paper: RenderContext) -> Markup:
     """All that edits did."""
-    rows = [(code(f"--{done.edit.flag}"), "; ".join(done_words(done))) for done in report.edits]
-    lines = list(changed_lines(report))
-    return joined((
-        verdict(report.outcome, outcome_words(report)),
-        facts(_head(report)),
+    rows = [(code(f"--{done.edit.flag}"), "; ".join(edit_effects(done))) for done in report.edits]
+    lines = list(listing_diff_lines(report))
+    return concat((
+        outcome_note(report.outcome, outcome_words(report)),
+        fields(_head(report)),
         section("Edits", table(("edit", "what was done"), rows, "What each edit did")),
-        fold(f"{len(lines):,} lines that are listed otherwise", changed(lines)) if lines else "",
+        collapsible(f"{len(lines):,} lines that are listed otherwise", diff_lines(lines)) if lines else "",
         section("How it was proved", of_check(report.check, paper)) if report.check is not None else "",
     ))
 
 
-def _head(report: EditReport) -> Iterator[tuple[str, Content]]:
+def _head(report: EditReport) -> Iterator[tuple[str, HtmlContent]]:
     yield "model", code(report.source) if report.source else ""
     yield "nodes", "{:,} → {:,}".format(*report.nodes)
     yield "bytes", "{:,} copied as they lay, {:,} new".format(*report.bytes) if report.written else ""
@@ -50,36 +50,36 @@ def _head(report: EditReport) -> Iterator[tuple[str, Content]]:
     yield "written", code(report.output) if report.written else "nothing"
 
 
-@shows(SplitReport, "split", by_source("A split"))
-def of_split(report: SplitReport, paper: Paper) -> Markup:
+@register_view(SplitReport, "split", title_from_source("A split"))
+def of_split(report: SplitReport, paper: RenderContext) -> Markup:
     """The parts of a model."""
     rows = [(code(part.name), ", ".join(part.inputs), ", ".join(part.outputs), part.nodes) for part in report.parts]
-    return joined((
-        verdict(report.outcome, f"{len(report.parts):,} parts of {report.source or 'a model'}"),
+    return concat((
+        outcome_note(report.outcome, f"{len(report.parts):,} parts of {report.source or 'a model'}"),
         table(("part", "inputs", "outputs", "nodes"), rows, "The parts, in the order in which they run"),
         of_check(report.check, paper) if report.check is not None else "",
     ))
 
 
 def _recipe_data(report: RecipeReport) -> dict[str, Any]:
-    parts = [report_data(part) if isinstance(part, Report) else part.to_dict() for part in report.parts]
+    parts = [report_json(part) if isinstance(part, Report) else part.to_dict() for part in report.parts]
     return {**report.to_dict(), "parts": parts}
 
 
-@shows(RecipeReport, "run", by_source("A recipe"), _recipe_data)
-def of_recipe(report: RecipeReport, paper: Paper) -> Markup:
+@register_view(RecipeReport, "run", title_from_source("A recipe"), _recipe_data)
+def of_recipe(report: RecipeReport, paper: RenderContext) -> Markup:
     """All steps of a recipe, each as it is shown alone."""
     parts = []
     for number, part in enumerate(report.parts, 1):
         is_edit = isinstance(part, EditReport)
-        title = (badge(part.outcome), f" {number}. {'edits' if is_edit else 'rules'}")
-        inside = of_edit(part, paper) if isinstance(part, EditReport) else of_report(part, paper)
-        parts.append(fold(title, inside, is_open=len(report.parts) == 1))
+        title = (outcome_badge(part.outcome), f" {number}. {'edits' if is_edit else 'rules'}")
+        inside = of_edit(part, paper) if isinstance(part, EditReport) else rewrite_body(part, paper)
+        parts.append(collapsible(title, inside, is_open=len(report.parts) == 1))
     fired = ", ".join(f"{rule} {count:,}" for rule, count in report.counts.items())
-    head: list[tuple[str, Content]] = [
+    head: list[tuple[str, HtmlContent]] = [
         ("model", code(report.source) if report.source else ""),
         ("rules", fired),
         ("time", seconds_text(report.seconds)),
         ("written", code(report.output) if report.written else "nothing"),
     ]
-    return joined((verdict(report.outcome, f"{len(report.parts):,} parts"), facts(head), *parts))
+    return concat((outcome_note(report.outcome, f"{len(report.parts):,} parts"), fields(head), *parts))

@@ -5,65 +5,81 @@ from collections.abc import Iterator, Sequence
 
 from surgeon.diagnostics.explanation import Explanation, Explanations, Mismatches
 from surgeon.display.content.explanation import explanation_title
-from surgeon.display.html.elements import Markup, Paper, code, element, escaped, fold, joined, lines, listed
+from surgeon.display.html.elements import (
+    Markup,
+    RenderContext,
+    bullet_list,
+    code,
+    collapsible,
+    concat,
+    element,
+    escape,
+    preformatted,
+)
 from surgeon.display.pictures.draw import of_miss as draw_miss
-from surgeon.display.pictures.pattern_diagram import of_pattern
+from surgeon.display.pictures.pattern_diagram import pattern_diagram
 from surgeon.display.pictures.svg import Picture
-from surgeon.display.registry import shows
-from surgeon.rules.definition_checks import traced
-from surgeon.rules.matching.pattern import Output, Pattern
-from surgeon.rules.mismatches.mismatch import Mismatch, further_lines, miss_text
+from surgeon.display.registry import register_view
+from surgeon.rules.definition_checks import try_trace
+from surgeon.rules.matching.pattern import NodeOutput, Pattern
+from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, mismatch_text
 from surgeon.rules.rule import Rule
 
 
-@shows(Mismatch, "miss", lambda miss: f"{miss.rule} at {miss.node}")
-def of_miss(miss: Mismatch, paper: Paper) -> Markup:
+@register_view(Mismatch, "miss", lambda miss: f"{miss.rule} at {miss.node}")
+def of_miss(miss: Mismatch, paper: RenderContext) -> Markup:
     """One miss."""
-    return joined((element("p", miss_text(miss)), _inside(miss, paper)))
+    return concat((element("p", mismatch_text(miss)), _inside(miss, paper)))
 
 
-def _inside(miss: Mismatch, paper: Paper) -> Markup:
-    further = list(further_lines(miss))
-    told = lines(further, "what else is known") if further else ""
-    return joined((told, _picture(miss, paper), _source(miss), _others(miss)))
+def _inside(miss: Mismatch, paper: RenderContext) -> Markup:
+    further = list(detail_lines(miss))
+    told = preformatted(further, "what else is known") if further else ""
+    return concat((told, _picture(miss, paper), _source(miss), _others(miss)))
 
 
-@shows(Mismatches, "misses", lambda _: "Why rules do not fire", lambda misses: [miss.to_dict() for miss in misses])
-def of_misses(misses: Mismatches, paper: Paper) -> Markup:
+@register_view(
+    Mismatches, "misses", lambda _: "Why rules do not fire", lambda misses: [miss.to_dict() for miss in misses]
+)
+def of_misses(misses: Mismatches, paper: RenderContext) -> Markup:
     """Misses, each unfolding to its picture."""
-    return joined([_folded(miss, paper) for miss in misses]) or element("p", "Nothing is missed.")
+    return concat([_folded(miss, paper) for miss in misses]) or element("p", "Nothing is missed.")
 
 
-@shows(Explanation, "explanation", lambda found: f"Why {found.rule} does not fire")
-def of_explanation(found: Explanation, paper: Paper, node: str | None = None) -> Markup:
+@register_view(Explanation, "explanation", lambda found: f"Why {found.rule} does not fire")
+def of_explanation(found: Explanation, paper: RenderContext, node: str | None = None) -> Markup:
     """What stands against one rule.  node: the name that was asked for."""
-    where = listed(code(f"{node} ({scope})" if scope else node) for scope, node in found.fires)
-    fires = fold("where it fires", where) if found.fires else Markup("")
+    where = bullet_list(code(f"{node} ({scope})" if scope else node) for scope, node in found.fires)
+    fires = collapsible("where it fires", where) if found.fires else Markup("")
     more = element("p", f"{found.more:,} more, for other reasons") if found.more else Markup("")
     title = element("h2", explanation_title(found, node))
-    return joined((title, fires, [_folded(miss, paper) for miss in found.misses], more))
+    return concat((title, fires, [_folded(miss, paper) for miss in found.misses], more))
 
 
-@shows(
+@register_view(
     Explanations,
     "explain",
     lambda _: "Why rules do not fire",
     lambda found: {"rules": [one.to_dict() for one in found]},
 )
-def of_explanations(found: Explanations, paper: Paper) -> Markup:
+def of_explanations(found: Explanations, paper: RenderContext) -> Markup:
     """What stands against several rules."""
-    return joined([of_explanation(one, paper, found.node) for one in found])
+    return concat([of_explanation(one, paper, found.node) for one in found])
 
 
-def _folded(miss: Mismatch, paper: Paper) -> Markup:
-    return fold(miss_text(miss), _inside(miss, paper))
+def _folded(miss: Mismatch, paper: RenderContext) -> Markup:
+    return collapsible(mismatch_text(miss), _inside(miss, paper))
 
 
 def _others(miss: Mismatch) -> Markup:
-    return fold(f"{len(miss.others):,} more like it", listed(map(code, miss.others))) if miss.others else Markup("")
+    return (
+        collapsible(f"{len(miss.others):,} more like it", bullet_list(map(code, miss.others)))
+        if miss.others
+        else Markup("")
+    )
 
 
-def _picture(miss: Mismatch, paper: Paper) -> Markup:
+def _picture(miss: Mismatch, paper: RenderContext) -> Markup:
     """The pattern and the nodes."""
     if not miss.node or not miss._seen:
         return Markup("")
@@ -71,7 +87,7 @@ def _picture(miss: Mismatch, paper: Paper) -> Markup:
     pattern = _pattern(rule, miss)
 
     def draw() -> Picture:
-        beside = None if pattern is None else of_pattern(pattern, f"the pattern {pattern.name}", miss.where)
+        beside = None if pattern is None else pattern_diagram(pattern, f"the pattern {pattern.name}", miss.where)
         return draw_miss(index, miss.scope, miss.node, miss.at, beside)
 
     return paper.figure(draw, f"the pattern {miss.pattern} beside what is near {miss.node}")
@@ -86,11 +102,11 @@ def _pattern(rule: Rule, miss: Mismatch) -> Pattern | None:
 
 def _patterns(rule: Rule) -> Iterator[Pattern]:
     for function in (*rule.patterns, *(form.function for form in rule.forms)):
-        yield from traced(function)
+        yield from try_trace(function)
 
 
 def _places(pattern: Pattern) -> Sequence[str]:
-    return [value.operation.where for value in pattern.values if isinstance(value, Output)]
+    return [value.operation.where for value in pattern.values if isinstance(value, NodeOutput)]
 
 
 def _source(miss: Mismatch) -> Markup:
@@ -104,8 +120,8 @@ def _source(miss: Mismatch) -> Markup:
         return Markup("")
     _, _, number = miss.where.rpartition(":")
     shown = [
-        element("mark", line.rstrip("\n")) if str(first + place) == number else escaped(line.rstrip("\n"))
+        element("mark", line.rstrip("\n")) if str(first + place) == number else escape(line.rstrip("\n"))
         for place, line in enumerate(written)
     ]
     inside = element("pre", Markup("\n".join(shown)), tabindex="0", role="group", aria_label="the pattern as written")
-    return fold(f"the pattern as it is written ({pattern.where})", inside)
+    return collapsible(f"the pattern as it is written ({pattern.where})", inside)

@@ -8,28 +8,28 @@ from surgeon.automation.fleet.fleet import Fleet
 from surgeon.automation.fleet.fleet_row import FleetRow
 from surgeon.display.html.elements import (
     Cell,
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
+    RenderContext,
     Row,
-    badge,
     code,
-    facts,
-    joined,
+    concat,
+    fields,
+    outcome_badge,
+    outcome_note,
     section,
     table,
-    verdict,
 )
-from surgeon.display.registry import shows
+from surgeon.display.registry import register_view
 from surgeon.number_text import seconds_text
 
 MOST = 200  # rows of one table
 
 
-@shows(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
-def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
+@register_view(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
+def of_fleet(fleet: Fleet, paper: RenderContext) -> Markup:
     """All models that a recipe ran over."""
-    head: list[tuple[str, Content]] = [
+    head: list[tuple[str, HtmlContent]] = [
         ("outcomes", ", ".join(f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items())),
         ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),
         ("ended", fleet.ended),
@@ -38,9 +38,9 @@ def of_fleet(fleet: Fleet, paper: Paper) -> Markup:
     ]
     fired = [(code(rule), count) for rule, count in fleet.counts.items()]
     every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
-    return joined((
-        verdict("proved" if fleet.ok else "failed", f"{len(fleet):,} models"),
-        facts(pair for pair in head if pair[1]),
+    return concat((
+        outcome_note("proved" if fleet.ok else "failed", f"{len(fleet):,} models"),
+        fields(pair for pair in head if pair[1]),
         section("Otherwise than in the baseline", _changes(fleet.changes, "Changes since the baseline")),
         section("New since the last run", _changes(fleet.since, "Changes since the last run to this target")),
         section("Wrong", table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
@@ -67,4 +67,4 @@ def _cells(row: FleetRow) -> Row:
     nodes = "{:,} → {:,}".format(*row.nodes) if row.nodes[0] else ""
     seconds = Cell(seconds_text(row.seconds), row.seconds)
     why = f"{row.why} {STALE}".lstrip() if row.stale else row.why
-    return code(row.model), badge(row.outcome), fired, sites, nodes, seconds, why
+    return code(row.model), outcome_badge(row.outcome), fired, sites, nodes, seconds, why

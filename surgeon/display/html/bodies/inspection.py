@@ -6,39 +6,39 @@ from pathlib import Path
 from surgeon.display.content.inspection import header_lines, weights_text
 from surgeon.display.html.elements import (
     Cell,
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
+    RenderContext,
     code,
+    collapsible,
+    concat,
     element,
-    facts,
-    fold,
-    joined,
+    fields,
     section,
     table,
 )
-from surgeon.display.registry import shows
+from surgeon.display.registry import register_view
 from surgeon.targets.inspection.model_summary import Inspection, size_text
-from surgeon.targets.inspection.outline import FoldedGroup
-from surgeon.text import counted, first_of
+from surgeon.targets.inspection.outline import OutlineGroup
+from surgeon.text import format_count, join_first
 
 DEPTH, MOST = 3, 40  # of groups in groups; of one level
 
 
-@shows(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
-def of_inspection(found: Inspection, _: Paper) -> Markup:
+@register_view(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
+def of_inspection(found: Inspection, _: RenderContext) -> Markup:
     """The facts about one model."""
     signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
     ops = [(code(op), domain, n) for domain, counts in found.ops.items() for op, n in counts.items()]
     sizes = {name: found.inside.get(name, 0) + found.outside.get(name, 0) for name in {**found.inside, **found.outside}}
     weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
     unknown = [
-        (code(one.op), one.count, one.why, first_of(one.places, len(one.places), one.count))
+        (code(one.op), one.count, one.why, join_first(one.places, len(one.places), one.count))
         for one in found.unknown
     ]
     functions = [(code(one.name), one.nodes, one.calls) for one in found.functions]
-    return joined((
-        facts(_head(found)),
+    return concat((
+        fields(_head(found)),
         table(("side", "name", "type"), signature, "Inputs and outputs"),
         section("Nodes", table(("op", "domain", "nodes"), ops, "Nodes by op")),
         section("What it is made of", _outline(found.outline, DEPTH)),
@@ -48,24 +48,24 @@ def of_inspection(found: Inspection, _: Paper) -> Markup:
     ))
 
 
-def _outline(group: FoldedGroup, depth: int) -> Markup:
+def _outline(group: OutlineGroup, depth: int) -> Markup:
     """The groups in a group, each unfolding to those in it; of alike ones the first stands for all."""
-    shown = [item for item in group.items if isinstance(item, FoldedGroup)][: 1 if group.kind == "stack" else MOST]
+    shown = [item for item in group.items if isinstance(item, OutlineGroup)][: 1 if group.kind == "stack" else MOST]
     told = []
     for item in shown:
         count = sum(1 for _ in item.nodes())
         times = f" × {len(item.items)}" if item.kind == "stack" else ""
-        title = joined((code(item.label), times, f", {counted(count, 'node')}"))
+        title = concat((code(item.label), times, f", {format_count(count, 'node')}"))
         inside = _outline(item, depth - 1) if depth else Markup("")
-        told.append(fold(title, inside) if inside else element("div", title))
-    return joined(told)
+        told.append(collapsible(title, inside) if inside else element("div", title))
+    return concat(told)
 
 
 def _sides(found: Inspection) -> tuple[tuple[str, dict[str, str]], ...]:
     return ("input", found.inputs), ("output", found.outputs)
 
 
-def _head(found: Inspection) -> Iterator[tuple[str, Content]]:
+def _head(found: Inspection) -> Iterator[tuple[str, HtmlContent]]:
     yield "model", (code(found.path), f" ({size_text(found.file_size)})") if found.path else ""
     yield "IR", f"version {found.ir_version}{', made by ' + found.producer if found.producer else ''}"
     yield "opsets", ", ".join(f"{domain} {version}" for domain, version in found.opsets.items()) or "none"

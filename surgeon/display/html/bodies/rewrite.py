@@ -3,56 +3,56 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from surgeon.array_text import side_by_side
-from surgeon.display.content.near_misses import help_line, remarks, silent_rules, told_lines
+from surgeon.array_text import format_beside_limit
+from surgeon.display.content.near_misses import idle_rules, near_miss_lines, upgrade_hint, warning_lines
 from surgeon.display.content.rewrite import (
-    allowed_texts,
+    detector_tail_text,
     deviation_text,
     edited_lines,
+    error_and_tolerance,
     error_words,
-    layers_words,
+    layer_comparison_text,
     not_covered_words,
     outcome_words,
     proof_words,
     rules_text,
     scope_name,
     site_lines,
-    tail_words,
-    tried_words,
+    tested_inputs_text,
     upgrade_lines,
 )
 from surgeon.display.html.elements import (
     Cell,
-    Content,
+    HtmlContent,
     Markup,
-    Paper,
+    RenderContext,
     Row,
-    badge,
-    changed,
+    bullet_list,
     code,
+    collapsible,
+    concat,
+    diff_lines,
     element,
-    facts,
-    fold,
-    joined,
-    listed,
+    fields,
+    outcome_badge,
+    outcome_note,
     section,
     table,
-    verdict,
 )
 from surgeon.display.pictures.draw import draw
 from surgeon.display.pictures.draw import of_match as draw_match
-from surgeon.display.registry import by_source, shows
+from surgeon.display.registry import register_view, title_from_source
 from surgeon.number_text import seconds_text
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.matcher import Match
-from surgeon.text import and_more, first_of
+from surgeon.text import and_more, join_first
 
 FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
 OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
 
 
-def report_data(report: Report) -> dict[str, Any]:
+def report_json(report: Report) -> dict[str, Any]:
     """A report as `to_dict` has it; of sites that are equal the first one is whole, and the others say which it is."""
     found = report.to_dict()
     for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
@@ -64,27 +64,27 @@ def report_data(report: Report) -> dict[str, Any]:
     return found
 
 
-@shows(Report, "rewrite", by_source("A rewrite"), report_data)
-def of_report(report: Report, paper: Paper) -> Markup:
+@register_view(Report, "rewrite", title_from_source("A rewrite"), report_json)
+def rewrite_body(report: Report, paper: RenderContext) -> Markup:
     """All that a rewrite did."""
-    silent = silent_rules(report)
-    asides = [element("p", line) for line in (help_line(report), *report.next_steps, *remarks(report)) if line]
-    misses = told_lines(report, verbose=paper.is_page)
+    silent = idle_rules(report)
+    asides = [element("p", line) for line in (upgrade_hint(report), *report.next_steps, *warning_lines(report)) if line]
+    misses = near_miss_lines(report, verbose=paper.is_page)
     alike = kinds(report.sites), kinds(report.rolled_back)
     shown = KINDS if not paper.is_page else None
     more = and_more(max(0, len(alike[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
-    return joined((
-        verdict(report.outcome, outcome_words(report)),
-        facts(_head(report)),
+    return concat((
+        outcome_note(report.outcome, outcome_words(report)),
+        fields(_head(report)),
         section("Rules", (_rules(report, silent), _silent(silent), *asides)),
         section("Rolled back", [of_kind(sites, paper) for sites in alike[1]]),
         section("Sites", [*(of_kind(sites, paper) for sites in alike[0][:shown]), more]),
-        section("Not rewritten", listed(line.strip() for line in misses) if misses else ""),
-        section("How it was proved", facts(_proved(report))),
+        section("Not rewritten", bullet_list(line.strip() for line in misses) if misses else ""),
+        section("How it was proved", fields(_proved(report))),
     ))
 
 
-def _head(report: Report) -> Iterator[tuple[str, Content]]:
+def _head(report: Report) -> Iterator[tuple[str, HtmlContent]]:
     yield "model", code(report.source) if report.source else ""
     yield "target", report.target if report.ep is None else f"{report.target} ({report.ep})"
     yield from edited_lines(report.edited) if report.edited is not None else ()
@@ -94,15 +94,15 @@ def _head(report: Report) -> Iterator[tuple[str, Content]]:
     yield "written", code(report.output) if report.written else "nothing"
 
 
-def _proved(report: Report) -> Iterator[tuple[str, Content]]:
+def _proved(report: Report) -> Iterator[tuple[str, HtmlContent]]:
     for name, words in (("proofs", proof_words(report)), ("differs", error_words(report))):
         for place, line in enumerate(words):
             yield "" if place else name, line
-    tried = tried_words(report)
+    tried = tested_inputs_text(report)
     yield "tried", tried
     yield "", not_covered_words(report) if tried else ""
     if report.check is not None and report.check.layers is not None:
-        yield "layers", layers_words(report.check.layers)
+        yield "layers", layer_comparison_text(report.check.layers)
     yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
 
 
@@ -114,10 +114,10 @@ def _rules(report: Report, silent: Iterable[str]) -> Markup:
             continue
         sites = [site for site in report.sites if name in site.rules]
         gone = sum(name in site.rules for site in report.rolled_back)
-        names = tail_words(report) if name in report.tails else first_of([site.root for site in sites], FEW)
+        names = detector_tail_text(report) if name in report.tails else join_first([site.root for site in sites], FEW)
         errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
         worst = max(errors, key=lambda error: error.severity, default=None)
-        numbers = () if worst is None else side_by_side(worst.gap, worst.allowed)
+        numbers = () if worst is None else format_beside_limit(worst.gap, worst.allowed)
         share = Cell(" of ".join(numbers), 0 if worst is None else worst.severity)
         rows.append([code(name), count, gone, names, share])
     return table(("rule", "times", "rolled back", "where", "worst error of what is allowed"), rows, "Rules that ran")
@@ -138,34 +138,34 @@ def kinds(sites: Sequence[Site]) -> list[list[Site]]:
     return list(found.values())
 
 
-def of_kind(sites: Sequence[Site], paper: Paper) -> Markup:
+def of_kind(sites: Sequence[Site], paper: RenderContext) -> Markup:
     """Equal sites as one that unfolds to its picture."""
     first = sites[0]
     times = f" × {len(sites):,}" if len(sites) > 1 else ""
     where = f"{first.root}{and_more(len(sites) - 1)}"
-    title = joined((badge(first.outcome), " ", element("b", rules_text(first)), times, " at ", code(where)))
+    title = concat((outcome_badge(first.outcome), " ", element("b", rules_text(first)), times, " at ", code(where)))
     names = (f"{scope_name(site)}: {site.root}" if site.scope else site.root for site in sites)
-    others = fold(f"all {len(sites):,} sites", listed(map(code, names))) if len(sites) > 1 else Markup("")
-    return fold(title, (_of_site(first, paper), others))
+    others = collapsible(f"all {len(sites):,} sites", bullet_list(map(code, names))) if len(sites) > 1 else Markup("")
+    return collapsible(title, (_of_site(first, paper), others))
 
 
-@shows(Site, "site", lambda site: f"{site.rule} at {site.root}")
-def of_site(site: Site, paper: Paper) -> Markup:
+@register_view(Site, "site", lambda site: f"{site.rule} at {site.root}")
+def of_site(site: Site, paper: RenderContext) -> Markup:
     """One site, unfolded."""
-    head = element("p", (badge(site.outcome), " ", element("b", rules_text(site)), " at ", code(site.root)))
-    return joined((head, _of_site(site, paper)))
+    head = element("p", (outcome_badge(site.outcome), " ", element("b", rules_text(site)), " at ", code(site.root)))
+    return concat((head, _of_site(site, paper)))
 
 
-def _of_site(site: Site, paper: Paper) -> Markup:
+def _of_site(site: Site, paper: RenderContext) -> Markup:
     reason = element("p", f"{site.reason}.") if site.reason else Markup("")
     about = f"{rules_text(site)} at {site.root}, before and after"
     drawn = Markup("") if site.is_shared else paper.figure(lambda: draw(site), about)
-    nodes = changed(site_lines(site))
-    proof = facts(_of_proof(site.proof)) if site.proof is not None else Markup("")
-    return joined((reason, drawn, nodes if not drawn else fold("nodes", nodes), proof))
+    nodes = diff_lines(site_lines(site))
+    proof = fields(_of_proof(site.proof)) if site.proof is not None else Markup("")
+    return concat((reason, drawn, nodes if not drawn else collapsible("nodes", nodes), proof))
 
 
-def _of_proof(proof: SiteProof) -> Iterator[tuple[str, Content]]:
+def _of_proof(proof: SiteProof) -> Iterator[tuple[str, HtmlContent]]:
     """How one site was proved, and by how much it differs."""
     if proof.runs:
         yield "proof", f"{proof.runs:,} runs under {proof.oracle}, against {proof.reference}"
@@ -174,23 +174,25 @@ def _of_proof(proof: SiteProof) -> Iterator[tuple[str, Content]]:
     if proof.kinds:
         yield "tried", ", ".join(proof.kinds)
     if proof.sizes:
-        yield "sizes", first_of(proof.sizes, FEW)
+        yield "sizes", join_first(proof.sizes, FEW)
     worst = proof.worst
     if worst is not None:
-        gap, allowed = allowed_texts(worst.gap, worst.allowed, worst.scale)
+        gap, allowed = error_and_tolerance(worst.gap, worst.allowed, worst.scale)
         yield "differs", f"by {gap} where {allowed} is allowed, in {worst.name!r} ({worst.dtype})"
         if worst.original is not None:
             yield "", f"original {deviation_text(worst.original)}; rewritten {deviation_text(worst.rewritten)}"
 
 
-@shows(Match, "match", lambda match: f"{match.pattern.name} at {match.root.label}", lambda match: _match_data(match))
-def of_match(match: Match, paper: Paper) -> Markup:
+@register_view(
+    Match, "match", lambda match: f"{match.pattern.name} at {match.root.label}", lambda match: _match_data(match)
+)
+def of_match(match: Match, paper: RenderContext) -> Markup:
     """What a pattern found: its nodes, and what its captures stand for."""
     about = f"{match.pattern.name} at {match.root.label}"
-    return joined((
+    return concat((
         element("p", (element("b", match.pattern.name), " at ", code(match.root.label), f" ({match.pattern.where})")),
         paper.figure(lambda: draw_match(match), about),
-        facts((name, code(told)) for name, told in _captures(match)),
+        fields((name, code(told)) for name, told in _captures(match)),
     ))
 
 

@@ -3,38 +3,47 @@
 from collections.abc import Callable
 
 from surgeon.display.content.rule_manual import manual_lines, summary, targets_text
-from surgeon.display.html.elements import Markup, Paper, code, element, facts, fold, joined, lines
-from surgeon.display.pictures.draw import of_diagrams
-from surgeon.display.pictures.pattern_diagram import of_pattern
+from surgeon.display.html.elements import (
+    Markup,
+    RenderContext,
+    code,
+    collapsible,
+    concat,
+    element,
+    fields,
+    preformatted,
+)
+from surgeon.display.pictures.draw import draw_diagrams
+from surgeon.display.pictures.pattern_diagram import pattern_diagram
 from surgeon.display.pictures.svg import Picture
-from surgeon.display.registry import shows
-from surgeon.rules.definition_checks import traced
+from surgeon.display.registry import register_view
+from surgeon.rules.definition_checks import try_trace
 from surgeon.rules.matching.pattern import Pattern
 from surgeon.rules.rule import Rule
 
 
-@shows(Rule, "rule", lambda rule: rule.name, lambda rule: rule_data(rule))
-def of_rule(rule: Rule, paper: Paper) -> Markup:
+@register_view(Rule, "rule", lambda rule: rule.name, lambda rule: rule_data(rule))
+def of_rule(rule: Rule, paper: RenderContext) -> Markup:
     """A rule."""
     pictures = []
     for form in rule.forms[:1]:
-        after = next(iter(traced(form.function)), None)
+        after = next(iter(try_trace(form.function)), None)
         for function in rule.patterns:
-            before = next(iter(traced(function)), None)
+            before = next(iter(try_trace(function)), None)
             if before is not None:
                 name = f"what {rule.name} looks for as {before.name}, and what it writes for {form.kind}"
-                pictures.append(fold(before.name, paper.figure(_drawn(before, after), name)))
-    return joined((
+                pictures.append(collapsible(before.name, paper.figure(_drawn(before, after), name)))
+    return concat((
         element("p", (element("b", rule.name), f"  {summary(rule)}")),
-        facts([("where", code(rule.where)), ("targets", targets_text(rule))]),
+        fields([("where", code(rule.where)), ("targets", targets_text(rule))]),
         pictures,
-        fold("manual", lines(manual_lines(rule), f"the manual of {rule.name}")),
+        collapsible("manual", preformatted(manual_lines(rule), f"the manual of {rule.name}")),
     ))
 
 
 def _drawn(before: Pattern, after: Pattern | None) -> Callable[[], Picture]:
-    diagrams = [of_pattern(before, "before"), *([] if after is None else [of_pattern(after, "after")])]
-    return lambda: of_diagrams(diagrams)
+    diagrams = [pattern_diagram(before, "before"), *([] if after is None else [pattern_diagram(after, "after")])]
+    return lambda: draw_diagrams(diagrams)
 
 
 def rule_data(rule: Rule) -> dict[str, object]:

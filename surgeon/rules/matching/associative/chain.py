@@ -7,16 +7,16 @@ from typing import NamedTuple
 from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.flattening import DIVISIONS, NEGATIONS, PRODUCT, SIGNS, SUM
-from surgeon.rules.matching.match_state import State, least_rtol
+from surgeon.rules.matching.associative.flattening import DIVISIONS, NEGATIONS, OPERAND_SIGNS, PRODUCT, SUM
+from surgeon.rules.matching.match_state import MatchState, default_rtol
 from surgeon.rules.matching.pattern import Value
 
 CANCELS = 100.0
-Next = Callable[[], bool]
-Matcher = Callable[[State, str, Next], bool]
+Continuation = Callable[[], bool]
+Matcher = Callable[[MatchState, str, Continuation], bool]
 
 
-class Folded(NamedTuple):
+class FoldedConstant(NamedTuple):
     """A constant on the way, folded into the number of a chain.
 
     number, eps, rank, is_float: what `Constants.scalar` says.  sign: -1 where it divides or is subtracted.  name: of
@@ -31,11 +31,11 @@ class Folded(NamedTuple):
     name: str
 
 
-FLIP = Folded(-1.0, 0.0, 0, False, 1, "")
+NEGATION = FoldedConstant(-1.0, 0.0, 0, False, 1, "")
 """What a Neg is in a product."""
 
 
-class Term(NamedTuple):
+class ChainOperand(NamedTuple):
     """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
 
     matcher: Matcher
@@ -55,7 +55,7 @@ class Chain:
     """
 
     family: frozenset[str]
-    terms: tuple[Term, ...]
+    terms: tuple[ChainOperand, ...]
     identity: float
     number: float
     rtol: float | None
@@ -67,7 +67,7 @@ class Chain:
     merges: bool = False
 
 
-def producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
+def find_producer(state: MatchState, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
     """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
     node = state.producers.get(name)
     while node is not None and node.op not in ops:
@@ -82,7 +82,7 @@ def producer(state: State, name: str, ops: frozenset[str], passed: list[Node]) -
 def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[str, int], ...]:
     inputs = node.inputs
     op = node.op if node.op in family else split_op(node.op)[1]
-    signs = SIGNS[op]
+    signs = OPERAND_SIGNS[op]
     if len(signs) == 2:
         return ((inputs[0], sign), (inputs[1], sign * signs[1]))
     return ((inputs[0], sign if family is PRODUCT and op in NEGATIONS else -sign),)
@@ -97,13 +97,13 @@ def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
     return True
 
 
-def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]) -> bool:
+def constants_agree(chain: Chain, total: float, eps: float, constants: tuple[FoldedConstant, ...]) -> bool:
     if chain.number == chain.identity:
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
         # or no more than the sign, which is exact both ways.  What algebra put beside a half is exact, too.
         by_laws = any(not item.name and abs(item.number) != 1 for item in constants)
         return total == chain.identity and (by_laws or all(abs(item.number) == chain.identity for item in constants))
-    allowed = chain.rtol if chain.rtol is not None else max(least_rtol(chain.number, eps), eps)
+    allowed = chain.rtol if chain.rtol is not None else max(default_rtol(chain.number, eps), eps)
     most = CANCELS * abs(chain.number)
     if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):
         return False  # large constants that nearly cancel take digits away from what is added between them
@@ -111,7 +111,7 @@ def agrees(chain: Chain, total: float, eps: float, constants: tuple[Folded, ...]
 
 
 def divides_as_floats(
-    state: State, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
+    state: MatchState, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
 ) -> bool:
     """Division is no multiplication in integers; sums and products wrap the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
@@ -121,7 +121,7 @@ def divides_as_floats(
     return any(state.is_float(name) for name, _ in leaves)
 
 
-def raises_rank(state: State, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
+def raises_rank(state: MatchState, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
     """Why a constant of shape [1] may raise the rank of the result, or an empty string."""
     ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
     if ranks and max(ranks) >= rank:
@@ -129,13 +129,13 @@ def raises_rank(state: State, leaves: tuple[tuple[str, int], ...], rank: int) ->
     return "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
 
 
-def made_by(state: State, name: str, ops: frozenset[str]) -> bool:
+def is_produced_by(state: MatchState, name: str, ops: frozenset[str]) -> bool:
     node = state.producers.get(name)
     if node is None:
         return False
-    return node.op in ops or (node.op in TRANSPARENT and producer(state, name, ops, []) is not None)
+    return node.op in ops or (node.op in TRANSPARENT and find_producer(state, name, ops, []) is not None)
 
 
-def ordered(terms: Iterator[Term]) -> tuple[Term, ...]:
+def ordered(terms: Iterator[ChainOperand]) -> tuple[ChainOperand, ...]:
     """Operands that few nodes can fill first, plain variables last."""
     return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))

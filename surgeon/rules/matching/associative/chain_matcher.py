@@ -15,30 +15,30 @@ from surgeon.ir.constants import CONSTANT_OPS
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.rules.matching.associative.chain import (
-    FLIP,
+    NEGATION,
     Chain,
-    Folded,
+    ChainOperand,
+    Continuation,
+    FoldedConstant,
     Matcher,
-    Next,
-    Term,
-    agrees,
+    constants_agree,
     divides_as_floats,
-    made_by,
+    find_producer,
+    is_produced_by,
     may_fold,
     operands_of,
-    producer,
     raises_rank,
 )
-from surgeon.rules.matching.associative.flattening import NEGATIONS, PRODUCT, SIGNS, combine
-from surgeon.rules.matching.associative.identities import Opening, by_laws, merged
-from surgeon.rules.matching.match_state import STEP_LIMIT, State, close
+from surgeon.rules.matching.associative.flattening import NEGATIONS, OPERAND_SIGNS, PRODUCT, combine
+from surgeon.rules.matching.associative.identities import Expansion, by_identities, with_common_factor
+from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState, constants_close
 
 LEGACY = 7  # from this opset on operands broadcast as in NumPy
 
 Signed = tuple[str, int]
 Leaves = tuple[Signed, ...]
-Constants = tuple[Folded, ...]
-Wrong = OneOf["number", "none", "dtype", "legacy", "rank", "held"]
+Constants = tuple[FoldedConstant, ...]
+ChainFault = OneOf["number", "none", "dtype", "legacy", "rank", "held"]
 
 
 def chain_matcher(chain: Chain) -> Matcher:
@@ -46,10 +46,10 @@ def chain_matcher(chain: Chain) -> Matcher:
     single = chain.terms[0] if len(chain.terms) == 1 and chain.capture is None else None
     key = chain.key
 
-    def match(state: State, name: str, then: Next) -> bool:
+    def match(state: MatchState, name: str, then: Continuation) -> bool:
         mark = len(state.nodes)
         state.visited += 1
-        node = producer(state, name, chain.family, state.nodes)
+        node = find_producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]
             return bool(chain.opens) and _by_algebra(state, chain, name, then)
@@ -58,7 +58,7 @@ def chain_matcher(chain: Chain) -> Matcher:
         state.nodes.append(node)
         if single is not None and _one_operand(state, chain, single, node, then):
             return True
-        if _cut(state, chain, operands_of(node, 1, chain.family), (), flipped(chain, node), then):
+        if _cut(state, chain, operands_of(node, 1, chain.family), (), negation_constants(chain, node), then):
             return True
         del state.nodes[mark:]
         if before is None:
@@ -70,45 +70,47 @@ def chain_matcher(chain: Chain) -> Matcher:
     return match
 
 
-def flipped(chain: Chain, node: Node) -> Constants:
+def negation_constants(chain: Chain, node: Node) -> Constants:
     """The constant that a node is by itself, as a Neg in a product is."""
-    return (FLIP,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
+    return (NEGATION,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
 
 
-def _by_algebra(state: State, chain: Chain, name: str, then: Next) -> bool:
+def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
     """Match a tensor that is no product as one that it is equal to."""
     node = state.producers.get(state.canonical(name))
     if node is None or node.op not in chain.opens or chain.key in state.made:
         return False
     state.made[chain.key] = node
 
-    def enter(opening: Opening) -> bool:
+    def enter(opening: Expansion) -> bool:
         return _cut(state, chain, opening.operands, (), opening.constants, then)
 
-    if by_laws(state, chain, (name, 1), enter):
+    if by_identities(state, chain, (name, 1), enter):
         return True
     del state.made[chain.key]
     return False
 
 
-def _one_operand(state: State, chain: Chain, term: Term, node: Node, then: Next) -> bool:
+def _one_operand(state: MatchState, chain: Chain, term: ChainOperand, node: Node, then: Continuation) -> bool:
     """The commonest chain by the short road: one operand beside one floating 0-d constant.  A no is not final."""
     if len(node.inputs) != 2:
         return False
     first, second = node.inputs
-    minus = SIGNS[node.op][-1]
+    minus = OPERAND_SIGNS[node.op][-1]
     found, operand, sign, its_sign = state.scalar(second), first, minus, 1
     if found is None:
         found, operand, sign, its_sign = state.scalar(first), second, 1, minus
     if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
     total = combine(chain.family, chain.identity, found[0], sign)
-    if not agrees(chain, total, found[1] / 2, ()):  # of one constant the total says all
+    if not constants_agree(chain, total, found[1] / 2, ()):  # of one constant the total says all
         return False
-    return (term.heads is None or made_by(state, operand, term.heads)) and term.matcher(state, operand, then)
+    return (term.heads is None or is_produced_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 
 
-def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, then: Next) -> bool:
+def _cut(
+    state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, then: Continuation
+) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
     wanted = len(chain.terms) + chain.merges
     scalars, producers = state.scalars, state.producers
@@ -121,7 +123,7 @@ def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants:
         if node is None or (node.op in CONSTANT_OPS and may_fold(producers, node)):
             number = scalars[name] if name in scalars else state.scalar(name)
             if number is not None:
-                constants = (*constants, Folded(*number, sign, name))
+                constants = (*constants, FoldedConstant(*number, sign, name))
                 continue
         if len(leaves) > wanted:
             return False
@@ -131,7 +133,7 @@ def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants:
             leaves = (*leaves, (name, sign))
             continue
         passed: list[Node] = []
-        node = producer(state, name, chain.family, passed)
+        node = find_producer(state, name, chain.family, passed)
         if node is None:
             leaves = (*leaves, (name, sign))
             continue
@@ -151,7 +153,7 @@ def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants:
             state.nodes.extend(passed)
             state.nodes.append(node)
             opened = (*operands_of(node, sign, chain.family), *pending)
-            if _cut(state, chain, opened, leaves, (*constants, *flipped(chain, node)), then):
+            if _cut(state, chain, opened, leaves, (*constants, *negation_constants(chain, node)), then):
                 return True
             del state.nodes[mark:]
         return False
@@ -159,27 +161,35 @@ def _cut(state: State, chain: Chain, pending: Leaves, leaves: Leaves, constants:
 
 
 def _kept_or_equal(
-    state: State, chain: Chain, operand: Signed, pending: Leaves, leaves: Leaves, constants: Constants, then: Next
+    state: MatchState,
+    chain: Chain,
+    operand: Signed,
+    pending: Leaves,
+    leaves: Leaves,
+    constants: Constants,
+    then: Continuation,
 ) -> bool:
     """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
     if _cut(state, chain, pending, (*leaves, operand), constants, then):
         return True
 
-    def enter(opening: Opening) -> bool:
+    def enter(opening: Expansion) -> bool:
         more = (*constants, *opening.constants)
         return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
 
-    return by_laws(state, chain, operand, enter)
+    return by_identities(state, chain, operand, enter)
 
 
-def _settle(state: State, chain: Chain, leaves: Leaves, constants: Constants, then: Next) -> bool:
+def _settle(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
     """The tree is cut: compare the constants, then give each operand a leaf."""
     if len(leaves) == len(chain.terms) + 1 and chain.merges:  # take two that have a factor in common for one product
-        return merged(state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants, then))
-    return any(_compare(state, chain, *split, then) for split in filled(chain, leaves, constants))
+        return with_common_factor(state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants, then))
+    return any(_compare(state, chain, *split, then) for split in with_constants_as_operands(chain, leaves, constants))
 
 
-def filled(chain: Chain, leaves: Leaves, constants: Constants) -> Iterator[tuple[Leaves, Constants]]:
+def with_constants_as_operands(
+    chain: Chain, leaves: Leaves, constants: Constants
+) -> Iterator[tuple[Leaves, Constants]]:
     """As many leaves as the chain has operands, constants among them where there are too few others."""
     missing = len(chain.terms) - len(leaves)
     if missing == 0:
@@ -190,7 +200,7 @@ def filled(chain: Chain, leaves: Leaves, constants: Constants) -> Iterator[tuple
             yield (*leaves, *((item.name, item.sign) for item in chosen)), rest
 
 
-class Total(NamedTuple):
+class ConstantTotal(NamedTuple):
     """Constants taken together: their product or sum, its precision, the greatest rank, and what they are."""
 
     number: float
@@ -200,7 +210,7 @@ class Total(NamedTuple):
     divides: bool
 
     @classmethod
-    def of(cls, chain: Chain, constants: Constants) -> "Total":
+    def of(cls, chain: Chain, constants: Constants) -> "ConstantTotal":
         """Of all constants of a chain that is cut."""
         is_product = chain.family is PRODUCT
         total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
@@ -217,10 +227,12 @@ class Total(NamedTuple):
         return cls(total, eps, rank, is_float, divides)
 
 
-def wrongs(state: State, chain: Chain, leaves: Leaves, constants: Constants, total: Total) -> Iterator[Wrong]:
+def chain_faults(
+    state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, total: ConstantTotal
+) -> Iterator[ChainFault]:
     """What stands against a chain that is cut, beside its operands."""
     if chain.capture is None:
-        if not agrees(chain, total.number, total.eps, constants):
+        if not constants_agree(chain, total.number, total.eps, constants):
             yield "number"
     elif not any(item.name for item in constants):
         yield "none"
@@ -232,20 +244,20 @@ def wrongs(state: State, chain: Chain, leaves: Leaves, constants: Constants, tot
     if total.rank and raises_rank(state, leaves, total.rank):
         yield "rank"
     held = None if chain.capture is None else state.bound.get(chain.capture)
-    if held is not None and not close(held[0], captured_number(chain, total), None, 0.0):
+    if held is not None and not constants_close(held[0], captured_number(chain, total), None, 0.0):
         yield "held"
 
 
-def captured_number(chain: Chain, total: Total) -> float:
+def captured_number(chain: Chain, total: ConstantTotal) -> float:
     """The number that the name of a chain stands for."""
     rest = combine(chain.family, total.number, chain.number, -1)
     return int(rest) if not total.is_float and rest == rest // 1 else rest
 
 
-def _compare(state: State, chain: Chain, leaves: Leaves, constants: Constants, then: Next) -> bool:
+def _compare(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
     """Compare the constants of a chain that is cut, then its operands."""
-    total = Total.of(chain, constants)
-    for _ in wrongs(state, chain, leaves, constants, total):
+    total = ConstantTotal.of(chain, constants)
+    for _ in chain_faults(state, chain, leaves, constants, total):
         return False
     if chain.capture is None or chain.capture in state.bound:
         return _assign(state, chain, 0, leaves, then)
@@ -256,7 +268,7 @@ def _compare(state: State, chain: Chain, leaves: Leaves, constants: Constants, t
     return False
 
 
-def _assign(state: State, chain: Chain, position: int, leaves: Leaves, then: Next) -> bool:
+def _assign(state: MatchState, chain: Chain, position: int, leaves: Leaves, then: Continuation) -> bool:
     """Give the operands leaves one by one, most constrained operand first, with backtracking."""
     if position == len(chain.terms):
         return then()
@@ -268,20 +280,20 @@ def _assign(state: State, chain: Chain, position: int, leaves: Leaves, then: Nex
         name, sign = leaves[0]
         return sign == term.sign and term.matcher(state, name, then)
     for place, name in candidates(state, term, leaves):
-        if term.matcher(state, name, partial(_assign, state, chain, position + 1, without(leaves, place), then)):
+        if term.matcher(state, name, partial(_assign, state, chain, position + 1, drop_operand(leaves, place), then)):
             return True
     return False
 
 
-def candidates(state: State, term: Term, leaves: Leaves) -> Iterator[tuple[int, str]]:
+def candidates(state: MatchState, term: ChainOperand, leaves: Leaves) -> Iterator[tuple[int, str]]:
     """The leaves that may be an operand: of its sign, made by one of its ops, each tensor once."""
     tried: set[str] = set()
     for place, (name, sign) in enumerate(leaves):
-        if sign == term.sign and name not in tried and (term.heads is None or made_by(state, name, term.heads)):
+        if sign == term.sign and name not in tried and (term.heads is None or is_produced_by(state, name, term.heads)):
             tried.add(name)
             yield place, name
 
 
-def without(leaves: Leaves, place: int) -> Leaves:
+def drop_operand(leaves: Leaves, place: int) -> Leaves:
     """All leaves but one."""
     return (*leaves[:place], *leaves[place + 1 :])

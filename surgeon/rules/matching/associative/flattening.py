@@ -2,19 +2,19 @@
 
 from dataclasses import dataclass
 
-from surgeon.ops.traits.trait_lookup import named, record
-from surgeon.rules.matching.pattern import Literal, Output, Value, Var
+from surgeon.ops.traits.trait_lookup import ops_with, traits_of
+from surgeon.rules.matching.pattern import LiteralValue, NodeOutput, Value, Var
 
-SUM = named(lambda op: op.family == "sum")
-NEGATIONS = named(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
-PRODUCT = named(lambda op: op.family == "product") | NEGATIONS
+SUM = ops_with(lambda op: op.family == "sum")
+NEGATIONS = ops_with(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
+PRODUCT = ops_with(lambda op: op.family == "product") | NEGATIONS
 FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # one that negates begins a product
-SIGNS = {name: record(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
-DIVISIONS = named(lambda op: op.family == "product" and op.signs == (1, -1))
+OPERAND_SIGNS = {name: traits_of(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
+DIVISIONS = ops_with(lambda op: op.family == "product" and op.signs == (1, -1))
 
 
 @dataclass(slots=True)
-class Flat:
+class FlatChain:
     """A chain of a pattern before its operands are compiled.  size: the nodes that the pattern spells it in."""
 
     family: frozenset[str]
@@ -27,22 +27,22 @@ class Flat:
     size: int = 0
 
 
-def flatten(root: Output, uses: dict[int, int]) -> Flat | None:
+def flatten(root: NodeOutput, uses: dict[int, int]) -> FlatChain | None:
     """The chain that a pattern value spells, or None if it is no sum or product."""
     operation = root.operation
     family = FAMILY.get(operation.op) if operation.domain == "" else None
     if family is None or operation.rest is not None:
         return None
     identity = 1.0 if family is PRODUCT else 0.0
-    flat = Flat(family, [], identity, identity, None, None)
+    flat = FlatChain(family, [], identity, identity, None, None)
     _spread(root, 1, flat, uses, True)
-    nested = (isinstance(item, Output) and item.operation.op in family for item in operation.inputs)
+    nested = (isinstance(item, NodeOutput) and item.operation.op in family for item in operation.inputs)
     flat.is_division = operation.op in DIVISIONS and not any(nested)
     return flat
 
 
-def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: bool) -> None:
-    if isinstance(value, Output) and value.operation.domain == "" and value.operation.op in flat.family:
+def _spread(value: Value, sign: int, flat: FlatChain, uses: dict[int, int], is_root: bool) -> None:
+    if isinstance(value, NodeOutput) and value.operation.domain == "" and value.operation.op in flat.family:
         operation = value.operation
         if is_root or uses[id(operation)] == 1:
             flat.size += 1
@@ -52,7 +52,7 @@ def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: 
                 if operand is not None:
                     _spread(operand, sign * operand_sign, flat, uses, False)
             return
-    if isinstance(value, Literal) and value.value.size == 1 and value.value.dtype.kind in "biuf":
+    if isinstance(value, LiteralValue) and value.value.size == 1 and value.value.dtype.kind in "biuf":
         _fold(flat, float(value.value.reshape(-1)[0]), sign)
         flat.rtol = value.rtol if value.rtol is not None else flat.rtol
     elif isinstance(value, Var) and value.kind == "scalar" and flat.capture is None and sign == 1:
@@ -61,7 +61,7 @@ def _spread(value: Value, sign: int, flat: Flat, uses: dict[int, int], is_root: 
         flat.operands.append((value, sign))
 
 
-def _fold(flat: Flat, number: float, sign: int) -> None:
+def _fold(flat: FlatChain, number: float, sign: int) -> None:
     flat.number = combine(flat.family, flat.number, number, sign)
 
 
@@ -76,4 +76,4 @@ def combine(family: frozenset[str], total: float, number: float, sign: int) -> f
 
 def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
     """The sign of each operand of a link of a chain."""
-    return (1,) if family is PRODUCT and op in NEGATIONS else SIGNS[op]
+    return (1,) if family is PRODUCT and op in NEGATIONS else OPERAND_SIGNS[op]

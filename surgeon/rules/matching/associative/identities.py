@@ -16,16 +16,16 @@ from typing import Literal, NamedTuple
 
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
-from surgeon.rules.matching.associative.chain import Chain, Folded, operands_of
+from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, operands_of
 from surgeon.rules.matching.associative.flattening import NEGATIONS, PRODUCT, SUM
-from surgeon.rules.matching.match_state import VIRTUAL, State
+from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState
 
-Law = Literal["factor", "tanh", "sigmoid"]
+Identity = Literal["factor", "tanh", "sigmoid"]
 Signed = tuple[str, int]
 
 SUMS = SUM - NEGATIONS
-OPENS: dict[Law, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
-LAST: dict[Law, frozenset[str]] = {  # ops that may stand where the pattern has the other function
+OPS_EXPANDED: dict[Identity, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
+OPS_REPLACED: dict[Identity, frozenset[str]] = {  # ops that may stand where the pattern has the other function
     "factor": frozenset(),
     "tanh": frozenset({"Sigmoid"}),
     "sigmoid": frozenset({"Sigmoid", "Tanh", "Exp"}),
@@ -36,15 +36,15 @@ DEPTH = 2  # products within a product that are looked into for a common factor
 EXACT = 1e-6  # two numbers of float32 that are meant to be equal
 
 
-class Opening(NamedTuple):
+class Expansion(NamedTuple):
     """Operands and constants that an operand of a product stands for.  nodes: those of the model that it takes in."""
 
     operands: tuple[Signed, ...]
-    constants: tuple[Folded, ...]
+    constants: tuple[FoldedConstant, ...]
     nodes: tuple[Node, ...]
 
 
-class Virtual(Node):
+class VirtualNode(Node):
     """A node that the model does not have."""
 
     __slots__ = ()
@@ -68,11 +68,11 @@ class Overlay(dict[str, Node]):
         return super().__contains__(name) or name in self.below
 
 
-def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening], bool]) -> bool:
+def by_identities(state: MatchState, chain: Chain, place: Signed, go_on: Callable[[Expansion], bool]) -> bool:
     """Go on with what an operand of a product stands for by algebra, in each way in turn."""
     producers = state.producers
     node = producers.get(place[0])
-    if node is not None and node.op in SUMS and not promises(producers, state.scalar, node):
+    if node is not None and node.op in SUMS and not may_expand(producers, state.scalar, node):
         return False
     mark = len(state.nodes)
     for opening in _openings(state, chain, *place):
@@ -84,7 +84,9 @@ def by_laws(state: State, chain: Chain, place: Signed, go_on: Callable[[Opening]
     return False
 
 
-def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callable[[tuple[Signed, ...]], bool]) -> bool:
+def with_common_factor(
+    state: MatchState, chain: Chain, leaves: tuple[Signed, ...], go_on: Callable[[tuple[Signed, ...]], bool]
+) -> bool:
     """Go on with each two operands of a sum that have a factor in common taken for one."""
     producers = state.producers
     inside = [_inside(state, name) for name, _ in leaves]
@@ -100,12 +102,12 @@ def merged(state: State, chain: Chain, leaves: tuple[Signed, ...], go_on: Callab
     return False
 
 
-def real(nodes: list[Node]) -> list[Node]:
+def without_virtual(nodes: list[Node]) -> list[Node]:
     """Nodes without the virtual ones."""
-    return [node for node in nodes if not isinstance(node, Virtual)]
+    return [node for node in nodes if not isinstance(node, VirtualNode)]
 
 
-def promises(producers: Mapping[str, Node], scalar: Callable[[str], object], node: Node) -> bool:
+def may_expand(producers: Mapping[str, Node], scalar: Callable[[str], object], node: Node) -> bool:
     """A quick look, which spares most sums the search: a factor in common, a number to be rid of, tanh or exp."""
     below: list[set[str]] = []
     for operand in node.inputs:
@@ -127,7 +129,7 @@ def promises(producers: Mapping[str, Node], scalar: Callable[[str], object], nod
     return not below[0].isdisjoint(below[1])
 
 
-def _inside(state: State, name: str) -> set[str]:
+def _inside(state: MatchState, name: str) -> set[str]:
     """The tensors that a product is made of, as far as a quick look sees."""
     found, level = {name}, [name]
     for _ in range(DEPTH):
@@ -137,16 +139,16 @@ def _inside(state: State, name: str) -> set[str]:
     return found
 
 
-def _openings(state: State, chain: Chain, name: str, sign: int) -> Iterator[Opening]:
+def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator[Expansion]:
     name, node, passed = _behind(state, name)
     if node is None or node.op not in chain.opens:
         return
     if node.op == "Sigmoid":
-        if isinstance(node, Virtual):
+        if isinstance(node, VirtualNode):
             return  # a sum with tanh in the model, and would be that again for ever
         half, inner = _times(state, node.inputs[0], 0.5)
         whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
-        yield Opening(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
+        yield Expansion(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
         return
     if "sigmoid" in chain.laws:
         yield from _as_sigmoid(state, node, sign, passed)
@@ -154,7 +156,7 @@ def _openings(state: State, chain: Chain, name: str, sign: int) -> Iterator[Open
         yield from _factored(state, node, sign, passed)
 
 
-def _as_sigmoid(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Opening]:
+def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Expansion]:
     """n + k·tanh(z) with k = ±n, and 1 + exp(z) where it divides."""
     parts = [_scaled(state, name, its_sign) for name, its_sign in operands_of(node, 1, SUM)]
     number = next((part for part in parts if not part.tensor), None)
@@ -162,35 +164,35 @@ def _as_sigmoid(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -
     if number is None or other is None or not number.number:
         return
     _, source, beside = _behind(state, other.tensor)
-    if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, Virtual):
+    if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, VirtualNode):
         return  # a virtual one is of a sigmoid of the model
     ratio = other.number / number.number
     nodes = (*passed, node, *number.nodes, *other.nodes, *beside, source)
     if source.op == "Tanh" and isclose(abs(ratio), 1, rel_tol=EXACT):
         twice, inner = _times(state, source.inputs[0], 2.0 * round(ratio))
         made = _make(state, "Sigmoid", twice)
-        yield Opening(((made, sign),), (_folded(2 * number.number, sign),), (*nodes, *inner))
+        yield Expansion(((made, sign),), (_folded(2 * number.number, sign),), (*nodes, *inner))
     elif source.op == "Exp" and sign < 0 and isclose(ratio, 1, rel_tol=EXACT):
         minus, inner = _times(state, source.inputs[0], -1.0)
         made = _make(state, "Sigmoid", minus)
-        yield Opening(((made, 1),), (_folded(number.number, -1),), (*nodes, *inner))
+        yield Expansion(((made, 1),), (_folded(number.number, -1),), (*nodes, *inner))
 
 
-def _factored(state: State, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Opening]:
+def _factored(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Expansion]:
     """A sum of two products with a factor in common, or with numbers that one of them can be rid of."""
     (first, one), (second, two) = operands_of(node, 1, SUM)
     left, right = _factors(state, first), _factors(state, second)
     for factor in _common(left, right):
         raised = left[factor].sign * sign
         for opening in _summed(state, _rest(state, left[factor], one), _rest(state, right[factor], two), sign):
-            yield Opening(((factor, raised), *opening.operands), opening.constants, (*passed, node, *opening.nodes))
-    if isinstance(node, Virtual):
+            yield Expansion(((factor, raised), *opening.operands), opening.constants, (*passed, node, *opening.nodes))
+    if isinstance(node, VirtualNode):
         return  # it has been rid of a number already, and would be for ever
     pair = _scaled(state, first, one), _scaled(state, second, two)
     if any(abs(part.number) != 1 for part in pair):
         for opening in _summed(state, *pair, sign):
             if opening.constants[0].number not in (0.0, 1.0):
-                yield Opening(opening.operands, opening.constants, (*passed, node, *opening.nodes))
+                yield Expansion(opening.operands, opening.constants, (*passed, node, *opening.nodes))
 
 
 class Scaled(NamedTuple):
@@ -202,7 +204,7 @@ class Scaled(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-def _summed(state: State, one: Scaled, two: Scaled, sign: int) -> Iterator[Opening]:
+def _summed(state: MatchState, one: Scaled, two: Scaled, sign: int) -> Iterator[Expansion]:
     """A sum of two as a number and a virtual sum, in which the first or the second has the coefficient 1."""
     nodes = (*one.nodes, *two.nodes)
     eps = one.eps + two.eps
@@ -215,10 +217,10 @@ def _summed(state: State, one: Scaled, two: Scaled, sign: int) -> Iterator[Openi
         tried.append(pulled)
         parts = [_part(state, part, part.number / pulled, eps) for part in (one, two)]
         made, its_sign = _signed_sum(state, *parts)
-        yield Opening(((made, sign),), (Folded(pulled * its_sign, eps, 0, True, sign, ""),), nodes)
+        yield Expansion(((made, sign),), (FoldedConstant(pulled * its_sign, eps, 0, True, sign, ""),), nodes)
 
 
-def _part(state: State, part: Scaled, ratio: float, eps: float) -> Signed:
+def _part(state: MatchState, part: Scaled, ratio: float, eps: float) -> Signed:
     """A summand with another coefficient, and its sign."""
     if not part.tensor:
         return _number(state, abs(ratio), eps), 1 if ratio > 0 else -1
@@ -227,7 +229,7 @@ def _part(state: State, part: Scaled, ratio: float, eps: float) -> Signed:
     return _product(state, (part.tensor, 1), (_number(state, ratio, eps), 1)), 1
 
 
-def _signed_sum(state: State, first: Signed, second: Signed) -> Signed:
+def _signed_sum(state: MatchState, first: Signed, second: Signed) -> Signed:
     """A virtual sum or difference of two tensors, and the sign before it."""
     (one, plus), (two, minus) = first, second
     if plus == minus:
@@ -243,7 +245,7 @@ class Factor(NamedTuple):
     nodes: tuple[Node, ...]
 
 
-def _factors(state: State, name: str) -> dict[str, Factor]:
+def _factors(state: MatchState, name: str) -> dict[str, Factor]:
     """The tensors of which this one is a product with others, the largest first; it itself is one of them."""
     name, _, passed = _behind(state, name)
     found = {name: Factor(1, (), passed)}
@@ -275,11 +277,11 @@ def _common(left: dict[str, Factor], right: dict[str, Factor]) -> Iterator[str]:
             yield name
 
 
-def _have_common(state: State, first: str, second: str) -> bool:
+def _have_common(state: MatchState, first: str, second: str) -> bool:
     return next(_common(_factors(state, first), _factors(state, second)), None) is not None
 
 
-def _rest(state: State, factor: Factor, sign: int) -> Scaled:
+def _rest(state: MatchState, factor: Factor, sign: int) -> Scaled:
     """What stands beside a factor, as a number and one tensor."""
     number, eps = float(sign), 0.0
     tensors: list[Signed] = []
@@ -302,7 +304,7 @@ def _rest(state: State, factor: Factor, sign: int) -> Scaled:
     return Scaled(number, made, eps, tuple(nodes))
 
 
-def _scaled(state: State, name: str, sign: int) -> Scaled:
+def _scaled(state: MatchState, name: str, sign: int) -> Scaled:
     """A tensor as a number times the rest, where it is multiplied by numbers."""
     number, eps = float(sign), 0.0
     nodes: list[Node] = []
@@ -334,7 +336,7 @@ def _whole(name: str, sign: int) -> Scaled:
     return Scaled(float(sign), name, 0.0, ())
 
 
-def _behind(state: State, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
+def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
     """The tensor behind nodes that change nothing, the node that makes it, and those nodes."""
     passed: list[Node] = []
     node = state.producers.get(name)
@@ -345,12 +347,12 @@ def _behind(state: State, name: str) -> tuple[str, Node | None, tuple[Node, ...]
     return name, node, tuple(passed)
 
 
-def _product(state: State, first: Signed, second: Signed) -> str:
+def _product(state: MatchState, first: Signed, second: Signed) -> str:
     """A virtual product of two; the second may divide."""
     return _make(state, "Mul" if second[1] > 0 else "Div", first[0], second[0])
 
 
-def _times(state: State, name: str, number: float) -> tuple[str, tuple[Node, ...]]:
+def _times(state: MatchState, name: str, number: float) -> tuple[str, tuple[Node, ...]]:
     """A tensor times a number: what it is a multiple of, and the nodes between, where that is all there is to it."""
     part = _scaled(state, name, 1)
     if part.tensor and isclose(part.number * number, 1, rel_tol=EXACT):
@@ -358,23 +360,23 @@ def _times(state: State, name: str, number: float) -> tuple[str, tuple[Node, ...
     return _product(state, (name, 1), (_number(state, number), 1)), ()
 
 
-def _make(state: State, op: str, *inputs: str) -> str:
+def _make(state: MatchState, op: str, *inputs: str) -> str:
     """The tensor that a new virtual node makes."""
     overlay = state.producers
     if not isinstance(overlay, Overlay):
         overlay = state.producers = Overlay(overlay)
     state.virtual += 1
-    name = f"{VIRTUAL}{op}_{state.virtual}"
-    overlay[name] = Virtual(op, inputs, (name,), state.scope, -1, b"")
+    name = f"{VIRTUAL_PREFIX}{op}_{state.virtual}"
+    overlay[name] = VirtualNode(op, inputs, (name,), state.scope, -1, b"")
     return name
 
 
-def _number(state: State, number: float, eps: float = 0.0) -> str:
+def _number(state: MatchState, number: float, eps: float = 0.0) -> str:
     """A constant that no model needs to have."""
-    name = f"{VIRTUAL}{number!r}_{eps!r}"
+    name = f"{VIRTUAL_PREFIX}{number!r}_{eps!r}"
     state.scalars[name] = number, eps, 0, True
     return name
 
 
-def _folded(number: float, sign: int) -> Folded:
-    return Folded(number, 0.0, 0, True, sign, "")
+def _folded(number: float, sign: int) -> FoldedConstant:
+    return FoldedConstant(number, 0.0, 0, True, sign, "")

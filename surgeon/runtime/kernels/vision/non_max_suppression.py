@@ -32,7 +32,7 @@ def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:
     return found
 
 
-def suppressed(boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int) -> list[int]:
+def suppress_boxes(boxes: np.ndarray, scores: np.ndarray, iou: np.float32, least: np.float32, most: int) -> list[int]:
     """Which boxes of one picture and class stay, the best first.  boxes: [count, 4]; scores: [count]."""
     kept: list[int] = []
     for place in np.argsort(-scores, kind="stable"):
@@ -63,7 +63,7 @@ def detect(
     ranked = scores.max(axis=1, keepdims=True) if agnostic else scores
     for picture, of_classes in enumerate(ranked):
         for number, row in enumerate(of_classes):
-            found += [(picture, number, place) for place in suppressed(boxes[picture], row, iou, least, most)]
+            found += [(picture, number, place) for place in suppress_boxes(boxes[picture], row, iou, least, most)]
     batch, classes, places = np.array(found, np.int64).reshape(-1, 3).T
     values = ranked[batch, classes, places]
     if agnostic:
@@ -71,7 +71,7 @@ def detect(
     return Detections(boxes[batch, places], values, classes + first, batch)
 
 
-def cornered(boxes: np.ndarray) -> np.ndarray:
+def to_corners(boxes: np.ndarray) -> np.ndarray:
     """Boxes as centre and size [..., 4] by their corners: x1, y1, x2, y2."""
     centre, half = boxes[..., :2], boxes[..., 2:] / 2
     return np.concatenate([centre - half, centre + half], axis=-1)
@@ -96,7 +96,7 @@ def efficient_nms(
     boxes [batch, most, 4], scores [batch, most] and classes int32[batch, most] of each picture in falling order of
     scores, filled up with zeros.
     """
-    corners = cornered(boxes) if box_coding else boxes
+    corners = to_corners(boxes) if box_coding else boxes
     ranked = 1 / (1 + np.exp(-scores)) if score_activation else scores
     if background_class >= 0:
         ranked = np.delete(ranked, background_class, axis=2)
