@@ -1,7 +1,9 @@
-"""How numbers of things are told, and a list that has no room: the first few, and how many more there are."""
+"""Text for people: counts, the first of a list, close matches of a name, durations, and numbers beside a limit."""
 
+import os
 from collections.abc import Iterable, Sequence
 
+_MAX_DIGITS = 17  # digits that tell all doubles apart
 _NEAREST, _SHORTEST = 3, 3  # names to suggest; letters that a name has to have to be looked for inside others
 
 
@@ -53,3 +55,37 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"there are {join_first(names, _NEAREST)}." if names else "there is none."
+
+
+def short_names(names: list[str]) -> list[str]:
+    """The names of files without what is the same of all their folders."""
+    folders = {os.path.dirname(name) for name in names}
+    return [os.path.basename(name) for name in names] if len(folders) == 1 else names
+
+
+def milliseconds_text(milliseconds: float) -> str:
+    """As many digits as a latency is worth: four."""
+    places = 3 if milliseconds < 10 else 2 if milliseconds < 100 else 1
+    return f"{milliseconds:.{places}f}"
+
+
+def seconds_text(value: float) -> str:
+    """A duration in seconds, as precise as it is worth reading."""
+    return f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def runs_text(runs: int, oracle: str) -> str:
+    """On what models were compared: "3 sets of inputs under ONNX Runtime"."""
+    return f"{format_count(runs, 'set')} of inputs under {oracle}"
+
+
+def format_beside_limit(found: float, allowed: float, digits: tuple[int, int] = (3, 3)) -> tuple[str, str]:
+    """What was found and what is allowed, in so many digits, or in as many more as say truly whether that is kept.
+
+    0.000643 beside an allowed 0.00064 reads like a failure where both are 0.000643 but for the seventh digit.
+    """
+    for more in range(_MAX_DIGITS):
+        texts = tuple(f"{number:.{count + more}g}" for number, count in zip((found, allowed), digits, strict=True))
+        if (float(texts[0]) <= float(texts[1])) == (found <= allowed):
+            break
+    return texts[0], texts[1]

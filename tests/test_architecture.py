@@ -20,8 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
 LAYERS = (
     "errors",
-    "array_text connected_components entry_points result_base script_imports text versions",
-    "number_text",
+    "connected_components entry_points result_base script_imports text versions",
     "target_registry",
     "printed_commands",
     "file ops",

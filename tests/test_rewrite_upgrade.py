@@ -11,8 +11,8 @@ import pytest
 
 import surgeon
 from surgeon import CheckFailed, CheckOptions, UsageError
-from surgeon.array_text import format_beside_limit
 from surgeon.display.content.rewrite import error_and_tolerance
+from surgeon.text import format_beside_limit
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
 from tests.test_what_helps import hard_swishes, text_of
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from surgeon.array_text import format_beside_limit
 from surgeon.result_base import ResultBase
 from surgeon.runtime.numerics.array_comparison import jsonable
+from surgeon.text import format_beside_limit
 
 MAX_MEANINGFUL_ERROR = 0.5
 """Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""

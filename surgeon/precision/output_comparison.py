@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from surgeon.array_text import format_beside_limit
 from surgeon.errors import ModelFileError
 from surgeon.file.save import OutputModel
 from surgeon.file.tensors.casting import finite_limits, smallest
@@ -17,6 +16,7 @@ from surgeon.precision.segments.segment_proofs import Segments
 from surgeon.precision.writing.conversion_candidates import Candidate, CandidateBuilder, KeptNodes
 from surgeon.runtime.numerics.array_comparison import uninformative_message
 from surgeon.runtime.sessions.ort_session import SessionError
+from surgeon.text import format_beside_limit
 
 _MOST_KEPT = 0.75  # of all nodes; a model that keeps more is not worth to be converted
 

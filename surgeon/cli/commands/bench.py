@@ -9,9 +9,9 @@ import click
 from surgeon.cli.options import CHECK_FAILED, NameAndNumber, explain_invalid_names, run_time, runtime_option
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.display.terminal.console import make_console
-from surgeon.number_text import milliseconds_text, short_names
 from surgeon.runtime.timing.bench import LOADS, PRECISION, ROUNDS, SECONDS
 from surgeon.runtime.timing.latency import FASTER, SLOWER
+from surgeon.text import milliseconds_text, short_names
 
 if TYPE_CHECKING:
     from surgeon.runtime.timing.latency import Bench

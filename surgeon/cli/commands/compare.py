@@ -13,8 +13,7 @@ from surgeon.display.content.edit import check_words
 from surgeon.display.content.rewrite import error_and_tolerance, inputs_text, layer_comparison_text
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.number_text import seconds_text
-from surgeon.text import and_more
+from surgeon.text import and_more, seconds_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from surgeon.cli.options import check_and_output_options, explain_invalid_names
 from surgeon.cli.report_file import report_option
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.number_text import seconds_text
+from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.precision.convert_report import ConvertReport

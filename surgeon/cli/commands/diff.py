@@ -9,7 +9,7 @@ from surgeon.cli.options import CHECK_FAILED, explain_invalid_names
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.display.terminal.console import labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.number_text import seconds_text
+from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.display.diff.model_diff import ModelDiff

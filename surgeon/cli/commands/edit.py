@@ -12,7 +12,7 @@ from surgeon.cli.report_file import report_option, run_and_report
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
-from surgeon.number_text import seconds_text
+from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.pipeline.editing.edit import Edit

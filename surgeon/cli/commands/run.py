@@ -11,7 +11,7 @@ from surgeon.cli.options import check_and_output_options
 from surgeon.cli.report_file import report_option, run_and_report
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.number_text import seconds_text
+from surgeon.text import seconds_text
 
 if TYPE_CHECKING:
     from surgeon.automation.recipes.recipe_report import RecipeReport

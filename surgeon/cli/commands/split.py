@@ -11,8 +11,7 @@ from surgeon.display.content.edit import check_words
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
 from surgeon.errors import UsageError
-from surgeon.number_text import seconds_text
-from surgeon.text import join_first
+from surgeon.text import join_first, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.edits.merge_split.split import SplitReport

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from surgeon.number_text import seconds_text, short_names
 from surgeon.runtime.timing.latency import Bench
-from surgeon.text import format_count
+from surgeon.text import format_count, seconds_text, short_names
 
 PERCENTILES, MEDIAN = (50, 5, 25, 75, 95), 50
 """The percentiles that are told, and which of them is the median."""

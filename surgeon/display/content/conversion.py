@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surgeon.array_text import format_beside_limit
-from surgeon.number_text import runs_text
 from surgeon.precision.convert_report import MEANINGLESS, ConvertReport, error_text
-from surgeon.text import join_first
+from surgeon.text import format_beside_limit, join_first, runs_text
 
 _SHOWN = 3  # nodes that are named of those with one reason
 

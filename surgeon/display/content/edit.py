@@ -6,13 +6,12 @@ from onnx import ModelProto
 
 from surgeon.display.content.rewrite import node_line
 from surgeon.file.minimal_patch import common, runs
-from surgeon.number_text import runs_text
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, attributes_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
-from surgeon.text import and_more
+from surgeon.text import and_more, runs_text
 
 SAID = 12  # sentences of one edit
 

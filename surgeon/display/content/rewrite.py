@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from surgeon.array_text import format_beside_limit
-from surgeon.number_text import runs_text
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report, Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.text import format_count, join_first
+from surgeon.text import format_beside_limit, format_count, join_first, runs_text
 
 if TYPE_CHECKING:
     from surgeon.pipeline.reports.edit_report import EditReport

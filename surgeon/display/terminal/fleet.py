@@ -9,8 +9,7 @@ import click
 
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.number_text import seconds_text
-from surgeon.text import and_more, join_first
+from surgeon.text import and_more, join_first, seconds_text
 
 if TYPE_CHECKING:
     from surgeon.automation.fleet.fleet import Fleet

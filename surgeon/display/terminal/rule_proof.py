@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof, RuleProof
 from surgeon.display.terminal.console import OUTCOME_STYLES, make_console
-from surgeon.number_text import seconds_text
-from surgeon.text import and_more
+from surgeon.text import and_more, seconds_text
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from surgeon.array_text import format_beside_limit
 from surgeon.errors import UsageError
+from surgeon.text import format_beside_limit
 
 # dtype -> (rtol, atol).  An element may differ by atol + rtol * scale, where scale is the greatest finite magnitude
 # in the original's output.  The scale of the whole tensor, not of the element: rounding errors of sums are as large

@@ -7,10 +7,10 @@ from functools import cached_property
 import ml_dtypes
 import numpy as np
 
-from surgeon.array_text import format_beside_limit
 from surgeon.runtime.numerics.magnitude_classes import MagnitudeClasses
 from surgeon.runtime.numerics.sensitivity import Sensitivity, round_to_dtype, spacing, widen_narrow_float
 from surgeon.runtime.numerics.tensor_error import Deviation, TensorError
+from surgeon.text import format_beside_limit
 
 # A result may err by this many times what the reference moves by, or the original errs by: each is one sample of how
 # far rounding can carry what is computed here.

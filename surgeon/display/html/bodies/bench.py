@@ -17,8 +17,8 @@ from surgeon.display.html.elements import (
 )
 from surgeon.display.pictures.svg import FAINT, INK, LINE, PAPER, Picture
 from surgeon.display.registry import register_view
-from surgeon.number_text import milliseconds_text, short_names
 from surgeon.runtime.timing.latency import Bench, LatencyRatio
+from surgeon.text import milliseconds_text, short_names
 
 WIDTH, ROW, LEFT, RIGHT, TOP = 640.0, 30.0, 190.0, 110.0, 34.0
 COLOURS = {"faster": "#17663f", "slower": "#a3271f"}

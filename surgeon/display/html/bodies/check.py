@@ -19,11 +19,11 @@ from surgeon.display.html.elements import (
     table,
 )
 from surgeon.display.registry import register_view
-from surgeon.number_text import runs_text, seconds_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.runtime.numerics.array_comparison import OutputError
 from surgeon.target_registry import target_of
 from surgeon.targets.lint.finding import Findings
+from surgeon.text import runs_text, seconds_text
 
 
 @register_view(CheckResult, "comparison", lambda _: "A comparison")

@@ -1,7 +1,6 @@
 """What is shown of a conversion to another dtype."""
 
 
-from surgeon.array_text import format_beside_limit
 from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
 from surgeon.display.html.elements import (
     Cell,
@@ -19,9 +18,8 @@ from surgeon.display.html.elements import (
     table,
 )
 from surgeon.display.registry import register_view, title_from_source
-from surgeon.number_text import seconds_text
 from surgeon.precision.convert_report import ORDER, ConvertReport, SegmentProof
-from surgeon.text import format_count
+from surgeon.text import format_beside_limit, format_count, seconds_text
 
 
 @register_view(ConvertReport, "convert", title_from_source("A conversion"))

@@ -18,8 +18,7 @@ from surgeon.display.html.elements import (
     table,
 )
 from surgeon.display.registry import register_view
-from surgeon.number_text import seconds_text
-from surgeon.text import join_first
+from surgeon.text import join_first, seconds_text
 
 FEW = 200  # sites that are listed
 

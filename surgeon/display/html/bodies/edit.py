@@ -23,9 +23,9 @@ from surgeon.display.html.elements import (
 )
 from surgeon.display.registry import register_view, title_from_source
 from surgeon.edits.merge_split.split import SplitReport
-from surgeon.number_text import seconds_text
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.text import seconds_text
 
 
 @register_view(EditReport, "edit", title_from_source("An edit"))

@@ -21,7 +21,7 @@ from surgeon.display.html.elements import (
     table,
 )
 from surgeon.display.registry import register_view
-from surgeon.number_text import seconds_text
+from surgeon.text import seconds_text
 
 MOST = 200  # rows of one table
 

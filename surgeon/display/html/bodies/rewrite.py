@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from surgeon.array_text import format_beside_limit
 from surgeon.display.content.near_misses import idle_rules, near_miss_lines, upgrade_hint, warning_lines
 from surgeon.display.content.rewrite import (
     detector_tail_text,
@@ -42,11 +41,10 @@ from surgeon.display.html.elements import (
 from surgeon.display.pictures.draw import draw
 from surgeon.display.pictures.draw import of_match as draw_match
 from surgeon.display.registry import register_view, title_from_source
-from surgeon.number_text import seconds_text
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.matcher import Match
-from surgeon.text import and_more, join_first
+from surgeon.text import and_more, format_beside_limit, join_first, seconds_text
 
 FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
 OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
