@@ -11,11 +11,11 @@ SurgeonError               exit code 2 at the command line
 ├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 
-Some errors are defined beside what raises them, and never reach a user: each is caught and told as an outcome.  Of the
-tree are CannotCut (sites.proof: a region that cannot stand alone), InputsUnknown (inputs.requirements: inputs that
-cannot be made), SessionError (running.runtime: a model that does not load or run) and SizeError (shapes.polynomials: a
-size without a number).  Declined (rewriting.acceptance) and NoInstance (ruleproof.instances) are no errors at all:
-they say that a match, or a made-up case, is passed over.
+Some errors are defined beside what raises them, and never reach a user: each is caught and reported as an outcome.  Of
+the tree are CannotSlice (`proof.region`: a region that cannot be run), InputsUnknown (`runtime.inputs`: no inputs fit
+it), SessionError (`runtime.sessions`: a model that does not load or run) and SizeError (`shapes.algebra`: a size
+without a number).  MatchDeclined (`pipeline.acceptance`) and CannotInstantiate (`authoring.rule_proof`) are not errors:
+they say that a match, or a made-up case, is skipped.
 """
 
 from dataclasses import dataclass

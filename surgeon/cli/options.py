@@ -40,7 +40,7 @@ class Terminated(BaseException):
 
 
 def raise_on_termination() -> None:
-    """Have SIGTERM and SIGHUP raise Ended, which unwinds as an interrupt does, unless they are ignored (nohup)."""
+    """Have SIGTERM and SIGHUP raise Terminated, which unwinds as an interrupt does, unless they are ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         return
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

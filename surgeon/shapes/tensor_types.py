@@ -182,7 +182,7 @@ class NodeView:
         return self.facts(position).shape
 
     def ranked(self, position: int) -> tuple[int | None, Shape]:
-        """The dtype and shape of an input.  Raises Unknown where its rank is unknown; schemas tell dtypes then."""
+        """The dtype and shape of an input.  Raises CannotInfer where its rank is unknown; schemas tell dtypes then."""
         dtype, shape = self.facts(position)
         if shape is None:
             raise CannotInfer("the rank is unknown")
@@ -211,7 +211,7 @@ class NodeView:
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute: an int, a float, a string, a list of those; protobuf's object for all else.
 
-        What the op does not have counts as not given.  Raises Unknown for a value of another kind than the op's.
+        What the op does not have counts as not given.  Raises CannotInfer for a value of another kind than the op's.
         """
         wanted = self._formals.get(name) if name in self._attributes else None
         item: Any = None if wanted is None else self.resolved(name)
@@ -257,7 +257,7 @@ def schema_of(scope: Scope, op: str) -> Schema | None:
 
 
 def require(fits: bool) -> None:
-    """Raise Unknown where a graph does not keep to what a rule counts on."""
+    """Raise CannotInfer where a graph does not keep to what a rule counts on."""
     if not fits:
         raise CannotInfer("the graph breaks the rules of the op")
 
@@ -308,7 +308,7 @@ def length_of(shape: Shape | None) -> int | None:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front.  Raises Unknown where there is none such."""
+    """An axis counted from the front.  Raises CannotInfer where there is none such."""
     require(-rank <= axis < rank)
     return axis % rank
 

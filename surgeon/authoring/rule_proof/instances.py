@@ -78,8 +78,8 @@ def build_instance(
 
     opset: of ai.onnx.  dtype: a TensorProto.DataType, taken wherever the ops' schemas let a tensor have it.  shapes: of
     captured tensors by name, a string being a symbol; those annotated Constant become initializers, the others inputs.
-    values: of captured numbers, lists and strings.  Raises NoInstance where there is no such model: an op that the
-    opset does not have, a constant that the dtype cannot hold, shapes or attributes that the ops do not take.
+    values: of captured numbers, lists and strings.  Raises CannotInstantiate where there is no such model: an op that
+    the opset does not have, a constant that the dtype cannot hold, shapes or attributes that the ops do not take.
     """
     writer = _InstanceWriter(variant, opset, values)
     try:
@@ -264,7 +264,10 @@ def _sample(name: str, shape: Shape, dtype: int) -> np.ndarray[Any, Any]:
 
 
 def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the shapes of its outputs filled in.  Raises NoInstance where inference finds a contradiction."""
+    """The model with the shapes of its outputs filled in.
+
+    Raises CannotInstantiate where inference finds a contradiction.
+    """
     if misfit := windows_misfit(model.graph):
         raise CannotInstantiate(misfit)
     try:

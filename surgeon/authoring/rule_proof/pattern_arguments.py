@@ -85,7 +85,8 @@ def layouts(
     Other tensors get that shape too, and those that broadcast with it or fit it as a vector or matrix does; then all
     free dims 1, and one of them 0.  custom_ops: libraries and Python files that implement ops.  most_shapes: sets of
     shapes of one rank; where it is 1, the search is short.  known: what suits another variant of the pattern, whose
-    shapes are tried first.  Raises NoInstance where the pattern cannot be written at the opset, whatever the shapes.
+    shapes are tried first.  Raises CannotInstantiate where the pattern cannot be written at the opset, whatever the
+    shapes.
     """
     subject = _Subject(pattern, variant, opset, custom_ops, most_shapes, known)
     found: list[PatternArguments] = []
@@ -175,7 +176,7 @@ def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[
 def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> onnx.ModelProto | None:
     """The pattern at fixed sizes; None where shape inference says that the ops do not take these shapes and values.
 
-    Raises NoInstance where no others will do either.
+    Raises CannotInstantiate where no others will do either.
     """
     fixed = {name: tuple(subject.sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
@@ -191,8 +192,8 @@ def every_layout(
 ) -> Iterator[tuple[PatternArguments, onnx.ModelProto]]:
     """All shapes of known sizes with all values that pass shape inference, in float32; what runs is not looked at.
 
-    For a rule that fires at few of them; MOST_TRIED are looked at.  Raises NoInstance where the pattern cannot be
-    written at the opset.
+    For a rule that fires at few of them; MOST_TRIED are looked at.  Raises CannotInstantiate where the pattern cannot
+    be written at the opset.
     """
     of_sizes = [_Subject(pattern, variant, opset, (), MOST_SHAPES, (), sizes) for sizes in (SIZES, EVEN)]
     tensors, candidates = _parameters(of_sizes[0], rank)

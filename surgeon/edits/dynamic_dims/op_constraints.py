@@ -31,7 +31,7 @@ Held = tuple[int, int, Size]  # a position, an axis of what is read there, and i
 
 
 def check(walk: SizePropagation, site: NodeView) -> None:
-    """Make what one node reads fit.  Raises Back where a node before had to change, Stuck where nothing helps."""
+    """Make what one node reads fit.  Raises Revisit where a node before had to change, Stuck where nothing helps."""
     op = site.node.op
     if op in CHECKS:
         CHECKS[op](walk, site)

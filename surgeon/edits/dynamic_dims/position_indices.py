@@ -13,7 +13,10 @@ from surgeon.shapes.tensor_types import NodeView, Shape, TensorType
 
 
 def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> None:
-    """Make one element of tuples of indices that are fixed count.  Raises Back once it does, Stuck where it cannot."""
+    """Make one element of tuples of indices that are fixed count.
+
+    Raises Revisit once it does, Stuck where it cannot.
+    """
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)
     axes = [] if array is None else _counting(array, walk.old(size), element)
@@ -27,7 +30,7 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
 
 
 def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, size: Size) -> None:
-    """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Back."""
+    """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Revisit."""
     found = walk.shapes.origin.producer(site.scope, site.inputs[1])
     if found is None or found[1].op != "Concat":
         return
@@ -54,7 +57,7 @@ def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> 
 
 
 def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
-    """Have a fixed count go on along its axis.  Raises Back."""
+    """Have a fixed count go on along its axis.  Raises Revisit."""
     axes = _axes(walk, site, position, walk.old(size))
     shape = site.shape(position) or ()
     walk.count(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)

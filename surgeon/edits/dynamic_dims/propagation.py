@@ -70,7 +70,10 @@ class SizePropagation:
     def give(
         self, site: NodeView, position: int, recipe: Recipe, facts: TensorType, value: ValueArray | None = None
     ) -> None:
-        """Have the node read something else at a position.  Raises Stuck in a function, which others may call."""
+        """Have the node read something else at a position.
+
+        Raises CannotBeDynamic in a function, which others may call.
+        """
         node = site.node
         if self._frozen is not None:
             how = command("rewrite", "IN", "OUT", "--inline", self._frozen.op)
@@ -122,7 +125,7 @@ class SizePropagation:
         return self.view.site(node)
 
     def run(self, visit: Visit) -> None:
-        """Visit all nodes, those of bodies before what holds them.  Raises Stuck."""
+        """Visit all nodes, those of bodies before what holds them.  Raises CannotBeDynamic."""
         nodes, turns = self.index.main.nodes, 0
         while self.reached < len(nodes):
             try:

@@ -19,7 +19,7 @@ INDEXED = {"GatherND": 1, "ScatterND": 1}
 
 
 def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
-    """Make what a node reads follow a size along an axis.  Raises Back once it does, Stuck where it cannot."""
+    """Make what a node reads follow a size along an axis.  Raises Revisit once it does, Stuck where it cannot."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
     old = walk.old(size)
     if source is not None and source[1].op in SOURCES:
@@ -262,4 +262,4 @@ SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
     "Slice": _sliced,
     "Tile": lambda walk, site, axis, size: _element(walk, site, 1, axis, size),
 }
-"""Ops that make a size of a number that they read; each raises Back once the number follows."""
+"""Ops that make a size of a number that they read; each raises Revisit once the number follows."""

@@ -7,7 +7,7 @@ from surgeon.shapes.tensor_types import NodeView
 
 
 def check_loop(walk: SizePropagation, site: NodeView) -> None:
-    """Choose whether the turns of a Loop follow; raises Back once they do.
+    """Choose whether the turns of a Loop follow; raises Revisit once they do.
 
     They follow in the likelier interpretation where the body reads the number of the turn, as `x[turn]` does.
     """

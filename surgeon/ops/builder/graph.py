@@ -320,7 +320,7 @@ class LiteralConstant(Operators, gs.Constant):
 
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A number in a dtype.  Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+    """A number in a dtype.  Raises ConditionFailed where it would become another: 2.7 as an integer, 1e6 as float16."""
     is_string, wanted = value.dtype.kind in "OU", np.dtype(dtype).kind in "OU"
     if is_string or wanted:
         if is_string != wanted:

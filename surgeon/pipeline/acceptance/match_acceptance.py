@@ -209,7 +209,7 @@ class MatchAcceptance:
 
 
 def _require_opset(compiled: CompiledPattern, match: Match) -> None:
-    """Raise Declined for a node that does not belong to the declared opset: its meaning is unknown."""
+    """Raise MatchDeclined for a node that does not belong to the declared opset: its meaning is unknown."""
     opset = match.scope.versions.get("", 1)
     for node in match.nodes:
         found = misfit(node.proto, opset) if node.original else ""
@@ -237,7 +237,7 @@ def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: st
 
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
-    """Raise Declined where the first output of a match is of a dtype that its rule is not for."""
+    """Raise MatchDeclined where the first output of a match is of a dtype that its rule is not for."""
     if not rule.dtypes or not match.outputs:
         return
     name = match.outputs[0]

@@ -23,7 +23,7 @@ from surgeon.rules.mismatches.tolerant_matcher import furthest_failure
 from surgeon.rules.rule import Rule, RulePlan
 from surgeon.text import close_matches
 
-Accept = Callable[[Match], object]  # raises Declined for a match that must stay as it is
+Accept = Callable[[Match], object]  # raises MatchDeclined for a match that must stay as it is
 TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
 FAR = 2  # roots that look alike and were far from a match, after which a rewrite spares the others
 TOLD = 5  # different near misses of a rule

@@ -100,7 +100,7 @@ class ReplacementCache:
         return (*made, *self._facts(match, max(asks, DTYPES)))
 
     def require(self, condition: Callable[..., Any], compiled: CompiledPattern, match: Match) -> None:
-        """Hold a match against a condition of its rule.  Raises Refused where it does not hold."""
+        """Hold a match against a condition of its rule.  Raises ConditionFailed where it does not hold."""
         why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
         if why is not None:
             raise ConditionFailed(why)
@@ -173,7 +173,7 @@ class ReplacementCache:
         """Refuse a replacement whose nodes break their schemas, before anything is edited.
 
         Returns the node that the execution provider cannot run, in a local function for one of its calls, if there is
-        one.  Raises Refused where it does not suit this model, RuleError where it would suit none.
+        one.  Raises ConditionFailed where it does not suit this model, RuleError where it would suit none.
         """
         ways = (self._shapes, *self._calls(match))
         return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)

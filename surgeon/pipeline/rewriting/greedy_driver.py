@@ -51,7 +51,7 @@ class NodeFilter:
         return {item: nearest_name(item, labels) for item in strange}
 
     def require_allowed(self, match: Match) -> None:
-        """Raise Refused for a match that is not wanted."""
+        """Raise ConditionFailed for a match that is not wanted."""
         if not self.only and not self.skip:
             return
         names = [node.label for node in match.nodes] or list(match.outputs)

@@ -31,7 +31,7 @@ class Replay:
         self.wrote: Mapping[Node, RewriteStep] = {}
 
     def require(self, rule: str, match: Match) -> None:
-        """Raise Refused for a match that is not part of the replay."""
+        """Raise ConditionFailed for a match that is not part of the replay."""
         if self._allowed is not None and self._key(rule, match) not in self._allowed:
             self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
             raise ConditionFailed(NOT_AGAIN)

@@ -47,7 +47,7 @@ class RegionSlice:
     constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.  constants:
     by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in order.
     instead: names that the replacement reads in place of tensors taken out; again: nodes of the source that make some
-    of those.  rests: tensors taken for equal, as another site proves.  Raises CannotCut.
+    of those.  rests: tensors taken for equal, as another site proves.  Raises CannotSlice.
     """
 
     region: Region

@@ -33,7 +33,7 @@ HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
 def mini_models(cut: RegionSlice) -> RegionModels:
-    """Build both mini-models of a cut.  Raises CannotCut where an input's dtype or rank is unknown."""
+    """Build both mini-models of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
     inputs = [_input(leaf, dims) for leaf in cut.leaves.values()]
     prefix = [_node(cut, node) for node in cut.prefix]
@@ -267,7 +267,7 @@ def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
 
 
 def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
-    """The experiment that proves the region of a cut.  Raises CannotCut where an input's dtype or rank is unknown."""
+    """The experiment that proves the region of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
     minis = mini_models(cut)
     return ProofCase(
         minis=minis,

@@ -119,8 +119,8 @@ class LocalFunction(ABC):
     def protos(self, versions: Mapping[str, int], ir_version: int) -> list[FunctionProto]:
         """The function, and those that its body calls, for a model of these opsets.
 
-        Raises Refused where a model of this IR has no functions, RuleError for a body that is wrong, OpsetError for one
-        that needs a newer opset.
+        Raises ConditionFailed where a model of this IR has no functions, RuleError for a body that is wrong, OpsetError
+        for one that needs a newer opset.
         """
         require(
             ir_version >= FIRST_IR,

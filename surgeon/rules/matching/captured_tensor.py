@@ -188,7 +188,7 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """The value of a constant, read from the file now.  Raises Refused for a tensor that is none."""
+        """The value of a constant, read from the file now.  Raises ConditionFailed for a tensor that is none."""
         self._ask("values")
         found = self._match.index.constants.array(self._match.scope, self._name)
         if found is None:

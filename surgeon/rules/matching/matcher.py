@@ -113,7 +113,7 @@ class Match(ResultBase):
         return held[0] if isinstance(held, tuple) else held
 
     def require_claims(self) -> None:
-        """Raise Refused where something that the pattern says of its tensors does not hold, their axes among it."""
+        """Raise ConditionFailed where a claim of the pattern about its tensors, or their axes, does not hold."""
         if self.pattern.record is not None:
             self.pattern.record(self).require_dims()
         for claim in self.pattern.claims:

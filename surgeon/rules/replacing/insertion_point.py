@@ -57,7 +57,7 @@ def can_redirect(scope: Scope, old: str, new: str) -> bool:
 
 
 def require_shareable(match: Match, fragment: Replacement) -> None:
-    """Raise Refused where initializers, in whose place others are to be read, must stay."""
+    """Raise ConditionFailed where initializers, in whose place others are to be read, must stay."""
     scope, index = match.scope, match.index
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
         require(name in scope.initializers, f"{name!r} is no initializer, and no node of the match makes it")

@@ -196,7 +196,7 @@ class _Replacement(Graph):
 def build_replacement(function: Callable[..., Any], match: Match) -> Replacement:
     """Run a replacement for one match.
 
-    Raises Refused when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
+    Raises ConditionFailed when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
     """
     graph = _Replacement(match, home=(function.__module__ or "").partition(".")[0])
     arguments, keywords = _arguments(function, match, 1)
@@ -239,7 +239,7 @@ def _asked_for(results: list[Any], match: Match) -> list[Any]:
 def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replacement:
     """The fragment with the local functions that its nodes call, made for the model.
 
-    Raises Refused where the model can have none, or where the match is such a call already.
+    Raises ConditionFailed where the model can have none, or where the match is such a call already.
     """
     index = match.index
     called = [graph.called[op] for op in dict.fromkeys(node.qualified for node in fragment.nodes) if op in graph.called]
@@ -258,7 +258,8 @@ def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replace
 def run_condition(function: Callable[..., Any], match: Match) -> None:
     """Run a condition: a function of the match's captures, by name, or of the whole `match`.
 
-    Raises Refused when it calls `require` in vain, RuleError when it returns a verdict, which nobody would hear.
+    Raises ConditionFailed when it calls `require` in vain, RuleError when it returns a verdict, which nobody would
+    hear.
     """
     arguments, keywords = _arguments(function, match, 0)
     returned = function(*arguments, **keywords)

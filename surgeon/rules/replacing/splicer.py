@@ -238,7 +238,7 @@ class Splicer:
         return is_repeated and can_copy(step.scope, read, self.inner)
 
     def require_writable(self, match: Match, fragment: Replacement) -> None:
-        """Raise Refused where the result could not be written."""
+        """Raise ConditionFailed where the result could not be written."""
         if not match.nodes:
             require_shareable(match, fragment)
             return

@@ -56,7 +56,7 @@ def standard_body(match: Match) -> FunctionProto:
     """The body by which ONNX defines the op of a match's node, at the newest opset that is not beyond the model's.
 
     Source: the function bodies of onnx.defs; those that depend on the node are built for its attributes, dtypes and
-    shapes.  Raises Refused where there is none for these.
+    shapes.  Raises ConditionFailed where there is none for these.
     """
     node, scope = match.root, match.scope
     schema, versions = _schema(node.op, scope.opset), _bodies(node.op, scope.opset)

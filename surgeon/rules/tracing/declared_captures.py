@@ -272,13 +272,16 @@ class Captures:
         return self._match[name] if name in self._match.bound else default
 
     def require_dims(self) -> None:
-        """Raise Refused where a captured tensor has other axes than its field says."""
+        """Raise ConditionFailed where a captured tensor has other axes than its field says."""
         self._sizes()
         for name in self._parts:
             getattr(self, name).require_dims()
 
     def _sizes(self) -> dict[str, Size]:
-        """The sizes of all axes that have a name.  Raises Refused where the tensors' shapes do not agree with them."""
+        """The sizes of all axes that have a name.
+
+        Raises ConditionFailed where the tensors' shapes do not agree with them.
+        """
         sizes: dict[str, Size] = {}
         first: dict[str, str] = {}
         later: list[tuple[str, str, Size]] = []

@@ -111,7 +111,7 @@ class TracedTensor(Operators, gs.Variable):
     __int__ = __index__ = __float__
 
     def require_operand(self, other: Any) -> None:
-        """Raise LooksAtModel where two numbers would be computed with, which a pattern does not know yet."""
+        """Raise ModelAccessWhileTracing where two numbers would be computed with, which a pattern does not know yet."""
         if self.is_number and (not isinstance(other, TracedTensor) or other.is_number):
             float(self)
 

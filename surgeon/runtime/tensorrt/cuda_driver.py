@@ -15,7 +15,7 @@ class GpuUnavailable(Exception):
 
 
 class GpuDriver:
-    """The first GPU, in this process.  Raises NoGpu where there is none."""
+    """The first GPU, in this process.  Raises GpuUnavailable where there is none."""
 
     def __init__(self) -> None:
         self._library = _opened()

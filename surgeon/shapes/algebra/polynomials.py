@@ -57,7 +57,7 @@ class Expr:
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
 
     def __lt__(self, other: object) -> bool:
-        """Raises Refused: of a size that is not fixed nobody tells which of two is larger."""
+        """Raises ConditionFailed: of a size that is not fixed nobody tells which of two is larger."""
         raise ConditionFailed(
             f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}"
         )

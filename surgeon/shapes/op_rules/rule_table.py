@@ -33,7 +33,7 @@ BY_FACTS = elementwise.BY_FACTS | matmul_conv.BY_FACTS
 def by_rule(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What the rule of an op says, or the declaration of a plugin; nothing where there is neither.
 
-    Raises Unknown for a node that does not belong to the declared opset.
+    Raises CannotInfer for a node that does not belong to the declared opset.
     """
     require(not site.is_misread)
     return RULES[site.node.op](site) if site.node.op in RULES else declared(site)

@@ -1,7 +1,7 @@
 """Adapters: what a node needs so that it means at the next version of its op what it meant before.
 
-An adapter takes the change of one node and edits it; it raises Refused where the node would mean something else.
-Sources: the operator change log of ONNX (docs/Changelog.md), the version converter's adapters
+An adapter takes the change of one node and edits it; it raises ConditionFailed where the node would mean something
+else.  Sources: the operator change log of ONNX (docs/Changelog.md), the version converter's adapters
 (onnx/version_converter/adapters), and ONNX Runtime's kernels where ONNX leaves the meaning open.
 """
 

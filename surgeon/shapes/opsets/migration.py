@@ -52,7 +52,10 @@ def _next(op: str, version: int) -> Schema | None:
 
 
 def _step(before: Schema, after: Schema, change: Change) -> None:
-    """Take a node from one version of its op to the next.  Raises Refused where that would change what it means."""
+    """Take a node from one version of its op to the next.
+
+    Raises ConditionFailed where that would change what it means.
+    """
     key = (after.name, after.since_version)
     require(key not in _CHANGED, _CHANGED.get(key, ""))
     if key in ADAPTERS:

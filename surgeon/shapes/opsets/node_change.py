@@ -104,7 +104,7 @@ class Change:
     def value(self, name: str) -> Any:
         """An attribute's value; None where the node does not set it.
 
-        Raises Refused where each call of a function gives it another.
+        Raises ConditionFailed where each call of a function gives it another.
         """
         found = self.attributes.get(name)
         require(found is None or not found.ref_attr_name, f"its attribute {name}, which calls give, may change")
@@ -124,7 +124,10 @@ class Change:
         self.added[name] = value
 
     def move(self, name: str, values: Array | None, place: int = 1) -> None:
-        """Turn an attribute into an input, or leave that out.  Raises Refused where the node's inputs do not allow."""
+        """Turn an attribute into an input, or leave that out.
+
+        Raises ConditionFailed where the node's inputs do not allow.
+        """
         told = f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
         require(self.inputs == place, told)
         if name in self.attributes:
@@ -140,7 +143,7 @@ class Change:
     def number(self, name: str) -> Array | None:
         """An attribute as a number of the dtype of the first input; None where the node does not set it.
 
-        Raises Refused where that dtype is unknown.
+        Raises ConditionFailed where that dtype is unknown.
         """
         value, known = self.value(name), self.shapes.dtype(self.node.scope, self.node.inputs[0])
         if value is None:

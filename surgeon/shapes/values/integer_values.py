@@ -70,7 +70,7 @@ def blank(dtype: int | None, sizes: Sequence[int]) -> ValueArray | None:
 
 
 def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
-    """What numpy makes of values.  Raises Unknown where it refuses, as the op would: sizes or axes do not fit."""
+    """What numpy makes of values.  Raises CannotInfer where it refuses, as the op would: sizes or axes do not fit."""
     try:
         return function(*given, **options)
     except (ValueError, IndexError, OverflowError) as refusal:
@@ -83,7 +83,7 @@ def _array(value: Any) -> ValueArray:
 
 
 def _spread(function: Callable[..., Any], *arrays: ValueArray) -> ValueArray:
-    """The function on each element of arrays that broadcast.  Raises Unknown for arrays that do not."""
+    """The function on each element of arrays that broadcast.  Raises CannotInfer for arrays that do not."""
     _by_numpy(np.broadcast_shapes, *[array.shape for array in arrays])
     return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 

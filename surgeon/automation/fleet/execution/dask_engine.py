@@ -84,7 +84,7 @@ class DaskEngine:
         return list(info["workers"].values())
 
     def rows(self, jobs: Iterable[ModelJob]) -> Iterator[FleetRow]:
-        """The rows of models, as they are done.  Raises EngineLost."""
+        """The rows of models, as they are done.  Raises EngineDisconnected."""
         from distributed import as_completed
 
         waiting, working = iter(jobs), dict[str, ModelJob]()

@@ -29,7 +29,7 @@ _READY = 120.0  # seconds that a process may take to load what it needs
 
 
 def run_in_process(job: ModelJob, tells: bool = False) -> dict[str, Any]:
-    """Work on one model; its row.  Raises StorageBusy where another try may do, and for nothing else.
+    """Work on one model; its row.  Raises TransientStorageError where another try may do, and for nothing else.
 
     tells: whether the worker of Dask that this is says that it begins.
     """

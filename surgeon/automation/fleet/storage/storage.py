@@ -1,7 +1,7 @@
 """Where models lie: folders of this machine, and stores that fsspec reaches, in the same words.
 
 A path is what the storage itself calls a file, a URL what a person writes.  Whatever goes wrong there is one sentence:
-a ModelFileError where it stays so, a StorageBusy where another try may do.
+a ModelFileError where it stays so, a TransientStorageError where another try may do.
 """
 
 import errno
