@@ -2189,7 +2189,7 @@ class LiteralConstant(Operators, gs.Constant):
         """Whether it came as a Python number or list, so that what reads it gives it a dtype."""
 
 def fitted(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A number in a dtype. Raises Refused where it would become another: 2.7 as an integer, 1e6 as float16."""
+    """A number in a dtype. Raises ConditionFailed where it would become another: 2.7 as an integer, 1e6 as float16."""
 
 def user_helper(name: str, opset: int | None, home: str) -> Callable[..., Any] | None:
     """The helper that a user registered under this name and that rules of package `home` may see."""
