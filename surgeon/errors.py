@@ -119,7 +119,7 @@ def require(condition: object, why: str) -> None:
         why: what is missing otherwise, as a clause: "x must have three axes".
 
     Raises:
-        Refused: it does not hold; the match is none, and the report gives the reason.
+        ConditionFailed: it does not hold; there is no match, and the report gives the reason.
         TypeError: `why` is no text, as where the two are given the other way round, which would always hold.
 
     Examples:

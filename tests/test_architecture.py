@@ -1,4 +1,4 @@
-"""The house: who may import whom, what importing loads, and how large a room may be."""
+"""The architecture: layers, interfaces and sizes of packages, and what importing loads."""
 
 import ast
 import re
@@ -109,15 +109,15 @@ def imported(path):
             yield from (name if name in known else node.module for name in named)
 
 
-def room(module):
+def package_of(module):
     """The package that a module lies in, or a module beside the packages itself."""
     return module.split(".")[1] if "." in module else module
 
 
-def test_every_room_has_its_floor():
-    """The list above is the house as it stands, and what each room is for is said where one enters it."""
-    rooms = [name for floor in LAYERS for name in floor.split()]
-    assert sorted(rooms) == sorted({room(name) for name, _ in sources()} - {"patterns"})
+def test_every_package_has_its_layer():
+    """LAYERS names every package, and the docstring of each package says what it is for."""
+    placed = [name for layer in LAYERS for name in layer.split()]
+    assert sorted(placed) == sorted({package_of(name) for name, _ in sources()} - {"patterns"})
     for package in (ROOT / "surgeon").glob("*/__init__.py"):
         assert ast.get_docstring(tree(package)), package
 
@@ -125,8 +125,8 @@ def test_every_room_has_its_floor():
 @pytest.mark.parametrize(("name", "path"), sources(), ids=lambda item: item if isinstance(item, str) else "")
 def test_a_module_imports_only_what_lies_below(name, path):
     """So no two packages import each other, and the package's root is for users alone."""
-    below = {other for floor in LAYERS[: level(room(name))] for other in floor.split()}
-    above = {room(other) for other in imported(path)} - below - {room(name)}
+    below = {other for layer in LAYERS[: level(package_of(name))] for other in layer.split()}
+    above = {package_of(other) for other in imported(path)} - below - {package_of(name)}
     assert above == UPWARD.get(name, set())
 
 
@@ -159,8 +159,8 @@ def test_all_lists_the_modules_that_other_packages_use():
 
 
 def level(package):
-    """How many floors lie below that of a package."""
-    return next(place for place, floor in enumerate(LAYERS) if package in floor.split())
+    """How many layers lie below that of a package."""
+    return next(place for place, layer in enumerate(LAYERS) if package in layer.split())
 
 
 def test_modules_import_each_other_in_no_circle():
@@ -175,12 +175,12 @@ def attributes(path):
             yield node.attr, isinstance(node.ctx, ast.Store)
 
 
-def test_only_one_room_edits():
+def test_only_one_package_edits():
     """The tables of a scope are for everybody to look things up; they and nodes change in one file alone."""
     tables = {name for name in vars(Scope(GraphProto(), (), {})) if name.startswith("_")}
     assert {"_producers", "_consumers", "_added"} <= tables
     touched = {name: {attribute for attribute, _ in attributes(path)} & tables for name, path in sources()}
-    assert {room(name) for name, found in touched.items() if found} == {"ir"}
+    assert {package_of(name) for name, found in touched.items() if found} == {"ir"}
     known = {"alive", "inputs", "origin", "record", "slot"}
     assert known < set(Node.__slots__)
     setting = {name for name, path in sources() for attribute, sets in attributes(path) if sets and attribute in known}
@@ -198,7 +198,7 @@ def test_failure_has_one_form():
 
 
 def test_no_two_classes_have_one_name():
-    """Who reads a name needs not to ask which room it is from."""
+    """A class name says which class it is, without its package."""
     classes = Counter(node.name for _, path in sources() for node in nodes(path) if isinstance(node, ast.ClassDef))
     assert not {name for name, count in classes.items() if count > 1}
 
@@ -231,7 +231,7 @@ def test_importing_surgeon_imports_no_other_package():
     assert ran.stdout.split() == home
 
 
-def test_rooms_can_be_read_in_one_sitting():
+def test_files_can_be_read_in_one_sitting():
     """No file and no function grows past what one can hold in mind; every module says what it owns."""
     for name, path in sources():
         text = path.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ def half_to_float32(g: Graph, x: Tensor) -> Tensor:
 
 
 def narrowed(g: Graph, made: Tensor, x: Tensor) -> Tensor:
-    """What is made of `half_to_float32` tensors, in the dtype of x, which is one of them."""
+    """A result computed from `half_to_float32` tensors, cast back to the dtype of x, one of these tensors."""
     return g.cast(made, to=x.dtype) if x.dtype in ("float16", "bfloat16") else made
 
 

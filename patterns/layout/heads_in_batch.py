@@ -63,7 +63,7 @@ def before_batch(g: Graph, m: Merged) -> Tensor:
 
 
 def bias_of_heads(g: Graph, m: Merged, heads: int) -> Tensor:
-    """What is added to scores, of [batch · heads, 1, rows, keys], with an axis of its own for the heads.
+    """The bias of the scores, [batch · heads, 1, rows, keys], reshaped so that heads have a separate axis.
 
     A first size that may be 1 at run time is broadcast.  Reshape gets both sizes, as an empty batch leaves -1 open.
     """

@@ -290,9 +290,8 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
         from surgeon.proof.check_options import CheckOptions
 
         if named["check"] != "none" and not named.get("dry_run"):
-            from surgeon.runtime.processes.worker_pool import (
-                prefork_workers,  # not at the top: it imports numpy, and other commands do without
-            )
+            # Not at the top: it imports numpy, and other commands do without.
+            from surgeon.runtime.processes.worker_pool import prefork_workers
 
             prefork_workers(named.get("jobs", 1))
         limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}

@@ -45,7 +45,7 @@ from surgeon.text import close_matches, join_first
 
 _ROOM = "surgeon.display.content.explanation"  # far above: it is looked up when somebody prints, and by nobody else
 MAX_PER_RULE = 5  # different misses told of each rule
-MAX_DETAILED_RULES = 8  # rules of which more is told: those of a group are many, and lack the same
+MAX_DETAILED_RULES = 8  # rules explained in full; the rules of a large group fail for the same reasons
 INSTEAD = ("op", "operand")  # another node where one was wanted
 BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
 SOME = 3  # nodes named where an unknown one was asked for

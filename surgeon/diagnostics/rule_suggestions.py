@@ -140,6 +140,6 @@ def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | Non
             if target.reads is not None:
                 runs = all(map(target.reads, fragment.as_protos()))
             else:
-                runs = driver.acceptance.workshop.require_valid(match, fragment) is None
+                runs = driver.acceptance.cache.require_valid(match, fragment) is None
             found.update(match.nodes if runs else ())
     return found

@@ -94,9 +94,8 @@ class CheckResult(ResultBase):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        from surgeon.runtime.numerics.array_comparison import (
-            jsonable,  # not at the top: most that is rewritten is compared nowhere
-        )
+        # Not at the top: most that is rewritten is compared nowhere.
+        from surgeon.runtime.numerics.array_comparison import jsonable
 
         return {
             **to_json_dict(self, "outcome reason outputs"),

@@ -65,9 +65,8 @@ def require_pattern_or_search(
 
 def _require_edges(who: str, kinds: Iterable[str]) -> None:
     """Raise RuleError for kinds of inputs that there are not."""
-    from surgeon.runtime.inputs.input_spec import (
-        DECLARABLE,  # few rules differ, and a rewrite without a check makes no inputs
-    )
+    # Few rules differ, and a rewrite without a check makes no inputs.
+    from surgeon.runtime.inputs.input_spec import DECLARABLE
 
     known = sorted(kind.name.lower() for kind in DECLARABLE)
     for kind in kinds:

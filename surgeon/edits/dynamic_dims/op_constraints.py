@@ -31,7 +31,10 @@ Held = tuple[int, int, Size]  # a position, an axis of what is read there, and i
 
 
 def check(walk: SizePropagation, site: NodeView) -> None:
-    """Make what one node reads fit.  Raises Revisit where a node before had to change, Stuck where nothing helps."""
+    """Make the inputs of one node fit.
+
+    Raises Revisit where a node before it had to change, CannotBeDynamic where nothing helps.
+    """
     op = site.node.op
     if op in CHECKS:
         CHECKS[op](walk, site)
@@ -308,7 +311,7 @@ def _sampled(walk: SizePropagation, site: NodeView) -> None:
 
 
 def _gridded(walk: SizePropagation, site: NodeView) -> None:
-    """A matrix for each picture of the size that is told."""
+    """AffineGrid: one matrix for each picture, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
         walk.unsure[site.node] = None

@@ -15,7 +15,7 @@ from surgeon.shapes.tensor_types import NodeView, Shape, TensorType
 def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> None:
     """Make one element of tuples of indices that are fixed count.
 
-    Raises Revisit once it does, Stuck where it cannot.
+    Raises Revisit once it does, CannotBeDynamic where it cannot.
     """
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)

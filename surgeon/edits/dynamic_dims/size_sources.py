@@ -19,7 +19,7 @@ INDEXED = {"GatherND": 1, "ScatterND": 1}
 
 
 def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
-    """Make what a node reads follow a size along an axis.  Raises Revisit once it does, Stuck where it cannot."""
+    """Make an input of a node follow a size along an axis.  Raises Revisit once it does, else CannotBeDynamic."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
     old = walk.old(size)
     if source is not None and source[1].op in SOURCES:

@@ -1,4 +1,4 @@
-"""A model whose large tensors are external data of its own file, so that loading it reads none of them."""
+"""A model whose large tensors point into its own file as external data, so that it loads without reading them."""
 
 import onnx
 

@@ -66,7 +66,7 @@ class MatchAcceptance:
 
     index: Index
     target: str
-    workshop: ReplacementCache
+    cache: ReplacementCache
     splicer: Splicer
     provider: str | None = None
     limits: "NodeLimits | None" = None
@@ -76,12 +76,12 @@ class MatchAcceptance:
     def over(
         cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None
     ) -> "MatchAcceptance":
-        """One with a workshop of its own.  ep: the execution provider; None for the CPU's, where target is its own."""
+        """One with its own cache.  ep: the execution provider; None for the CPU's, where target is its own."""
         provider = resolve_provider(target, ep)
         limits = limits_for(target, provider, index)
         loader = CPU if provider is None and ep is None else None
-        workshop = ReplacementCache(index, provider, target_of(target).providers or None, loader)
-        return cls(index, target, workshop, splicer or Splicer(index), provider, limits, loader)
+        cache = ReplacementCache(index, provider, target_of(target).providers or None, loader)
+        return cls(index, target, cache, splicer or Splicer(index), provider, limits, loader)
 
     def runs(self, rule: Rule) -> bool:
         """Whether a rule is for the execution provider of this run, or for any."""
@@ -91,15 +91,15 @@ class MatchAcceptance:
         """What to write in place of a match: by the plan's form, else by the first other one that will do.
 
         What the target does not run is written only where its provider had no kernels for what is there.  Raises
-        Declined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
+        MatchDeclined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
         """
-        known = None if match.template is None else self.workshop.known(match)
+        known = None if match.template is None else self.cache.known(match)
         if known is not None:
             return known
         try:
             fragment = self._written(rule, plan, compiled, match)
             if match.template is not None and self._depends_on_facts(plan, fragment):
-                self.workshop.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
+                self.cache.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
             return fragment
         except MatchDeclined as declined:
             fragments = [declined.fragment]
@@ -139,13 +139,13 @@ class MatchAcceptance:
                 )
             match.require_claims()
             for condition in plan.conditions:
-                self.workshop.require(condition, compiled, match)
+                self.cache.require(condition, compiled, match)
             if plan.needs is not None:
                 raise self._too_old(match, plan.needs)
             is_of_form = True
-            fragment = self.workshop.build(plan, compiled, match)
+            fragment = self.cache.build(plan, compiled, match)
             step = "schema"
-            lacking = self.workshop.require_valid(match, fragment)
+            lacking = self.cache.require_valid(match, fragment)
             step = "target"
             self.splicer.require_writable(match, fragment)
         except OpsetError as error:

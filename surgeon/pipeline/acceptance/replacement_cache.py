@@ -106,7 +106,7 @@ class ReplacementCache:
             raise ConditionFailed(why)
 
     def build(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
-        """The replacement of a match.  Raises what the rule's own code raises, Refused among it.
+        """The replacement of a match.  Raises what the rule's own code raises, such as ConditionFailed.
 
         In a local function it is the same for all calls; what the rule's code refuses in one of them is refused.
         """

@@ -282,9 +282,8 @@ def _attempt(
     else:
         plain = _Rewritten.over(model, original, selection, settings, clock)
         opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
-    from surgeon.pipeline.upgrading.temporary_upgrade import (
-        temporarily_upgraded,  # not at the top: few rewrites upgrade
-    )
+    # Not at the top: few rewrites upgrade.
+    from surgeon.pipeline.upgrading.temporary_upgrade import temporarily_upgraded
 
     check: Literal["model", "none"] = "none" if settings.check == "none" or settings.dry_run else "model"
     why, told = "no rule would fire more often with a newer opset", ""

@@ -74,9 +74,8 @@ class RewriteSettings:
         def tell(rule: str, count: int) -> None:
             nonlocal is_started
             if not is_started:
-                from surgeon.proof.site.worker_proofs import (
-                    start,  # not at the top: a run without proofs is spared its weight
-                )
+                # Not at the top: a run without proofs is spared its weight.
+                from surgeon.proof.site.worker_proofs import start
 
                 is_started = True
                 start()

@@ -61,9 +61,8 @@ class Verification:
         self._spare_strays()
         if self.check not in ("sites", "both") or not self.run.sites:
             return
-        from surgeon.pipeline.rewriting.site_regions import (
-            prove_sites,  # not at the top: a run without proofs is spared its weight
-        )
+        # Not at the top: a run without proofs is spared its weight.
+        from surgeon.pipeline.rewriting.site_regions import prove_sites
 
         self._say("prove")
         with self.clock.phase("prove"):

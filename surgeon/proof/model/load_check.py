@@ -95,9 +95,8 @@ def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = Fals
 
     optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
     """
-    from surgeon.runtime.sessions.isolated_session import (
-        IsolatedRuntime,  # not at the top: a run that changes nothing is spared their weight
-    )
+    # Not at the top: a run that changes nothing is spared their weight.
+    from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
     given, folder = _without_weights(model)

@@ -26,9 +26,8 @@ def trace(asked: InnerShapesRequest, note: ReportProgress) -> tuple[dict[str, An
 
 def found_by(asked: InnerShapesRequest) -> TracedShapes:
     """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
-    from surgeon.proof.model.inner_tensors import (
-        run_inner_tensors,  # not at the top: few models have to be run for that
-    )
+    # Not at the top: few models have to be run for that.
+    from surgeon.proof.model.inner_tensors import run_inner_tensors
 
     options = asked.options
     found = run_inner_tensors(

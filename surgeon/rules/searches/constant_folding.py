@@ -223,9 +223,8 @@ class ConstantFolder:
         exact = {name: self.index.constants.get(self.scope, name) for name in names}
         made = {name: value.array for name, value in exact.items() if value is not None}
         if len(made) < len(names):
-            from surgeon.runtime.sessions.isolated_session import (
-                IsolatedRuntime,  # not at the top: few models have something to fold
-            )
+            # Not at the top: few models have something to fold.
+            from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
             from surgeon.runtime.sessions.ort_session import SessionError
             from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 

@@ -104,9 +104,8 @@ def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str
     """Run an implementation in this process, and return its arrays.  Raises SessionError as `Worker.call` does."""
     told, arrays = _result(one.function, inputs, attributes)
     if "error" in told:
-        from surgeon.runtime.sessions.ort_session import (
-            SessionError,  # it loads onnx, which a process that serves has no need of
-        )
+        # It loads onnx, which a process that serves has no need of.
+        from surgeon.runtime.sessions.ort_session import SessionError
 
         raise SessionError(f"The implementation of {one.name}{one.where} {told['error']}.")
     return arrays

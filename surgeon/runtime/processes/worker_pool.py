@@ -35,13 +35,13 @@ def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
     The tasks are asked for one by one in this thread, while children work on those before.  What a function raises, but
     for a lack of memory, is raised here: UsageError as such, else RuntimeError, for that is a fault of ours.
     """
-    crew = WorkerPool(jobs)
+    pool = WorkerPool(jobs)
     try:
         for task in tasks:
-            crew.add(task)
-        return crew.results()
+            pool.add(task)
+        return pool.results()
     finally:
-        crew.dismiss()
+        pool.dismiss()
 
 
 @dataclass(slots=True)

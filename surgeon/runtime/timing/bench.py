@@ -90,9 +90,9 @@ def bench(
     """
     from surgeon.runtime.sessions.ort_session import require_libraries
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
-    from surgeon.runtime.timing.bench_inputs import (
-        require_same_inputs,  # not at the top: `import surgeon` is to be light
-    )
+
+    # Not at the top: `import surgeon` is to be light.
+    from surgeon.runtime.timing.bench_inputs import require_same_inputs
     from surgeon.runtime.timing.bench_tasks import LoadRequest, TimingRequest
 
     started = time.perf_counter()

@@ -10,9 +10,8 @@ from surgeon.targets.lint.finding import Diagnostic
 
 def load_error(model: Model, libraries: Sequence[str], run_time: float) -> Diagnostic | None:
     """What ONNX Runtime's CPU provider says against a model, None where it loads it.  Its weights are read for that."""
-    from surgeon.runtime.sessions.isolated_session import (
-        IsolatedRuntime,  # not at the top: `import surgeon` is to be light
-    )
+    # Not at the top: `import surgeon` is to be light.
+    from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import SessionError
 
     source = model.path if model.path is not None else onnx.ModelProto.FromString(bytes(model.data))
