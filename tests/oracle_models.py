@@ -39,7 +39,7 @@ def model(text, version=17, **names):
 def answer(mini, feeds, custom_ops=(), bodies=None, limit=None):
     """The oracle's name, whether it is independent, and its answers."""
     with open_oracle(mini, custom_ops, bodies, limit=limit) as oracle:
-        return oracle.name, oracle.independent, oracle.run(feeds)
+        return oracle.name, oracle.is_independent, oracle.run(feeds)
 
 
 def gelu(x, dtype=np.float64):

@@ -8,6 +8,6 @@ def layers(source, note):
     """The kinds, in order."""
     with Model.open(source.model) as model:
         parsed = Parsed(source, model, note)
-        assert not parsed.told()["faults"]
+        assert not parsed.diagnostics()["faults"]
         network = parsed._network
         return {"kinds": [network.get_layer(place).type.name for place in range(network.num_layers)]}, []

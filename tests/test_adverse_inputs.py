@@ -18,14 +18,14 @@ def plan(body: str) -> InputGenerator:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_holes_show_something_of_each_row(seed: int):
-    keep = plan(MASKED).make(seed, SIZES, ValueKind.HOLES)["keep"]
+    keep = plan(MASKED).generate(seed, SIZES, ValueKind.HOLES)["keep"]
     assert keep.any(axis=-1).all()
     assert keep.all() == (seed % 2 == 1)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_gaps_show_the_first_of_each_row_and_one_of_two_neighbours(seed: int):
-    keep = plan(MASKED).make(seed, SIZES, ValueKind.GAPS)["keep"]
+    keep = plan(MASKED).generate(seed, SIZES, ValueKind.MASK_GAPS)["keep"]
     assert keep[..., 0].all()
     assert (keep[..., 1:] | keep[..., :-1]).all()
     assert not keep.all()
@@ -33,20 +33,20 @@ def test_gaps_show_the_first_of_each_row_and_one_of_two_neighbours(seed: int):
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 4, 5])
 def test_of_some_rows_all_is_hidden_whichever_value_hides(seed: int):
-    keep = plan(MASKED).make(seed, SIZES, ValueKind.HIDDEN_ROWS)["keep"]
+    keep = plan(MASKED).generate(seed, SIZES, ValueKind.HIDDEN_ROWS)["keep"]
     assert (~keep).all(axis=-1).any()
     assert keep.all(axis=-1).any()
 
 
 def test_in_one_turn_all_is_hidden():
-    made = plan(MASKED).make(3, SIZES, ValueKind.HIDDEN_ROWS)
+    made = plan(MASKED).generate(3, SIZES, ValueKind.HIDDEN_ROWS)
     assert not made["keep"].any()
     assert (made["bias"] == np.float32(LOWEST)).all()
 
 
 @pytest.mark.parametrize(("seed", "low"), [(0, LOWEST), (1, -np.inf), (2, -1e4), (6, LOWEST)])
 def test_floats_that_are_added_to_scores_hide_too(seed: int, low: float):
-    bias = plan(MASKED).make(seed, SIZES, ValueKind.HIDDEN_ROWS)["bias"]
+    bias = plan(MASKED).generate(seed, SIZES, ValueKind.HIDDEN_ROWS)["bias"]
     hidden = bias == np.float32(low)
     assert hidden.all(axis=-1).any()
     assert (~hidden).any()
@@ -55,13 +55,13 @@ def test_floats_that_are_added_to_scores_hide_too(seed: int, low: float):
 
 def test_other_floats_do_not():
     made = plan("g (float[b, s] x) => (float[b, s] y) { y = Neg(x) }")
-    assert not made.answers_to(ValueKind.HOLES)
-    assert np.isfinite(made.make(1, SIZES, ValueKind.HIDDEN_ROWS)["x"]).all()
+    assert not made.is_affected_by(ValueKind.HOLES)
+    assert np.isfinite(made.generate(1, SIZES, ValueKind.HIDDEN_ROWS)["x"]).all()
 
 
 def test_indices_reach_both_ends_and_count_from_the_end():
     made = plan("g (int64[b, s] ids, float[9, 2] table) => (float[b, s, 2] y) { y = Gather(table, ids) }")
-    usual, backwards = (made.make(0, SIZES, values)["ids"] for values in (ValueKind.USUAL, ValueKind.BACKWARDS))
+    usual, backwards = (made.generate(0, SIZES, values)["ids"] for values in (ValueKind.USUAL, ValueKind.BACKWARDS))
     assert (usual.min(), usual.max()) == (0, 8)
     assert backwards.min() == -9
     assert backwards.max() < 9
@@ -70,7 +70,7 @@ def test_indices_reach_both_ends_and_count_from_the_end():
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
 def test_integers_come_near_their_limits(dtype: str):
     made = plan(f"g ({dtype}[b, s] a, {dtype}[b, s] c) => ({dtype}[b, s] y) {{ y = Add(a, c) }}")
-    found = made.make(0, SIZES, ValueKind.LIMITS)["a"]
+    found = made.generate(0, SIZES, ValueKind.INTEGER_LIMITS)["a"]
     limits = np.iinfo(dtype)
     assert int(found.max()) > limits.max - 10
     if limits.min:
@@ -80,7 +80,7 @@ def test_integers_come_near_their_limits(dtype: str):
 @pytest.mark.parametrize("dtype", ["float", "float16", "bfloat16"])
 def test_magnitudes_are_all_there(dtype: str):
     negated = plan(f"g ({dtype}[b, s] x) => ({dtype}[b, s] y) {{ y = Neg(x) }}")
-    made = negated.make(0, {"b": 3, "s": 4}, ValueKind.MAGNITUDES)
+    made = negated.generate(0, {"b": 3, "s": 4}, ValueKind.MAGNITUDES)
     powers = np.log2(np.abs(made["x"].astype(np.float64))).ravel()
     assert np.isfinite(powers).all()
     steps = np.diff(np.sort(powers))
@@ -88,11 +88,11 @@ def test_magnitudes_are_all_there(dtype: str):
 
 
 def test_patterns_are_zeros_and_ones_with_a_row_of_zeros():
-    made = plan("g (float[b, s] x) => (float[b, s] y) { y = Neg(x) }").make(0, SIZES, ValueKind.PATTERNS)["x"]
+    made = plan("g (float[b, s] x) => (float[b, s] y) { y = Neg(x) }").generate(0, SIZES, ValueKind.ZEROS_AND_ONES)["x"]
     assert set(made.ravel()) == {0.0, 1.0}
     assert not made[0].any()
 
 
 def test_inputs_that_are_left_out_are_not_made():
     made = plan("g (float[b] x, float[b] w) => (float[b] y) { y = Mul(x, w) }")
-    assert made.make(0, SIZES, leave={"w"}).keys() == {"x"}
+    assert made.generate(0, SIZES, leave={"w"}).keys() == {"x"}

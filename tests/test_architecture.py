@@ -220,7 +220,7 @@ def test_public_names():
     homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
     assert told == homes | {"edits": "surgeon", "searches": "surgeon"}
     with pytest.raises(AttributeError, match="module 'surgeon' has no attribute 'nothing'"):
-        surgeon.nothing  # noqa: B018 - it raises
+        surgeon.why_empty  # noqa: B018 - it raises
 
 
 def test_importing_surgeon_imports_no_other_package():

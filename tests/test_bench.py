@@ -234,7 +234,7 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
             proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model)
             self.seconds = 1e-3 * len(proto.graph.node)
 
-        def prepared(self, feeds):
+        def bind_inputs(self, feeds):
             really, tick = super().prepared(feeds), clock.runs("", self.seconds)
             return lambda: (really(), tick())
 

@@ -84,7 +84,7 @@ def test_a_child_is_kept():
 
 def test_too_much_processor_time_ends_the_child():
     before, (result,), after = (run([item], 1) for item in (task("sleep", 0), task("spin", 7, 0.3), task("sleep", 0)))
-    assert result == TaskFailure("time", noted={"at": 7})
+    assert result == TaskFailure("time", last_note={"at": 7})
     assert after[0].value["pid"] != before[0].value["pid"]
     assert ends(before[0].value["pid"])
 
@@ -98,14 +98,14 @@ def test_processor_time_counts_and_not_the_clock():
 def test_too_long_by_the_clock_ends_the_child():
     run([task("sleep", 0)], 1)  # what is new may take its time to start
     (result,) = run([task("sleep", PATIENCE, 0.05)], 1)
-    assert result == TaskFailure("clock", noted={"at": PATIENCE})
+    assert result == TaskFailure("clock", last_note={"at": PATIENCE})
 
 
 def test_too_much_memory_is_no_end(monkeypatch):
     monkeypatch.setattr(worker, "memory_limit", lambda share: 1 << 29)
     (first,) = run([task("sleep", 0)], 1)
     result, after = run([task("hog", "here"), task("sleep", 0)], 1)
-    assert result == TaskFailure("memory", noted={"at": "here"})
+    assert result == TaskFailure("memory", last_note={"at": "here"})
     assert after.value["pid"] == first.value["pid"]
 
 

@@ -277,7 +277,11 @@ def test_edges_are_told_apart_that_arithmetic_leads_to() -> None:
     assert edges_of(scopes_of(one)) == [7.0, 28.0]
     [boundary] = find_thresholds(scopes_of(one))
     assert boundary.solved().tolist() == [28.0]
-    assert (boundary.fed, boundary.is_plain, boundary.meets_exactly(np.array([28.0])).all()) == (True, False, True)
+    assert (boundary.is_model_input, boundary.is_plain, boundary.meets_exactly(np.array([28.0])).all()) == (
+        True,
+        False,
+        True,
+    )
 
 
 def test_numbers_are_solved_and_run_forwards_again() -> None:
@@ -304,4 +308,4 @@ def test_elsewhere_nothing_is_met_that_roundings_lead_to() -> None:
 def test_what_products_of_matrices_lead_to_is_left_alone() -> None:
     made = model(FLOATS, "float f = {4}, float o = {28}", "m = MatMul(x, x) a = Div(m, f) y = Greater(a, o)")
     [boundary] = find_thresholds(scopes_of(made))
-    assert not boundary.fed
+    assert not boundary.is_model_input

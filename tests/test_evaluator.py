@@ -37,7 +37,7 @@ def test_what_the_evaluator_refuses():
             evaluator.run({"x": X, "z": X[:3]})
     with pytest.raises(SessionError, match="no such operator") as refused:
         EvaluatorSession(model("(float[n] x) => (float[n] y) { y = trt.plugins.MyGelu(x) }"))
-    assert refused.value.missing
+    assert refused.value.is_unsupported
 
 
 def test_functions_in_any_order_with_defaults_and_omitted_inputs():

@@ -68,7 +68,7 @@ ELEMENTS = """g (float[n, b, 8] x) => (float[7, c, 2] y)
 def runs(model: onnx.ModelProto, sizes: dict[str, int]) -> bool:
     with OrtSession(model) as session:
         try:
-            session.run(InputGenerator(model).make(0, sizes))
+            session.run(InputGenerator(model).generate(0, sizes))
         except SessionError:
             return False
     return True
@@ -169,7 +169,7 @@ def test_places_behind_a_cache_stay_below_the_table() -> None:
     """The table has 16 rows: what the cache takes of them is told by its shape."""
     plan = InputGenerator(filled(PLACED))
     for past in (1, 9, 15):
-        made = plan.make(0, {"b": 2, "t": 20, "p": past})["position_ids"]
+        made = plan.generate(0, {"b": 2, "t": 20, "p": past})["position_ids"]
         assert made.max() == 15 - past
 
 

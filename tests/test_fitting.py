@@ -170,7 +170,7 @@ def test_sizes_that_follow(case, monkeypatch):
     text, _, wanted = SIZES[case]
     report, cut = cut_of(f"agraph {text}", doubled(case), monkeypatch)
     assert report.outcome == "proved", [site.reason for site in report.sites]
-    follows = {name: str(size) for name, size in SizeSolver(wanted_by(cut)).follows.items()}
+    follows = {name: str(size) for name, size in SizeSolver(wanted_by(cut)).solved.items()}
     assert {name: follows.get(name) for name in wanted} == wanted
 
 
@@ -221,7 +221,7 @@ PAST, ROWS = symbol("past"), symbol("rows")
             (8, 2),
             id="what others follow from",
         ),
-        pytest.param([SizeConstraint(4 * ROWS, ROWS, likely=True)], {}, (32, 5), id="no guess leaves nothing"),
+        pytest.param([SizeConstraint(4 * ROWS, ROWS, is_soft=True)], {}, (32, 5), id="no guess leaves nothing"),
     ],
 )
 def test_what_a_table_has_room_for(wishes, chosen, wanted):

@@ -49,7 +49,7 @@ def test_few_elements_do_not_load_it(monkeypatch):
 
 def test_other_dtypes_are_numpys():
     assert cast(Float16Caster(), np.zeros(8, np.float64)) is None
-    made = TensorCast("w", TensorProto.DOUBLE, TensorProto.FLOAT16, by=Float16Caster()).array(np.array([0.1, 1e9]))
+    made = TensorCast("w", TensorProto.DOUBLE, TensorProto.FLOAT16, kernel=Float16Caster()).array(np.array([0.1, 1e9]))
     np.testing.assert_array_equal(made, halved(np.array([0.1, 1e9])))
 
 
@@ -69,7 +69,7 @@ def test_numpy_does_it_where_onnx_runtime_does_not(fault, monkeypatch):
     one = Float16Caster()
     assert cast(one, ODD) is None
     np.testing.assert_array_equal(
-        TensorCast("w", TensorProto.FLOAT, TensorProto.FLOAT16, by=one).array(ODD), halved(ODD)
+        TensorCast("w", TensorProto.FLOAT, TensorProto.FLOAT16, kernel=one).array(ODD), halved(ODD)
     )
 
 

@@ -80,14 +80,14 @@ def test_a_search_in_which_everything_is_needed_ends(parts):
 
     search = KeepMinimizer([places[at : at + size] for at in range(0, len(places), size)], error, 0.01)
     search.run()
-    assert (len(search.moved), search.holds, search.is_cut_short) == (400, True, True)
+    assert (len(search.error_by_node), search.holds, search.is_cut_short) == (400, True, True)
     assert len(kept_once) == search.trials == delta_debugging.MOST_TRIALS
 
 
 def test_a_search_that_can_find_nothing_ends_at_once():
     search = KeepMinimizer([[((), 0)], [((), 1)]], lambda kept: 1.0, 0.01)
     search.run()
-    assert (search.trials, search.moved, search.holds) == (1, {}, False)
+    assert (search.trials, search.error_by_node, search.holds) == (1, {}, False)
 
 
 def test_a_search_that_was_ended_is_told(monkeypatch):

@@ -154,7 +154,7 @@ def test_an_implementation_that_fails_is_told_in_one_sentence(tmp_path, fault):
     assert str(refused.value).startswith(f"The implementation of test.customop::CustomOpOne in '{path}' {wanted}")
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
-    assert not refused.value.missing
+    assert not refused.value.is_unsupported
 
 
 def test_an_implementation_of_another_dtype(tmp_path):
@@ -179,7 +179,7 @@ def test_an_implementation_that_takes_too_long(tmp_path):
     path = write(tmp_path, f"time.sleep(60)\nopen({str(done)!r}, 'w').close()")
     with pytest.raises(SessionError, match="has not answered within 1.5 s: make it faster") as refused:
         answer(model(CUSTOM), {"x": X}, [path], limit=1.5)
-    assert refused.value.missing
+    assert refused.value.is_unsupported
     assert not done.exists()  # nobody waited for it
 
 
@@ -325,7 +325,7 @@ def test_a_neighbour_of_an_implementation_that_nobody_knows(tmp_path):
     mini = model("(float[n] x) => (float[n] y) { a = test.customop.CustomOpOne(x, x); y = trt.plugins.MyGelu(a) }")
     with pytest.raises(SessionError, match="Nothing here knows the operator trt.plugins::MyGelu") as refused:
         open_oracle(mini, [write(tmp_path, "return x")])
-    assert refused.value.missing
+    assert refused.value.is_unsupported
 
 
 def test_lists_beside_an_implementation(tmp_path):

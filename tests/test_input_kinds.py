@@ -24,11 +24,11 @@ ATTENTION = parse(
     ("ops", "picks", "squares", "kind"),
     [
         (("Add", "Erf"), False, False, ValueKind.MAGNITUDES),
-        (("MatMul", "Add"), False, False, ValueKind.FACTORS),
-        (("ReduceMean",), False, False, ValueKind.ROWS),
-        (("ReduceMax", "Mul"), False, False, ValueKind.ROWS),
-        (("ReduceMean", "Pow"), False, True, ValueKind.ROWS_OF_FACTORS),
-        (("MatMul", "Softmax"), True, False, ValueKind.ROWS_OF_FACTORS),
+        (("MatMul", "Add"), False, False, ValueKind.SAFE_MAGNITUDES),
+        (("ReduceMean",), False, False, ValueKind.ROW_MAGNITUDES),
+        (("ReduceMax", "Mul"), False, False, ValueKind.ROW_MAGNITUDES),
+        (("ReduceMean", "Pow"), False, True, ValueKind.SAFE_ROW_MAGNITUDES),
+        (("MatMul", "Softmax"), True, False, ValueKind.SAFE_ROW_MAGNITUDES),
         (("GridSample",), False, False, None),
     ],
 )
@@ -51,15 +51,17 @@ def test_magnitudes_are_such_as_tell(ops: tuple[str, ...], picks: bool, squares:
 )
 def test_loud_numbers_are_no_terms(ops: tuple[str, ...], picks: bool, squares: bool, is_tried: bool) -> None:
     """Of large products and sums the order decides which overflow; values of attention are averaged alone."""
-    assert (adapted_kind(ValueKind.LOUD, 0, ops, 1, picks=picks, squares=squares) is ValueKind.LOUD) is is_tried
+    assert (
+        adapted_kind(ValueKind.UNIFORM_LARGE, 0, ops, 1, picks=picks, squares=squares) is ValueKind.UNIFORM_LARGE
+    ) is is_tried
 
 
 @pytest.mark.parametrize(
     ("ops", "inputs", "kinds"),
     [
         (("Neg",), 1, (None, None)),
-        (("Cos", "Mul"), 2, (ValueKind.ROWS_OF_FACTORS, ValueKind.ROWS_OF_FACTORS)),
-        (("ReduceMax",), 1, (ValueKind.ROWS_OF_FACTORS, None)),
+        (("Cos", "Mul"), 2, (ValueKind.SAFE_ROW_MAGNITUDES, ValueKind.SAFE_ROW_MAGNITUDES)),
+        (("ReduceMax",), 1, (ValueKind.SAFE_ROW_MAGNITUDES, None)),
         (("MatMul", "ReduceMax"), 2, (None, None)),
         (("GridSample",), 2, (None, None)),
     ],
@@ -78,7 +80,7 @@ def test_infinity_has_three_turns() -> None:
     """Some in all rows but one, rows of one value, and lone ones, of which a sum is infinite and not NaN."""
     model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
     feeder = CaseInputs(ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions()))
-    assert all(feeder.tries(ValueKind.NON_FINITE, turn) for turn in range(ENDS))
+    assert all(feeder.is_informative(ValueKind.NON_FINITE, turn) for turn in range(ENDS))
     made = feeder.make(DimAssignment({}, {}), ValueKind.NON_FINITE, ENDS - 1)["x"]
     assert [np.isfinite(row).sum() for row in made] == [3, 4]
     assert made.max() == np.inf
@@ -89,23 +91,25 @@ def test_faint_numbers_go_with_small_and_extreme_ones(apart: str) -> None:
     """A rule that differs there on purpose differs for those too."""
     model = parse("(float[2,4] x) => (float[2,4] y) { y = Neg(x) }")
     plain = ProofCase(RegionModels(model, model, {}), (), ("y",), ProofOptions())
-    assert CaseInputs(plain).tries(ValueKind.FAINT, 0)
-    assert not CaseInputs(replace(plain, apart=frozenset([apart]))).tries(ValueKind.FAINT, 0)
+    assert CaseInputs(plain).is_informative(ValueKind.TINY, 0)
+    assert not CaseInputs(replace(plain, intended_differences=frozenset([apart]))).is_informative(ValueKind.TINY, 0)
 
 
 def test_values_of_attention_alone_are_loud() -> None:
     """Of scores so large a softmax picks one."""
     experiment = ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
-    assert CaseInputs(experiment).tries(ValueKind.LOUD, 0)
-    assert not CaseInputs(replace(experiment, apart=frozenset(["extreme"]))).tries(ValueKind.LOUD, 0)
-    made = CaseInputs(experiment).make(DimAssignment({}, {}), ValueKind.LOUD, 0)
+    assert CaseInputs(experiment).is_informative(ValueKind.UNIFORM_LARGE, 0)
+    assert not CaseInputs(replace(experiment, intended_differences=frozenset(["extreme"]))).is_informative(
+        ValueKind.UNIFORM_LARGE, 0
+    )
+    made = CaseInputs(experiment).make(DimAssignment({}, {}), ValueKind.UNIFORM_LARGE, 0)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).min() > 1e5
 
 
 def test_a_maximum_sees_infinity_or_nan_throughout() -> None:
     """Of one NaN in a row it hangs on its place whether ONNX Runtime's kernel sees it."""
-    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is ValueKind.ENDLESS
+    assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMax",), 1, picks=False, squares=False) is ValueKind.INFINITE
     assert adapted_kind(ValueKind.NON_FINITE, 0, ("ReduceMean",), 1, picks=False, squares=False) is ValueKind.NON_FINITE
 
 
@@ -143,12 +147,12 @@ def test_infinity_stands_among_the_values_alone_once() -> None:
 def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> None:
     """Scores stay usual."""
     experiment = ProofCase(
-        RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), apart=frozenset(["extreme"])
+        RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), intended_differences=frozenset(["extreme"])
     )
     feeder = CaseInputs(experiment)
-    assert feeder.tries(ValueKind.ROWS_OF_FACTORS, 0)
-    assert not feeder.tries(ValueKind.MAGNITUDES, 0)
-    made = feeder.make(DimAssignment({}, {}), ValueKind.ROWS_OF_FACTORS, 0)
+    assert feeder.is_informative(ValueKind.SAFE_ROW_MAGNITUDES, 0)
+    assert not feeder.is_informative(ValueKind.MAGNITUDES, 0)
+    made = feeder.make(DimAssignment({}, {}), ValueKind.SAFE_ROW_MAGNITUDES, 0)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).max() > 1e10
 

@@ -113,9 +113,9 @@ def test_an_original_that_is_wrong_itself_excuses_and_is_doubted() -> None:
     """No rounding makes 2 of 1: a kernel is at fault, and whatever else is as wrong is not proved by it."""
     right, wrong = np.array([1.0, 1.0]), np.array([2.0, 1.0], np.float32)
     error = judge_tensor("y", wrong, wrong, right, 1e-7)
-    assert (error.ok, error.doubted) == (True, 1.0)
-    assert judge_tensor("y", wrong, right.astype(np.float32), right, 1e-7).doubted == 0
-    assert judge_tensor("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).doubted == 0
+    assert (error.ok, error.original_error) == (True, 1.0)
+    assert judge_tensor("y", wrong, right.astype(np.float32), right, 1e-7).original_error == 0
+    assert judge_tensor("y", right.astype(np.float32), right.astype(np.float32), right, 1e-7).original_error == 0
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -240,9 +240,9 @@ def test_what_is_allowed() -> None:
     assert ask([2], [6], [2], moved=1.0, rtol=0, atol=0).ok
     assert not ask([2], [6.1], [2], moved=1.0, rtol=0, atol=0).ok
     assert ask([2], [2], [2], moved=INF).severity == 0
-    assert ask([2], [2], [2]).telling
-    assert not ask([2], [2], [2], moved=1.0).telling, "zero would pass"
-    assert ask([2], [2], dtype="int64").telling
+    assert ask([2], [2], [2]).is_informative
+    assert not ask([2], [2], [2], moved=1.0).is_informative, "zero would pass"
+    assert ask([2], [2], dtype="int64").is_informative
 
 
 @pytest.mark.parametrize(

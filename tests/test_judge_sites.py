@@ -62,7 +62,7 @@ def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
     """Judge a fused LayerNormalization against the decomposed one, in ONNX Runtime."""
     original, rewritten = model(NORM, "float"), model(fused, "float")
     plan = InputGenerator(original)
-    feeds = plan.make(seed, {}, values)
+    feeds = plan.generate(seed, {}, values)
     with (
         OrtSession(original) as one,
         OrtSession(rewritten) as two,
@@ -71,7 +71,7 @@ def run_norms(values: ValueKind, seed: int, fused: str = FUSED) -> TensorError:
     ):
         right, answer = three.run(feeds)["y"], one.run(feeds)["y"]
         ask = partial(judge_tensor, "y", answer, two.run(feeds)["y"], right, overflowing=values in OVERFLOWING)
-        return moves.settle(ask, "y", right, answer.dtype, feeds)
+        return moves.judge(ask, "y", right, answer.dtype, feeds)
 
 
 @pytest.mark.parametrize("values", ValueKind)
@@ -86,7 +86,7 @@ def test_a_mean_of_ten_thousand_needs_what_the_reference_moves_by() -> None:
     """The tolerance alone would fail a right norm, and what is allowed still finds a wrong one."""
     error = run_norms(ValueKind.OFFSET, 0)
     assert error.rewritten.max_abs > 1e-6 + 2e-5 * error.scale
-    assert error.telling
+    assert error.is_informative
     wrong = run_norms(ValueKind.OFFSET, 0, FUSED.replace("0.00001", "0.1"))
     assert wrong.why.startswith("differs from the float64 reference by ")
 

@@ -84,13 +84,13 @@ class TestTables:
         for ep in ("cpu", "cuda"):
             kernels = ProviderSupport.of(ep)
             assert kernels.runs(*asked)
-            assert not kernels.suits(*asked)
-            assert kernels.missing(*asked) == (
+            assert not kernels.allows(*asked)
+            assert kernels.missing_reason(*asked) == (
                 f"ONNX Runtime's {kernels.title} provider has no kernel for ai.onnx::GroupNormalization in float at "
                 "opset 21; choose --ep tensorrt"
             )
-            assert kernels.raised("", "GroupNormalization", 18, {"T": F}) is None
-        assert ProviderSupport.of("tensorrt").suits(*asked)
+            assert kernels.next_supported_opset("", "GroupNormalization", 18, {"T": F}) is None
+        assert ProviderSupport.of("tensorrt").allows(*asked)
 
     def test_float16_runs_through_casts_where_only_float_has_a_kernel(self):
         assert what_runs("cpu", MICROSOFT, "Gelu", 1) == "fh"
@@ -122,19 +122,19 @@ class TestTables:
 
     def test_the_sentence_names_op_type_opset_and_who_has_one(self):
         kernels = ProviderSupport.of("cpu")
-        assert kernels.missing(MICROSOFT, "GroupNorm", 1, {"T": H}) == (
+        assert kernels.missing_reason(MICROSOFT, "GroupNorm", 1, {"T": H}) == (
             "ONNX Runtime's CPU provider has no kernel for com.microsoft::GroupNorm in float16; choose --ep cuda or dml"
         )
-        assert kernels.missing("", "LpNormalization", 22, {"T": B}).startswith(
+        assert kernels.missing_reason("", "LpNormalization", 22, {"T": B}).startswith(
             "ONNX Runtime's CPU provider has no kernel for ai.onnx::LpNormalization in bfloat16 at opset 22"
         )
-        assert kernels.missing("", "LpNormalization", 22, {"T": F}) == ""
+        assert kernels.missing_reason("", "LpNormalization", 22, {"T": F}) == ""
 
     def test_knows_at_which_opset_a_kernel_comes(self):
         kernels = ProviderSupport.of("cpu")
-        assert kernels.raised("", "Transpose", 12, {"T": B}) == 13
-        assert kernels.raised("", "LpNormalization", 1, {"T": B}) is None
-        assert kernels.raised(MICROSOFT, "GroupNorm", 1, {"T": F}) is None
+        assert kernels.next_supported_opset("", "Transpose", 12, {"T": B}) == 13
+        assert kernels.next_supported_opset("", "LpNormalization", 1, {"T": B}) is None
+        assert kernels.next_supported_opset(MICROSOFT, "GroupNorm", 1, {"T": F}) is None
 
     def test_an_unknown_provider(self):
         with pytest.raises(UsageError, match="no execution provider 'gpu'; choose one of cpu, cuda, dml, tensorrt"):

@@ -67,7 +67,7 @@ DECIDING = {
 @pytest.mark.parametrize("title", DECIDING)
 def test_what_the_length_of_a_loop_depends_on_stays_tame(title: str) -> None:
     (want,) = InputGenerator(model("", DECIDING[title])).wants
-    assert not want.free
+    assert not want.is_unconstrained
 
 
 COUNTED = "<body = b (int64 i, bool c, float[n] a) => (bool o, float[n] b) { o = Identity(c) b = Add(a, a) }>"

@@ -34,7 +34,7 @@ def test_payloads_in_every_place_stay_in_the_file(tmp_path: Path) -> None:
         assert model.payload_bytes == sum(len(t.raw_data) for t in originals if t.name != "small")
         for cut, original in zip(tensors_of(model.skeleton), originals, strict=True):
             assert same(model.value(cut), numpy_helper.to_array(original)), original.name
-        assert onnx.ModelProto.FromString(model.full(model.skeleton)) == proto
+        assert onnx.ModelProto.FromString(model.serialize(model.skeleton)) == proto
         assert not model.external_tensors
 
 
@@ -45,7 +45,7 @@ def test_skeleton_and_payloads_make_the_full_parse(data: bytes, threshold: int) 
     full = onnx.ModelProto.FromString(data)
     assume(PAYLOAD_KEY.encode() not in data)
     model = Model.open(data, threshold=threshold)
-    assert onnx.ModelProto.FromString(model.full(model.skeleton)) == full
+    assert onnx.ModelProto.FromString(model.serialize(model.skeleton)) == full
     for cut, original in zip(tensors_of(model.skeleton), tensors_of(full), strict=True):
         if original.data_location == TensorProto.EXTERNAL:
             continue

@@ -91,14 +91,14 @@ def test_each_of_many_ties_is_given_time_to_fall():
     feeds = {"x": ((np.arange(256) + 0.5) * 0.1).astype(np.float32)}
     with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        jumps = [moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(MAX_DIRECTIONS)]
+        jumps = [moves.sensitivity("y", right, F32, feeds, turn).jumps > 0 for turn in range(MAX_DIRECTIONS)]
         few, some = (np.any(jumps[:turns], axis=0) for turns in (DIRECTIONS, MAX_DIRECTIONS))
         assert few.sum() < some.sum() < few.size
         own = right.astype(np.float32)
         other = np.where(some, own + np.where(feeds["x"] / np.float32(0.1) > own, 1, -1), own).astype(np.float32)
-        assert moves.settle(partial(judge_tensor, "y", own, other, right), "y", right, F32, feeds).ok
+        assert moves.judge(partial(judge_tensor, "y", own, other, right), "y", right, F32, feeds).ok
         wrong = np.where(some, own, own + 1).astype(np.float32)
-        assert not moves.settle(partial(judge_tensor, "y", own, wrong, right), "y", right, F32, feeds).ok
+        assert not moves.judge(partial(judge_tensor, "y", own, wrong, right), "y", right, F32, feeds).ok
 
 
 CENTRED = read(
@@ -116,14 +116,14 @@ def test_a_number_that_is_like_no_other_is_given_more_samples(monkeypatch):
     feeds = {"x": x.astype(np.float32), "c": c.astype(np.float32)}
     with Float64Reference(CENTRED) as wide, SensitivityProbe(CENTRED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        moved = [moves.of("y", right, F32, feeds, turn).smooth[4] for turn in range(MAX_DIRECTIONS)]
+        moved = [moves.sensitivity("y", right, F32, feeds, turn).smooth[4] for turn in range(MAX_DIRECTIONS)]
         few, some = max(moved[:DIRECTIONS]), max(moved)
         assert few < 0.7 * some
 
         def passes(part):
             other = (right + part * ~others).astype(np.float32)
             asked = partial(judge_tensor, "y", right.astype(np.float32), other, right)
-            return moves.settle(asked, "y", right, F32, feeds).ok
+            return moves.judge(asked, "y", right, F32, feeds).ok
 
         assert passes(4.5 * some)
         assert not passes(20 * some)
@@ -139,9 +139,9 @@ def test_what_passes_and_is_blurred_is_given_few_turns():
 
         def blurred(moved):
             asked.append(moved)
-            return replace(judge_tensor("y", right, right, right, moved), blurred=True)
+            return replace(judge_tensor("y", right, right, right, moved), is_hidden=True)
 
-        assert moves.settle(blurred, "y", right, F32, feeds).ok
+        assert moves.judge(blurred, "y", right, F32, feeds).ok
         assert np.any(asked[-1].jumps)
         assert len(asked) == 1 + DIRECTIONS
 
@@ -151,9 +151,11 @@ def test_an_original_on_the_other_side_of_a_tie_is_not_in_doubt():
     feeds = {"x": np.array([0.15, 0.25, 0.35], np.float32)}
     with Float64Reference(ROUNDED) as wide, SensitivityProbe(ROUNDED, {}, (), wide, wide.run, ()) as moves:
         right = wide.run(feeds)["y"]
-        jumps = np.any([moves.of("y", right, F32, feeds, turn).jumps > 0 for turn in range(DIRECTIONS)], axis=0)
+        jumps = np.any(
+            [moves.sensitivity("y", right, F32, feeds, turn).jumps > 0 for turn in range(DIRECTIONS)], axis=0
+        )
         other = np.where(jumps, np.floor(feeds["x"] * 10) * 2 + 1 - right, right).astype(np.float32)
         asked = partial(judge_tensor, "y", other, other, right)
-        assert asked(Sensitivity.alike(0.0)).doubted
-        found = moves.settle(asked, "y", right, F32, feeds)
-        assert (found.ok, found.doubted) == (True, 0)
+        assert asked(Sensitivity.uniform(0.0)).original_error
+        found = moves.judge(asked, "y", right, F32, feeds)
+        assert (found.ok, found.original_error) == (True, 0)

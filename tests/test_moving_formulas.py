@@ -66,7 +66,7 @@ def test_a_refusal_of_the_evaluator_names_the_node_and_the_evaluator(case):
     feeds = {"x": drawn(2, 3), "i": np.full((2, 3), 7), "c": np.array(True)}
     with EvaluatorSession(made) as evaluator, pytest.raises(SessionError) as refused:
         evaluator.run(feeds)
-    assert refused.value.line.startswith(f"onnx's ReferenceEvaluator cannot compute {node}: ")
+    assert refused.value.message.startswith(f"onnx's ReferenceEvaluator cannot compute {node}: ")
 
 
 def test_a_stretch_with_a_convolution_and_a_gather_of_many_rows_is_proved():

@@ -39,14 +39,14 @@ def test_a_plugin_is_computed_by_the_rules_own_pattern(key):
 def test_a_plugin_without_a_body_is_missing():
     with pytest.raises(SessionError, match="trt.plugins:MyGelu") as refused:
         open_oracle(model(PLUGIN.format("Neg")))
-    assert refused.value.missing
+    assert refused.value.is_unsupported
     assert "trt.plugins:MyGelu" in str(refused.value)
 
 
 def test_a_body_for_a_node_that_is_not_there():
     with pytest.raises(SessionError, match="no node 'other' to give a body to") as refused:
         open_oracle(model(PLUGIN.format("Neg")), bodies={"other": GELU})
-    assert not refused.value.missing
+    assert not refused.value.is_unsupported
 
 
 def test_nodes_with_bodies_in_a_branch_and_in_a_local_function():
@@ -175,7 +175,7 @@ def test_a_wrong_model_falls_through_to_nobody(fault):
     bodies = {"node": GELU} if "plugin" in fault else None
     with pytest.raises(SessionError) as refused:
         open_oracle(mini, bodies=bodies)
-    assert not refused.value.missing
+    assert not refused.value.is_unsupported
 
 
 # Python implementations

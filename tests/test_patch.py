@@ -248,7 +248,7 @@ def test_a_skeleton_is_never_written() -> None:
     with pytest.raises(ModelFileError, match="skeleton"):
         Model.open(model.skeleton)
     patch = Patch(model)
-    patch.replace(GRAPH, 5, 0, [model.full(model.skeleton.graph.initializer[0])])
+    patch.replace(GRAPH, 5, 0, [model.serialize(model.skeleton.graph.initializer[0])])
     assert patch.to_proto() == everywhere()
 
 

@@ -77,7 +77,7 @@ def test_the_end_of_a_slice_is_no_number_of_floats():
     plan, constants = InputGenerator(model, names=False), region_literals(model)
     assert counts(model) == {"start", "all"}  # `axis` is a number too
     for ties in (False, True):
-        feeds = plan.make(0, {})
+        feeds = plan.generate(0, {})
         inject_literals(feeds, plan, constants, 0, small=counts(model), ties=ties)
         large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
         assert large == {float(np.float32(5e19 if ties else 1e20))}

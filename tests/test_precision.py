@@ -230,7 +230,7 @@ def test_what_has_no_form_in_float64(text):
     assert to_float64(mini) is None
     with pytest.raises(SessionError, match="rounds by design, is random, or has no form in float64") as refused:
         Float64Reference(mini)
-    assert refused.value.missing
+    assert refused.value.is_unsupported
 
 
 def test_dequantising_is_not_rounding():

@@ -262,7 +262,7 @@ def test_a_large_weight_is_made_up_once_for_a_region(runs, monkeypatch, is_node)
 def sizes_of(*shape, loads=(), **known) -> SizeStrategies:
     inputs = (CaseInput("x", shape),)
     return SizeStrategies(
-        ProofCase(RegionModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), loads=loads, **known), {}
+        ProofCase(RegionModels(EMPTY.before, EMPTY.after, {}), inputs, ("y",), ProofOptions(), costs=loads, **known), {}
     )
 
 
@@ -270,7 +270,7 @@ def test_dims_that_would_be_large_together_are_tried_one_by_one():
     b, s = symbol("b"), symbol("s")
     sizes = sizes_of(b, s, 1 << 6, pinned=frozenset({48}))
     first = DimAssignment({"b": 3, "s": 4}, {})
-    found = [setting.by_symbol for setting in sizes.further(first)]
+    found = [setting.by_symbol for setting in sizes.variations(first)]
     assert {"b": 48, "s": 48} not in found
     assert {"b": 48, "s": 4} in found
     assert {"b": 3, "s": 48} in found
@@ -282,7 +282,7 @@ def test_a_length_is_bound_by_what_it_makes_to_compute():
     little, much = ((CostTerm((b, 8), (others,)),) for others in (1 << 4, 1 << 20))
     first = DimAssignment({"b": 3}, {})
     lengths = [
-        max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).further(first)) for x in (little, much)
+        max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).variations(first)) for x in (little, much)
     ]
     assert lengths == [1025, 16]
     assert MOST_LONG < 129 * 8 << 20
@@ -292,7 +292,7 @@ def test_small_dims_shrink_where_there_is_much_to_compute():
     """A picture of 14 x 14 stays what it is for a few channels, and not for many."""
     b = symbol("b")
     kept, shrunk = (
-        next(iter(sizes_of(b, 8, 14, 14, loads=(CostTerm((b, 8, 14, 14), (others,)),)).groups()))[0].shrunk
+        next(iter(sizes_of(b, 8, 14, 14, loads=(CostTerm((b, 8, 14, 14), (others,)),)).groups()))[0].reduced
         for others in (1, REDUCE_ABOVE_WORK)
     )
     assert kept == {}
@@ -405,7 +405,7 @@ def test_each_side_carries_the_large_constants_that_it_reads(runs, monkeypatch):
     _, report = surgeon.rewrite(model, folded)
     assert [site.outcome for site in report.sites] == ["proved"]
     ((before, after),) = [
-        [[list(tensor.dims) for tensor in side.graph.initializer] for side in (item.minis.before, item.minis.after)]
+        [[list(tensor.dims) for tensor in side.graph.initializer] for side in (item.models.before, item.models.after)]
         for item in sent
     ]
     assert sorted(before) == [[], [80, 80]]

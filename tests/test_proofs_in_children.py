@@ -292,14 +292,14 @@ REPLACEMENT = {"side": "the replacement", "agreed": 1}
     [
         (
             ("batch", "?1", "seq", "width"),
-            TaskFailure("time", noted=ORIGINAL),
+            TaskFailure("time", last_note=ORIGINAL),
             "unproved",
             "its proof took more than 5 s, in which 17 runs agreed: give smaller sizes (--dim batch=2 --dim seq=2) or "
             "more time (--proof-time 30)",
         ),
         (
             (),
-            TaskFailure("clock", noted=REPLACEMENT),
+            TaskFailure("clock", last_note=REPLACEMENT),
             "unproved",
             "its proof took more than 30 s by the clock, in which 1 run agreed: give more time (--proof-time 30)",
         ),
@@ -321,10 +321,10 @@ def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reas
 
 def test_too_little_memory_says_how_much_there_was():
     gigabytes = f"{worker.memory_limit() / 1e9:.1f} GB"
-    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", noted=ORIGINAL))
+    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", last_note=ORIGINAL))
     assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
     noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
-    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", noted=noted))
+    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", last_note=noted))
     assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
-    proof = worker_proofs._proof(experiment(), TaskFailure("memory", noted=None))
+    proof = worker_proofs._proof(experiment(), TaskFailure("memory", last_note=None))
     assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"

@@ -161,7 +161,7 @@ def test_foreign_ops_and_kernels_of_another_provider_may_be_lacking(tmp_path: Pa
 def test_a_model_that_takes_too_long_to_load_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from surgeon.runtime.sessions.ort_session import SessionError
 
-    for refused in (SessionError("late", missing=True, cut_off=True), SessionError("full", lacks="memory")):
+    for refused in (SessionError("late", is_unsupported=True, hit_limit=True), SessionError("full", lacks="memory")):
         opening = "surgeon.runtime.sessions.isolated_session.IsolatedRuntime.open"
         monkeypatch.setattr(opening, lambda *_, _refused=refused, **__: _raise(_refused))
         assert load_check.loading([model_of()], model_of("y = Abs(x)"), surgeon.CheckOptions()) == ("", "")

@@ -126,19 +126,19 @@ def test_any_part_of_a_rewrite_can_be_had_without_the_rest(seed: int) -> None:
     source = model_of(chance)
     model = Model.open(source)
     run = RuleRun(model, RULES, "ort", NodeFilter(), None, open_index(model))
-    none, _ = run.again([])
+    none, _ = run.rerun_with([])
     assert written(none).SerializeToString() == source.SerializeToString()
-    everything, lost = run.again(run.sites)
+    everything, lost = run.rerun_with(run.sites)
     assert not lost
     assert written(everything).SerializeToString() == written(run).SerializeToString()
     wanted = answers(source)
     for _ in range(2):
         some = [site for site in run.sites if chance.random() < 0.6]
-        part, lost = run.again(some)
+        part, lost = run.rerun_with(some)
         assert len(part.sites) + len(lost) == len(some)
         found = answers(written(part))
         for name, array in wanted.items():
             np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)
-        same, lost = part.again(part.sites)
+        same, lost = part.rerun_with(part.sites)
         assert not lost
         assert written(same).SerializeToString() == written(part).SerializeToString()

@@ -158,7 +158,7 @@ def test_every_rule_proves_itself(found):
         assert not proof.entries
         return
     known = UNMADE.get(found.name, set())
-    if known >= {plain(pattern) for pattern, _ in proof.not_made_up} | {
+    if known >= {plain(pattern) for pattern, _ in proof.not_instantiated} | {
         plain(entry.pattern) for entry in proof.entries
     }:
         assert all(entry.standing == "spared" for entry in proof.entries)
@@ -180,7 +180,7 @@ def test_every_rule_proves_itself(found):
     unproved = {key: reasons for key, reasons in unproved.items() if key[0] not in known}
     assert not unproved, "a pattern is never proved for a target"
     made = {pattern for pattern, _ in groups}
-    assert {plain(pattern) for pattern, _ in proof.not_made_up} - made <= known
+    assert {plain(pattern) for pattern, _ in proof.not_instantiated} - made <= known
 
 
 @pytest.mark.skipif(not sampling.is_whole(), reason="takes as long as all other rules: pytest --whole")
@@ -478,17 +478,17 @@ def test_a_rule_without_instances_proves_nothing():
     proof = prove(impossible)
     assert proof.entries == []
     assert proof.outcome is Outcome.UNPROVED
-    assert "no instance can be made up from its patterns (<lambda>: " in proof.nothing
+    assert "no instance can be made up from its patterns (<lambda>: " in proof.why_empty
     stream = io.StringIO()
     print_rule_proof(proof, stream)
-    assert f"nothing to prove: {proof.nothing}\n" in stream.getvalue()
+    assert f"nothing to prove: {proof.why_empty}\n" in stream.getvalue()
 
 
 def test_why_nothing_is_to_be_proved_of_a_search_or_for_a_target_without_a_form():
     (dead,) = (found for _, _, found in all_rules() if found.name == "dead_nodes")
-    assert "finds its sites by a search" in prove(dead).nothing
-    assert "has no form for target ort" in prove_rule(make_for("tensorrt"), targets=["ort"]).nothing
-    assert not proof_of_gelu()[0].nothing
+    assert "finds its sites by a search" in prove(dead).why_empty
+    assert "has no form for target ort" in prove_rule(make_for("tensorrt"), targets=["ort"]).why_empty
+    assert not proof_of_gelu()[0].why_empty
 
 
 def make_for(target: str):

@@ -177,4 +177,4 @@ def test_unread_nodes_in_order():
     )
     model.graph.node[3].output[0] = ""
     model.graph.node[4].input[0] = "x"
-    assert [node.op for node in index_of(model).main.unread()] == ["Sin", "Cos", "Abs"]
+    assert [node.op for node in index_of(model).main.dead_nodes()] == ["Sin", "Cos", "Abs"]

@@ -235,10 +235,10 @@ def test_what_is_learned_goes_before_rules_and_what_is_stated() -> None:
     shapes, scope = shapes_of(model)
     assert shapes.facts(scope, "b") == TensorType(None, None)
     assert shapes.value(scope, "s") is None
-    shapes.learn(scope, "a", TensorProto.FLOAT, (3, 4))
+    shapes.add_observed(scope, "a", TensorProto.FLOAT, (3, 4))
     assert shapes.facts(scope, "b") == TensorType(TensorProto.FLOAT, (3, 4))
     assert shapes.value(scope, "s").tolist() == [3, 4]
-    shapes.learn(scope, "x", TensorProto.FLOAT, (9, 9))
+    shapes.add_observed(scope, "x", TensorProto.FLOAT, (9, 9))
     assert shapes.facts(scope, "x").shape == (symbol("n"), symbol("s"))
 
 
@@ -288,17 +288,17 @@ def test_functions_are_evaluated_for_each_call() -> None:
     assert shapes.facts(index.main, "w") == TensorType(TensorProto.FLOAT, (1, 4 * n))
     heads, inner = index.functions
     calls = [node for node in index.main.nodes if node.op == "my::Heads"]
-    first, second = (shapes.inside(call) for call in calls)
+    first, second = (shapes.for_call(call) for call in calls)
     assert first.facts(heads, "r") == TensorType(TensorProto.FLOAT, (n, s, 2, 4))
     assert second.facts(heads, "r") == TensorType(TensorProto.FLOAT, (4 * n,))
-    deep = first.inside(heads.nodes[1])
+    deep = first.for_call(heads.nodes[1])
     assert deep.value(inner, "s").tolist() == [n, s, 2, 4]
     assert deep.attribute(inner.nodes[2], "axis").i == 1
     assert second.attribute(heads.nodes[2], "to").i == 1
-    assert shapes.inside(heads.nodes[0]) is None
+    assert shapes.for_call(heads.nodes[0]) is None
     assert shapes.facts(heads, "r") == TensorType(None, None)
     assert str(deep.facts(inner, "n").shape[1]).startswith("?")
-    assert deep.facts(inner, "n") != second.inside(heads.nodes[1]).facts(inner, "n")
+    assert deep.facts(inner, "n") != second.for_call(heads.nodes[1]).facts(inner, "n")
 
 
 def test_what_is_learned_inside_of_a_call_reaches_its_results() -> None:
@@ -308,7 +308,7 @@ def test_what_is_learned_inside_of_a_call_reaches_its_results() -> None:
     shapes = ShapeInference(OriginalModel(index))
     call = next(node for node in index.main.nodes if node.op == "my::Heads")
     shapes.facts(index.main, "y")
-    shapes.inside(call).learn(index.functions[0], "a", TensorProto.FLOAT, (5, 6))
+    shapes.for_call(call).add_observed(index.functions[0], "a", TensorProto.FLOAT, (5, 6))
     assert shapes.facts(index.main, "y") == TensorType(TensorProto.FLOAT16, (5, 6))
 
 

@@ -250,7 +250,7 @@ def test_masks_are_padded_from_either_side():
         { c = Cast<to = 1>(attention_mask) d = Sub(one, c) e = Mul(d, low) y = Add(x, e) }"""
     plan = InputGenerator(parse(text))
     for seed, first in ((0, 1), (1, 0)):
-        mask = plan.make(seed, {"n": 16, "t": 6})["attention_mask"]
+        mask = plan.generate(seed, {"n": 16, "t": 6})["attention_mask"]
         assert set(mask.ravel()) == {0, 1}
         assert mask.any(axis=-1).all()
         assert {bool((np.diff(row) <= 0).all()) for row in mask if not row.all()} == {first == 1}

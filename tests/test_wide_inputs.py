@@ -114,7 +114,7 @@ def test_wide_values_hold_both_tails_and_zero(kind: str, seed: int) -> None:
     """Sixteen elements are enough for all of it; large ones are larger still, and positive ones positive."""
     plan = InputGenerator(read(f"g ({kind}[4, 4] x) => ({kind}[4, 4] y) {{ y = Relu(x) }}"))
     wide, large, positive = (
-        plan.make(seed, {}, values)["x"].astype(np.float64)
+        plan.generate(seed, {}, values)["x"].astype(np.float64)
         for values in (ValueKind.WIDE, ValueKind.LARGE, ValueKind.WIDE_POSITIVE)
     )
     assert wide.min() < -6
@@ -156,7 +156,7 @@ def test_what_an_index_or_a_size_hangs_on_stays_usual(use: str, free: bool) -> N
         g (float[1] x) => (float[k] y) <float[1] t = {{1}}, int64[1] one = {{1}}> {{ {use} }}
         <domain: "l", opset_import: ["" : 17]> look (w, i) => (o) {{ k = Cast<to = 7>(i) o = Gather(w, k) }}"""
     plan = InputGenerator(parser.parse_model(text))
-    usual, wide = plan.make(0, {})["x"], plan.make(0, {}, ValueKind.WIDE)["x"]
+    usual, wide = plan.generate(0, {})["x"], plan.generate(0, {}, ValueKind.WIDE)["x"]
     assert plan.widens == free
     assert np.array_equal(usual, wide) != free
 
@@ -170,7 +170,7 @@ def test_inputs_of_a_proof_leave_their_roles() -> None:
     )
     plan = InputGenerator(model, names=False)
     sizes = dict.fromkeys(plan.free, 5)
-    made = [plan.make(seed, sizes, ValueKind.OUT_OF_ROLE) for seed in range(12)]
+    made = [plan.generate(seed, sizes, ValueKind.OUT_OF_ROLE) for seed in range(12)]
     assert min(feeds["ids"].min() for feeds in made) < 0
     assert max(feeds["ids"].max() for feeds in made) > 100
     assert {int(np.sign(feeds["until"][0])) for feeds in made} == {-1, 1}
@@ -189,20 +189,20 @@ def test_integers_of_a_role_are_never_negative() -> None:
     sizes = plan.size_sets({})[0]
     for seed in SEEDS:
         for values in ValueKind:
-            feeds = plan.make(seed, sizes, values)
+            feeds = plan.generate(seed, sizes, values)
             backwards = {"ids"} if values is ValueKind.BACKWARDS else set()
             assert min(feeds[name].min() for name in feeds.keys() - {"sums"} - backwards) >= 0
             assert feeds["ids"].min() >= -7
             assert feeds["ids"].max() < 7
             signs = {int(sign) for sign in np.sign(feeds["sums"]).ravel()}
-            assert (-1 in signs) == (values not in (ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.TAME))
+            assert (-1 in signs) == (values not in (ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.BENIGN))
 
 
 def test_a_divisor_is_never_zero() -> None:
     """ONNX Runtime refuses to divide integers by zero: what divides must not bring every set to fall."""
     model = read("g (int32[64] x, int32[64] z) => (int32[64] y) { y = Div(x, z) }")
     for values in ValueKind:
-        feeds = InputGenerator(model).make(0, {}, values)
+        feeds = InputGenerator(model).generate(0, {}, values)
         assert (feeds["z"] != 0).all()
         with OrtSession(model) as session:
             session.run(feeds)

@@ -37,8 +37,8 @@ SHORT_MASK = "its mask is not known to have a column for each key, and a shorter
 class AttentionSpec(NamedTuple):
     """An attention of queries, keys and values of [batch, heads, rows, columns].
 
-    heads, groups: those of queries, and of keys and values.  size, columns: of a key, and of a value.  bias: what is
-    added to the scores, or the condition for them to count.  cap: 0 for none.  is_joined: whether the result has its
+    heads, kv_heads: those of queries, and of keys and values.  size, v_head_size: of a key, and of a value.  bias: what
+    is added to the scores, or the condition for them to count.  cap: 0 for none.  is_packed: whether the result has its
     heads joined.
     """
 
@@ -46,21 +46,21 @@ class AttentionSpec(NamedTuple):
     k: Tensor
     v: Tensor
     heads: int
-    groups: int
-    size: int
-    columns: int
+    kv_heads: int
+    head_size: int
+    v_head_size: int
     bias: Tensor | None
     is_condition: bool
     scale: float
     cap: float
     is_causal: bool
-    is_joined: bool
+    is_packed: bool
     dtype: Any
 
 
 def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> AttentionSpec:
     """What a node says.  is_wide: half precision is to be computed in float32, as ONNX Runtime's kernels do."""
-    numbers, given, is_standard = m.attributes, m.q, m.standard is not None
+    numbers, given, is_standard = m.attributes, m.q, m.onnx_output is not None
     more = {
         name
         for name in set(numbers) - HANDLED_ATTRIBUTES - IGNORED_ATTRIBUTES
@@ -103,7 +103,7 @@ def projected_heads(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list
     width = m.weights.shape and m.weights.shape[1]
     require(isinstance(width, int), "the shape of the weights is unknown")
     size = width // 3
-    packed, weights, added = (g.in_dtype(x, dtype) for x in (m.q, m.weights, m.added))
+    packed, weights, added = (g.in_dtype(x, dtype) for x in (m.q, m.weights, m.projection_bias))
     parts = g.split(g.add(g.matmul(packed, weights), added), [size, size, size], axis=-1, outputs=3)
     return [(g.split_heads(x, heads, size // heads), size // heads) for x in parts]
 
@@ -112,7 +112,9 @@ def packed(g: Graph, m: FusedAttention, heads: int, dtype: Any) -> list[tuple[Te
     """Those that MultiHeadAttention reads beside each other: [batch, rows, heads, 3, columns], or keys and values."""
     whole = m.q if m.k is None else m.k
     count = 3 if m.k is None else 2
-    require(m.v is None and m.shifts is None and whole.rank == 5, "queries, keys or values are put together otherwise")
+    require(
+        m.v is None and m.qkv_bias is None and whole.rank == 5, "queries, keys or values are put together otherwise"
+    )
     size = whole.shape[4]
     require(isinstance(size, int), "the size of the heads is unknown")
     apart = g.split(g.in_dtype(whole, dtype), [1] * count, axis=3, outputs=count)
@@ -129,7 +131,7 @@ def split_heads_of(g: Graph, m: FusedAttention, heads: int, groups: int, dtype: 
     sides = [x.shape[1::2] if x.rank == 4 else x.shape[2:] for x in (m.q, m.k, m.v)]
     require(all(isinstance(size, int) for side in sides for size in side), "the size of the heads is unknown")
     widths = [prod(side) for side in sides]
-    shifts = [None] * 3 if m.shifts is None else g.split(g.in_dtype(m.shifts, dtype), widths, axis=-1, outputs=3)
+    shifts = [None] * 3 if m.qkv_bias is None else g.split(g.in_dtype(m.qkv_bias, dtype), widths, axis=-1, outputs=3)
     found = []
     for x, own, width, shift in zip((m.q, m.k, m.v), (heads, groups, groups), widths, shifts, strict=True):
         require(x.rank == 3 or shift is None, "what is added to the heads of keys or values is not there")

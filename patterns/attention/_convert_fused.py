@@ -14,7 +14,7 @@ from ._masks import MASKING_THRESHOLD, leaves_a_key_in_each_row
 
 def in_original_layout(g: Graph, made: Tensor, found: AttentionSpec) -> Tensor:
     """The result as the node gave it."""
-    return g.joined_heads(made, found.heads * found.columns) if found.is_joined else made
+    return g.joined_heads(made, found.heads * found.v_head_size) if found.is_packed else made
 
 
 def with_present(g: Graph, m: FusedAttention, made: Tensor, found: AttentionSpec) -> list[Tensor]:
@@ -39,10 +39,10 @@ def to_onnx_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
 def decompose_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
     """The same in primitives.  A row of ONNX's Attention that is all hidden is zero."""
     found = attention_spec(g, m, is_wide=True)
-    copies = found.heads // found.groups
+    copies = found.heads // found.kv_heads
     keys, values = (
-        x if copies == 1 else g.repeated_heads(x, found.groups, copies, columns)
-        for x, columns in ((found.k, found.size), (found.v, found.columns))
+        x if copies == 1 else g.repeated_heads(x, found.kv_heads, copies, columns)
+        for x, columns in ((found.k, found.head_size), (found.v, found.v_head_size))
     )
     require(found.scale >= 0, "the scores are multiplied by a negative number, which has no root")
     root = sqrt(found.scale)  # on both factors, as in ONNX's own text, so that a product in half precision stays small
@@ -58,6 +58,6 @@ def decompose_attention(g: Graph, m: FusedAttention) -> list[Tensor]:
         below = g.trilu(g.spread(g.literal(np.ones(1, np.bool_)), sides), before, upper=0)
         scores = g.where(below, scores, never)
     weights = g.softmax(scores, axis=-1)
-    if m.standard is not None and (found.bias is not None or found.is_causal):
+    if m.onnx_output is not None and (found.bias is not None or found.is_causal):
         weights = g.where(g.isnan(weights), np.zeros((), found.dtype), weights)
     return with_present(g, m, g.matmul(weights, values), found)

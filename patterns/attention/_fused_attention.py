@@ -8,32 +8,33 @@ from surgeon import Captures, Graph, Tensor
 class FusedAttention(Captures):
     """An attention, whichever op it is.
 
-    q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and `added`.
-    bias: what is added to the scores.  shifts: to queries, keys and values.  index: what counts as no padding.  last,
-    less: the last key that counts for each sequence, or the one of which that is copies.  total: how many keys there
-    are, which GroupQueryAttention alone is told.  standard: what it makes, where it is ONNX's own.
+    q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and
+    `projection_bias`.  bias: what is added to the scores.  qkv_bias: to queries, keys and values.  mask_index: what
+    counts as no padding.  last, seqlens_k_source: the last key that counts for each sequence, or the one of which that
+    is copies.  total_sequence_length: how many keys there are, which GroupQueryAttention alone is told.  onnx_output:
+    what it makes, where it is ONNX's own.
     """
 
     q: Tensor
     k: Tensor | Any = None
     v: Tensor | Any = None
     weights: Tensor | Any = None
-    added: Tensor | Any = None
+    projection_bias: Tensor | Any = None
     bias: Tensor | Any = None
-    shifts: Tensor | Any = None
-    index: Tensor | Any = None
-    last: Tensor | Any = None
-    less: Tensor | Any = None
-    total: Tensor | Any = None
+    qkv_bias: Tensor | Any = None
+    mask_index: Tensor | Any = None
+    seqlens_k: Tensor | Any = None
+    seqlens_k_source: Tensor | Any = None
+    total_sequence_length: Tensor | Any = None
     past_key: Tensor | Any = None
     past_value: Tensor | Any = None
-    standard: Tensor | Any = None
+    onnx_output: Tensor | Any = None
     attributes: dict[str, Any]
 
     @property
     def is_causal(self) -> bool:
         """Whether each query sees the keys up to its own place alone."""
-        numbers, usual = self.attributes, self.total is not None
+        numbers, usual = self.attributes, self.total_sequence_length is not None
         return bool(numbers.get("unidirectional", numbers.get("is_causal", numbers.get("causal", usual))))
 
     @property
@@ -51,28 +52,33 @@ def multi_head(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> An
 
 def group_query(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
     """What GroupQueryAttention makes, with keys and values for the next step."""
-    told: dict[str, Any] = {"seqlens_k": m.last, "total_sequence_length": m.total, "attention_bias": bias, "outputs": 3}
+    told: dict[str, Any] = {
+        "seqlens_k": m.seqlens_k,
+        "total_sequence_length": m.total_sequence_length,
+        "attention_bias": bias,
+        "outputs": 3,
+    }
     return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})
 
 
 def ort_attention(g: Graph, m: FusedAttention, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
     """What com.microsoft::Attention makes."""
-    return g.ms_attention(m.q, m.weights, m.added, index, None, bias, **m.attributes)
+    return g.ms_attention(m.q, m.weights, m.projection_bias, index, None, bias, **m.attributes)
 
 
 def onnx_attention(g: Graph, m: FusedAttention) -> Any:
     """Attention without a past."""
-    m.standard = g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
-    return m.standard
+    m.onnx_output = g.attention(m.q, m.k, m.v, m.bias, **m.attributes)
+    return m.onnx_output
 
 
 def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
     """The op that was found without its mask, perhaps told to hide the future; as many outputs as it had."""
-    if m.standard is not None:
+    if m.onnx_output is not None:
         return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
     if m.weights is not None:
         return ort_attention(g, m)
-    if m.total is not None:  # GroupQueryAttention is causal unless told otherwise
+    if m.total_sequence_length is not None:  # GroupQueryAttention is causal unless told otherwise
         return group_query(g, m, **({"causal": None} if is_causal else {}))[: m.output_count]
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 
@@ -80,7 +86,7 @@ def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
 def behind_past(g: Graph, m: FusedAttention) -> Any:
     """MultiHeadAttention with a past, and the keys and values that the next step starts with."""
     return g.ms_multi_head_attention(
-        *(m.q, m.k, m.v, m.shifts, m.index, m.bias, m.past_key, m.past_value), **m.attributes, outputs=3
+        *(m.q, m.k, m.v, m.qkv_bias, m.mask_index, m.bias, m.past_key, m.past_value), **m.attributes, outputs=3
     )
 
 
@@ -92,8 +98,13 @@ def behind_past_alone(g: Graph, m: FusedAttention) -> Tensor:
 
 def any_ort_attention(g: Graph, m: FusedAttention) -> Any:
     """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
-    last = g.any_of(g.shared(g.expand(m.less, g.any_tensor())), m.last)
-    told: dict[str, Any] = {"seqlens_k": last, "total_sequence_length": m.total, "attention_bias": m.bias, "outputs": 3}
+    last = g.any_of(g.shared(g.expand(m.seqlens_k_source, g.any_tensor())), m.seqlens_k)
+    told: dict[str, Any] = {
+        "seqlens_k": last,
+        "total_sequence_length": m.total_sequence_length,
+        "attention_bias": m.bias,
+        "outputs": 3,
+    }
     grouped = g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
-    whole = g.ms_multi_head_attention(m.q, m.k, m.v, m.shifts, m.index, m.bias, **m.attributes)
-    return g.any_of(whole, grouped, ort_attention(g, m, m.bias, m.index))
+    whole = g.ms_multi_head_attention(m.q, m.k, m.v, m.qkv_bias, m.mask_index, m.bias, **m.attributes)
+    return g.any_of(whole, grouped, ort_attention(g, m, m.bias, m.mask_index))

@@ -16,19 +16,19 @@ def require_known_lengths(m: FusedAttention) -> None:
     """What of the sizes a node's meaning hangs on."""
     ranks = {m.q.rank, m.k.rank, m.v.rank}
     require(ranks <= {3, 4}, "queries, keys or values have other axes than batch, head, row, column")
-    if m.total is not None:
+    if m.total_sequence_length is not None:
         require(attends_to_all_keys(m), "not all rows of the keys count")
         require(not m.is_causal, "what it hides it does not compute, so that nothing there overflows")
-    elif m.is_causal and m.standard is None:
+    elif m.is_causal and m.onnx_output is None:
         alike = m.q.shape[1] == m.k.shape[-2]
         require(alike, "a causal attention of ONNX Runtime's wants as many keys as queries")
 
 
 def attends_to_all_keys(m: FusedAttention) -> bool:
     """Whether a GroupQueryAttention without a past looks at all rows of its keys, in each of the batch."""
-    if m.k.rank != 3 or m.total.elements != [m.k.shape[1]]:
+    if m.k.rank != 3 or m.total_sequence_length.elements != [m.k.shape[1]]:
         return False
-    elements = (m.last if m.less is None else m.less).elements
+    elements = (m.seqlens_k if m.seqlens_k_source is None else m.seqlens_k_source).elements
     return elements is not None and all(element == m.k.shape[1] - 1 for element in elements)
 
 
@@ -37,7 +37,7 @@ def padding_bias(g: Graph, m: FusedAttention, dtype: Any) -> Tensor | None:
 
     It may be given as how many keys count in each of the batch, from the first on, or as which of them do.
     """
-    index, queries, keys = m.index, m.q, m.q if m.k is None else m.k
+    index, queries, keys = m.mask_index, m.q, m.q if m.k is None else m.k
     if index is None:
         return None
     require(index.rank in (1, 2), "the shape of the padding mask is unknown")

@@ -48,7 +48,7 @@ def hides_the_future(m: Masked) -> None:
 
 def has_keys_for_rows(m: Masked) -> None:
     """As many keys as queries, not counting a past: ONNX Runtime's kernels put the diagonal elsewhere for others."""
-    if m.standard is not None:
+    if m.onnx_output is not None:
         return
     require(m.q.rank == 3 and m.k.rank in (3, 4), "the axes of queries or keys are not known")
     require(m.q.shape[1] == m.k.shape[-2], "there are more keys, or fewer, than queries")
@@ -75,7 +75,7 @@ def hides_nothing(m: Masked) -> None:
     found = m.bias.choice
     require(found is not None and found.is_uniform, "the mask is not known to be the same for all keys")
     require(bool(found.inside) if found.inside.dtype == np.bool_ else found.inside == 0, "the mask is not 0")
-    require(m.standard is None or covers_all_keys(m.bias, m.k), SHORT_MASK)
+    require(m.onnx_output is None or covers_all_keys(m.bias, m.k), SHORT_MASK)
 
 
 @rule(patterns=[alone, with_present, with_projections], conditions=[hides_nothing], target="any")
@@ -85,4 +85,4 @@ def idle_mask(g: Graph, m: Masked) -> Any:
     What: MultiHeadAttention, GroupQueryAttention or either Attention whose mask is 0 everywhere, or true.
     Numerics: none, for finite numbers.
     """
-    return without_mask(g, m, is_causal=m.is_causal and m.standard is not None)
+    return without_mask(g, m, is_causal=m.is_causal and m.onnx_output is not None)

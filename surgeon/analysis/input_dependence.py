@@ -32,7 +32,7 @@ _DECIDING = {
 _ALLOCATING = {
     op.name: frozenset((*op.counts, *op.sizes_at, *op.trips, *op.deciding))
     for op in RECORDS.values()
-    if op.spreads or not (op.moves or op.same or op.further_places)
+    if op.spreads or not (op.copies_elements or op.same_type_as_input or op.further_places)
 }
 _NONE: frozenset[int] = frozenset()
 _MOST_TURNS = 256  # of a Loop whose condition may be anything
@@ -113,7 +113,13 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
         yield from ((body, given, bounded) for given in (body.inputs if inner is None else (inner,)))
     if is_carried and slot not in (*op.trips, *op.conditions):
         return  # it reaches the outputs through those of the body
-    bounded = bounded or op.places or op.truths or slot in (*op.chooses, *op.conditions) or _is_remainder(op, slot)
+    bounded = (
+        bounded
+        or op.returns_indices
+        or op.returns_bool
+        or slot in (*op.chooses, *op.conditions)
+        or _is_remainder(op, slot)
+    )
     for position, output in enumerate(node.output):
         if output:
             yield place, output, bounded or (position > 0 and op.further_places)

@@ -126,7 +126,7 @@ def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, plac
         role.limits.append(IndexLimit(_table_size(scopes, place, node.input[0], 0)))
     if slot in op.mask:
         role.flags.add("mask")
-    if op.retypes and _attribute(node, "to", 0) == TensorProto.BOOL:
+    if op.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
         role.flags.update(("mask", "truth"))
     if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
         role.flags.add("zero")

@@ -155,7 +155,7 @@ def capture(
     lesson.about.append(
         f"It matches {format_count(sites, 'site')} there; {compared} others of its structure were compared."
     )
-    written = lesson.forms[0].written
+    written = lesson.forms[0].source
     variants = list(loosened(written))
     with Model.open(resolve_model(source)) as model:
         index = open_index(model)

@@ -36,7 +36,7 @@ def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
 
 def _needed(rule: Rule) -> Iterator[str]:
     for compiled in rule.compiled(rule.patterns[0])[:1]:
-        for group in compiled.spelling.required:
+        for group in compiled.written_ops.required:
             yield from group
 
 

@@ -98,13 +98,13 @@ class Explanations(ResultBase, list[Explanation]):
 
 
 class Mismatches(ResultBase, list[Mismatch]):
-    """Misses of several rules.  told: what they were found as, with where each rule does fire."""
+    """Misses of several rules.  explanations: what they were found as, with where each rule does fire."""
 
-    told: Explanations | None = None
+    explanations: Explanations | None = None
 
     def __str__(self) -> str:
         """What the command line prints."""
-        return repr(self) if self.told is None else str(self.told)
+        return repr(self) if self.explanations is None else str(self.explanations)
 
 
 def explain(
@@ -145,7 +145,7 @@ def explain(
     """
     found = explanations(source, rules, target=target, ep=ep, node=node, top=top)
     misses = Mismatches(miss for explanation in found for miss in explanation.misses)
-    misses.told = found
+    misses.explanations = found
     return misses
 
 
@@ -251,7 +251,7 @@ def _of_rule(run: RuleRun, rule: Rule, turned: OpHistory, followed: _Followed | 
         found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
     found.left = [(match.scope.label, match.root.label) for match in fires]
     found.fired_at(_sites(run, rule, followed))
-    absent = (turned.told(miss) for miss in missing_ops(run.index, rule, run.target))
+    absent = (turned.annotate(miss) for miss in missing_ops(run.index, rule, run.target))
     if followed is not None:
         told = [] if found.fires else list(work.at(followed.now))
         if found.taken_by:  # who took it says most

@@ -60,7 +60,7 @@ def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
 
 def is_constant(scope: Scope, name: str) -> bool:
     """Whether a tensor is there without any input: an initializer that no caller may set, or a Constant."""
-    home = scope.home(name)
+    home = scope.defining_scope(name)
     if home is None:
         return False
     maker = home.producers.get(name)

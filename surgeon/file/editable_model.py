@@ -67,7 +67,7 @@ class EditableModel(Model):
 
         Of what lies in a file the data are converted when they are written, and `seen` then.  by: what converts them.
         """
-        change = TensorCast(tensor.name, tensor.data_type, new, saturate, by=by)
+        change = TensorCast(tensor.name, tensor.data_type, new, saturate, kernel=by)
         if tensor.data_location == locations.EXTERNAL:
             place = *((entry.key, entry.value) for entry in tensor.external_data), tensor.data_type, new, saturate
             change = self._changes.setdefault(place, change)  # what several tensors share is converted once

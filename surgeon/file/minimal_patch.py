@@ -74,11 +74,11 @@ class _Differences:
         if old.HasField(field.name) and new.HasField(field.name):
             if is_changing(after):
                 self._patch.delete_all(where, number, range(count))
-                self._patch.insert(where, number, count, [self._patch.holder.body(after)])
+                self._patch.insert(where, number, count, [self._patch.holder.serialize_pieces(after)])
             elif before != after:
                 self.compare((*where, (number, 0)), before, after)
         elif new.HasField(field.name):
-            self._patch.insert(where, number, count, [self._patch.holder.body(after)])
+            self._patch.insert(where, number, count, [self._patch.holder.serialize_pieces(after)])
         elif old.HasField(field.name):
             self._patch.delete_all(where, number, range(count))
 
@@ -128,7 +128,9 @@ class _Differences:
             tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
             self._patch.insert_tensors(where, number, place, tensors)
         else:
-            self._patch.insert(where, number, place, [self._patch.holder.body(message) for message in messages])
+            self._patch.insert(
+                where, number, place, [self._patch.holder.serialize_pieces(message) for message in messages]
+            )
 
 
 def _encoded(field: FieldDescriptor, value: Any) -> bytes:

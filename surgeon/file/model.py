@@ -142,7 +142,7 @@ class Model:
         name = tensor.values.name
         return densify(self.value(tensor.values), self.value(tensor.indices), tuple(tensor.dims), name)
 
-    def full(self, message: ProtoMessage) -> bytes:
+    def serialize(self, message: ProtoMessage) -> bytes:
         """Serialise a message of the skeleton, or an edited copy of one, with the data that were cut out put back."""
         copy = type(message)()
         copy.CopyFrom(message)
@@ -153,7 +153,7 @@ class Model:
         data: bytes = copy.SerializeToString()
         return data
 
-    def body(self, message: ProtoMessage) -> Body:
+    def serialize_pieces(self, message: ProtoMessage) -> Body:
         """The same in pieces: what was cut out comes as spans of the file that it lies in."""
         return refilled(
             message,

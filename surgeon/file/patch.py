@@ -110,7 +110,7 @@ class Patch:
         """
         edits = self._edits.copy() if self._tensors else self._edits
         for where, field, index, tensors in self._tensors:
-            body = self.holder.body
+            body = self.holder.serialize_pieces
             made = [body(tensor) if data is None else data.body(tensor, body) for tensor in tensors]
             self._insert(edits, where, field, index, made)
         return edits.pieces()
@@ -118,7 +118,7 @@ class Patch:
     @property
     def is_too_large(self) -> bool:
         """Whether the result would reach 2 GiB if all new tensors were written into the model."""
-        new = sum(size_of(self.holder.body(tensor)) for *_, tensors in self._tensors for tensor in tensors)
+        new = sum(size_of(self.holder.serialize_pieces(tensor)) for *_, tensors in self._tensors for tensor in tensors)
         return new > 0 and self._edits.result_size + new > MAX_SIZE
 
     def apply(self) -> bytes:

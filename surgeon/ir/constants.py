@@ -71,7 +71,7 @@ class Constants:
 
     def is_constant(self, scope: Scope, name: str) -> bool:
         """Whether the tensor's value is fixed, of whatever size; reads no weights."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return False
         if self._stored(home, name) is not None:
@@ -90,7 +90,7 @@ class Constants:
         found = self.get(scope, name)
         if found is not None:
             return found.array
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return None
         stored = self._stored(home, name)
@@ -108,7 +108,7 @@ class Constants:
 
     def shape(self, scope: Scope, name: str) -> tuple[int, ...] | None:
         """The shape of a stored constant without reading it."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         stored = self._stored(home, name) if home is not None else None
         if stored is not None:
             return tuple(int(dim) for dim in stored.dims)
@@ -161,7 +161,7 @@ class Constants:
         return value
 
     def _find(self, scope: Scope, name: str, depth: int) -> ConstantValue | None:
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return None
         stored = self._stored(home, name)

@@ -13,7 +13,7 @@ def divides(scope: Scope, name: str, between: int = 0) -> bool:
         slots = [slot for slot, given in enumerate(node.inputs) if given == name]
         if known.family == "product" and any(known.signs[slot : slot + 1] == (-1,) for slot in slots):
             return True
-        moved = node.outputs if between < MOST_BETWEEN and not set(slots).isdisjoint(known.moves) else ()
+        moved = node.outputs if between < MOST_BETWEEN and not set(slots).isdisjoint(known.copies_elements) else ()
         if any(divides(node.scope, made, between + 1) for made in moved if made):
             return True
     return False

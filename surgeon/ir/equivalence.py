@@ -45,7 +45,7 @@ def _defaults(op: str, version: int | None) -> frozenset[bytes]:
     return frozenset(spec.default.SerializeToString(deterministic=True) for spec in specs if spec.default is not None)
 
 
-def repeats(op: str, local: LocalFunctions) -> bool:
+def is_deterministic(op: str, local: LocalFunctions) -> bool:
     """Whether nodes of an op give the same for the same: a custom op or a local function may draw random numbers."""
     return _gives_the_same(op) and not local.is_called(op)
 
@@ -66,16 +66,16 @@ def are_equal_constants(one: ConstantValue | None, other: ConstantValue | None) 
 class Tensors(Protocol[T]):
     """The tensors of a model, to one who compares them: in a scope they go by names, in many by scope and name."""
 
-    def behind(self, tensor: T) -> T:
+    def source_of(self, tensor: T) -> T:
         """The tensor that copies of it, or casts that change nothing, hand on."""
 
     def key(self, tensor: T) -> Hashable:
         """What one tensor, and no other, goes by."""
 
-    def maker(self, tensor: T) -> tuple[Node, Sequence[T], int] | None:
+    def producer(self, tensor: T) -> tuple[Node, Sequence[T], int] | None:
         """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
 
-    def repeats(self, node: Node) -> bool:
+    def is_deterministic(self, node: Node) -> bool:
         """Whether a node gives the same for the same."""
 
     def constant(self, tensor: T) -> ConstantValue | None:
@@ -84,13 +84,13 @@ class Tensors(Protocol[T]):
 
 def are_equal(tensors: Tensors[T], one: T, other: T, depth: int = DEPTH) -> bool:
     """Whether two tensors hold the same values: one tensor, equal constants, or equal nodes on equal tensors."""
-    one, other = tensors.behind(one), tensors.behind(other)
+    one, other = tensors.source_of(one), tensors.source_of(other)
     if tensors.key(one) == tensors.key(other):
         return True
-    first, second = tensors.maker(one), tensors.maker(other)
+    first, second = tensors.producer(one), tensors.producer(other)
     if first is not None and second is not None and depth:
         (a, read, place), (b, also_read, other_place) = first, second
-        alike = a.op == b.op and place == other_place and len(read) == len(also_read) and tensors.repeats(a)
+        alike = a.op == b.op and place == other_place and len(read) == len(also_read) and tensors.is_deterministic(a)
         if alike and said_by(a) == said_by(b):
             pairs = zip(read, also_read, strict=True)
             if all(are_equal(tensors, x, y, depth - 1) for x, y in pairs):

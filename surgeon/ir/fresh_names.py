@@ -18,7 +18,9 @@ class FreshNames:
             self._taken = self._beside_main()
         taken, given, main = self._taken, self._given, self._index.main
         name = stem
-        while name in given or name in taken or name in main.consumers or name in main.unmade or main.defines(name):
+        while (
+            name in given or name in taken or name in main.consumers or name in main.removed_names or main.defines(name)
+        ):
             self._counters[stem] = self._counters.get(stem, 0) + 1
             name = f"{stem}_{self._counters[stem]}"
         given.add(name)
@@ -37,5 +39,5 @@ class FreshNames:
             names.update(scope.names)
             if scope is not self._index.main:
                 made_here = scope.producers, scope.inputs, scope.initializers, scope.sparse
-                names.update(*made_here, scope.consumers, scope.unmade)
+                names.update(*made_here, scope.consumers, scope.removed_names)
         return names

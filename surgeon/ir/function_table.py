@@ -42,7 +42,7 @@ class LocalFunctions:
             return self.added[key]
         if key in self._places and key not in self._read:
             proto = self._model.skeleton.functions[self._places[key]]
-            self._read[key] = FunctionProto.FromString(self._model.full(proto))
+            self._read[key] = FunctionProto.FromString(self._model.serialize(proto))
         return self._read.get(key)
 
     def require_free(self, function: FunctionProto) -> None:

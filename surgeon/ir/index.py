@@ -129,7 +129,7 @@ class Index:
         bodies = _add_nodes(scope)
         where = scope.label or "the graph"
         for name in outputs:
-            home = scope.home(name) or scope
+            home = scope.defining_scope(name) or scope
             home._held[name] = f"it is an output of {where}"
         if scope.parent is not None:
             _record_captures(scope)
@@ -138,7 +138,7 @@ class Index:
             label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
             self._fill(Scope(graph, address, scope._versions, scope, node, label))
 
-    def noted(self, kind: type[T], make: Callable[[], T]) -> T:
+    def cached_analysis(self, kind: type[T], make: Callable[[], T]) -> T:
         """What a floor above keeps of the model, one of a kind; made when it is first asked for."""
         found = self._notes.get(kind)
         if not isinstance(found, kind):
@@ -157,15 +157,17 @@ class Index:
         """How many of them are Constants, which compute nothing."""
         return sum(scope.count_constants() for scope in self.scopes if not scope.is_gone)
 
-    def held(self, scope: Scope, name: str) -> str | None:
+    def pin_reason(self, scope: Scope, name: str) -> str | None:
         """Why the tensor must stay even if no node reads it, or None."""
-        home = scope.home(name)
-        return home.held.get(name) if home is not None else None
+        home = scope.defining_scope(name)
+        return home.protected.get(name) if home is not None else None
 
     def used(self, node: Node) -> list[bool]:
         """For each output of a node whether somebody reads it, or it must stay."""
         scope = node.scope
-        return [bool(name) and (scope.is_read(name) or self.held(scope, name) is not None) for name in node.outputs]
+        return [
+            bool(name) and (scope.is_read(name) or self.pin_reason(scope, name) is not None) for name in node.outputs
+        ]
 
     def is_overridable(self, scope: Scope, name: str) -> bool:
         """Whether an initializer of a scope is an input too, whose value a caller may set (from IR 4 on)."""
@@ -182,13 +184,13 @@ class Index:
                 raise GraphError(f"{where} uses ops of ai.onnx and imports no version of it; export it again.")
             for output in scope.proto.output:
                 name = output if isinstance(output, str) else output.name
-                if name and scope.home(name) is None:
+                if name and scope.defining_scope(name) is None:
                     where = scope.label or "the graph"
                     raise GraphError(
                         f"Nothing makes {name!r}, an output of {where}; mend the model or export it again."
                     )
             for name in scope._from_outside:
-                if name and scope.home(name) is None:
+                if name and scope.defining_scope(name) is None:
                     node = scope.consumers[name][0]
                     raise GraphError(
                         f"Node {node.label!r} ({node.op}) reads {name!r}, which nothing makes; "
@@ -294,7 +296,7 @@ def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int,
 def _record_captures(scope: Scope) -> None:
     """Move the uses of outer tensors from a body to the scope that makes them."""
     for name in [name for name in scope.consumers if not scope.defines(name)]:
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is not None:
             home._consumers.setdefault(name, []).extend(scope._consumers.pop(name))
 

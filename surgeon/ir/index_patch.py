@@ -80,7 +80,9 @@ def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
             (INPUT, [value.name for value in proto.input]),
         ):
             patch.delete_all(where, field, [place for place, name in enumerate(names) if name in dropped])
-    fresh = [tensor for tensor in scope._new_initializers if scope.is_read(tensor.name) or tensor.name in scope.held]
+    fresh = [
+        tensor for tensor in scope._new_initializers if scope.is_read(tensor.name) or tensor.name in scope.protected
+    ]
     if fresh:
         patch.insert_tensors(where, INITIALIZER, len(proto.initializer), fresh)
         if index.ir_version < 4 and scope.parent is None:
@@ -114,10 +116,10 @@ def _made_under(scope: Scope) -> Iterator[Node]:
 
 def record_now(index: Index, node: Node) -> bytes:
     """The record of a node: of one of the source as it lies in the file, but for inputs that it was given since."""
-    if node.record is not None:
-        return node.record
+    if node.encoded is not None:
+        return node.encoded
     scope = node.scope
-    record = index.model.record(scope.address, scope.node_field, node.origin)
+    record = index.model.record(scope.address, scope.node_field, node.source_slot)
     if node in scope.redirected:
         proto = onnx.NodeProto.FromString(record)
         proto.input[:] = node.inputs

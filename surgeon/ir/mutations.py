@@ -50,7 +50,7 @@ def remove(scope: Scope, nodes: Iterable[Node]) -> None:
         touched.add(slot)
         for name in node.outputs:
             producers.pop(name, None)
-        if slot != node.origin:  # a new node, or one that moved
+        if slot != node.source_slot:  # a new node, or one that moved
             scope._added[slot].remove(node)
     scope._live = None
 
@@ -75,7 +75,7 @@ def retire(scope: Scope, names: Iterable[str]) -> list[str]:
     """Count one use of these tensors less; returns those that are left without any."""
     loose: list[str] = []
     for name in names:
-        home = scope if name in scope._consumers else scope.home(name)
+        home = scope if name in scope._consumers else scope.defining_scope(name)
         if home is not None:
             uses = home._retired[name] = home._retired.get(name, 0) + 1
             if uses >= len(home._consumers.get(name, ())):
@@ -118,7 +118,7 @@ def attach(scope: Scope, node: Node) -> None:
         if name in scope._consumers:
             scope._consumers[name].append(node)
             continue
-        home = scope.home(name) if name else None
+        home = scope.defining_scope(name) if name else None
         if home is not None:
             home._consumers.setdefault(name, []).append(node)
     scope._by_op[node.op].append(node)
@@ -126,19 +126,19 @@ def attach(scope: Scope, node: Node) -> None:
 
 def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
     """Let every reader of one tensor of a scope read another; returns the readers, each once."""
-    home = scope.home(new) or scope
+    home = scope.defining_scope(new) or scope
     readers = list(dict.fromkeys(scope.readers(old)))
     _let_readers_go(scope, old)
     for reader in readers:
         uses = reader.inputs.count(old)
         reader.inputs = tuple(new if name == old else name for name in reader.inputs)
         home._consumers.setdefault(new, []).extend([reader] * uses)
-        if reader.record is None:
+        if reader.encoded is None:
             reader.scope._redirected.add(reader)
         else:
             proto = reader.proto
             proto.input[:] = reader.inputs
-            reader.record = proto.SerializeToString()
+            reader.encoded = proto.SerializeToString()
     return readers
 
 
@@ -162,7 +162,7 @@ def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
 
 def pin(scope: Scope, name: str, why: str) -> None:
     """Let a tensor keep its name, for something outside of the nodes reads it."""
-    home = scope.home(name) or scope
+    home = scope.defining_scope(name) or scope
     home._held.setdefault(name, why)
 
 

@@ -59,26 +59,28 @@ class OriginalModel:
 
     def producer(self, scope: Scope, name: str) -> tuple[Scope, Node] | None:
         """The node that makes a tensor, seen from a scope, and the scope it stands in; None where no node does."""
-        home = self.scope(scope).home(name)
+        home = self.scope(scope).defining_scope(name)
         node = home.producers.get(name) if home is not None else None
         return None if home is None or node is None else (home, node)
 
-    def same(self, scope: Scope, name: str, taken: set[TensorAddress]) -> str:
+    def substitute(self, scope: Scope, name: str, taken: set[TensorAddress]) -> str:
         """What readers of a tensor were given to read in its place; the name itself where that is nothing of the file.
 
         An initializer of the same bytes, or a tensor that another site proves to be equal; what was taken for equal by
         such a proof is noted in `taken`.
         """
         source = self.scope(scope)
-        home, found = source.home(name), name
+        home, found = source.defining_scope(name), name
         passed: list[TensorAddress] = []
         while home is not None:
             now = home._shared.get(found)
-            if now is None and (now := home.alike.get(found)) is not None:
+            if now is None and (now := home.equal_tensors.get(found)) is not None:
                 passed.append((home.address, found))
-            if now is None or source.home(now) is not home.home(now):  # it went, or a body has another of its name
+            if now is None or source.defining_scope(now) is not home.defining_scope(
+                now
+            ):  # it went, or a body has another of its name
                 break
-            home, found = source.home(now), now
+            home, found = source.defining_scope(now), now
         if found == name or home is None:
             return name
         taken.update(passed)
@@ -97,7 +99,7 @@ class OriginalModel:
 def restore_file_state(scope: Scope, made: Scope) -> Scope:
     """Give a new scope the nodes and tables that another has in the file."""
     made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
-    made.alike = scope.alike
+    made.equal_tensors = scope.equal_tensors
     made.stated = scope.stated
     made._producers.update([(name, node) for node in scope.nodes for name in node.outputs if name])
     return made

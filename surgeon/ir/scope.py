@@ -23,11 +23,11 @@ class Node:
     """A node as the matcher sees it.
 
     op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
-    node has the slot of the node whose place it takes.  origin: the place in the source file, -1 for a new node.
-    record: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
+    node has the slot of the node whose place it takes.  source_slot: the place in the source file, -1 for a new node.
+    encoded: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
     """
 
-    __slots__ = ("alive", "inputs", "op", "origin", "outputs", "record", "scope", "slot")
+    __slots__ = ("alive", "encoded", "inputs", "op", "outputs", "scope", "slot", "source_slot")
 
     def __init__(
         self,
@@ -39,28 +39,28 @@ class Node:
         record: bytes | None = None,
     ) -> None:
         self.op, self.inputs, self.outputs = op, inputs, outputs
-        self.scope, self.slot, self.record = scope, slot, record
-        self.origin = slot if record is None else -1
+        self.scope, self.slot, self.encoded = scope, slot, record
+        self.source_slot = slot if record is None else -1
         self.alive = True
 
     @property
     def proto(self) -> onnx.NodeProto:
         """The node of the skeleton, or a copy of a new node."""
-        if self.record is not None:
-            made: onnx.NodeProto = onnx.NodeProto.FromString(self.record)
+        if self.encoded is not None:
+            made: onnx.NodeProto = onnx.NodeProto.FromString(self.encoded)
             return made
-        found: onnx.NodeProto = self.scope.protos[self.origin]
+        found: onnx.NodeProto = self.scope.protos[self.source_slot]
         return found
 
     @property
     def original(self) -> bool:
         """Whether the node is in the source file."""
-        return self.record is None
+        return self.encoded is None
 
     @property
     def moved(self) -> bool:
         """Whether the node is from the source file, but stands in another place now."""
-        return self.record is None and self.slot != self.origin
+        return self.encoded is None and self.slot != self.source_slot
 
     @property
     def name(self) -> str:
@@ -133,13 +133,13 @@ class Scope:
         self.producers: Mapping[str, Node] = self._producers
         self.consumers: Mapping[str, Sequence[Node]] = self._consumers
         self.by_op: Mapping[str, Sequence[Node]] = self._by_op
-        self.held: Mapping[str, str] = self._held
+        self.protected: Mapping[str, str] = self._held
         self.inputs: AbstractSet[str] = self._inputs
         self.initializers: Mapping[str, onnx.TensorProto] = self._initializers
         self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
         self.redirected: AbstractSet[Node] = self._redirected
-        self.unmade: AbstractSet[str] = self._unmade
-        self.alike: Mapping[str, str] = self._alike
+        self.removed_names: AbstractSet[str] = self._unmade
+        self.equal_tensors: Mapping[str, str] = self._alike
         self.fixed: Mapping[str, Array] = self._fixed
 
     @classmethod
@@ -188,7 +188,7 @@ class Scope:
         """Whether the tensor is made here: by a node, as an input or as an initializer."""
         return name in self.producers or name in self.initializers or name in self.inputs or name in self.sparse
 
-    def home(self, name: str) -> "Scope | None":
+    def defining_scope(self, name: str) -> "Scope | None":
         """The innermost scope from here outwards that makes the tensor."""
         scope: Scope | None = self
         while scope is not None and not scope.defines(name):
@@ -197,7 +197,7 @@ class Scope:
 
     def home_of_read(self, name: str) -> "Scope | None":
         """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
-        return self if name in self.consumers else self.home(name)
+        return self if name in self.consumers else self.defining_scope(name)
 
     def readers(self, name: str) -> Sequence[Node]:
         """The nodes that read a tensor made here, those of nested bodies included; once per input."""
@@ -213,7 +213,7 @@ class Scope:
 
     def is_needed(self, name: str) -> bool:
         """Whether a tensor made here is read, or something outside of the nodes holds it: an output, say."""
-        return self.is_read(name) or name in self.held
+        return self.is_read(name) or name in self.protected
 
     def needs(self, node: "Node") -> bool:
         """Whether anything needs what a node of this scope makes."""
@@ -222,7 +222,7 @@ class Scope:
                 return True
         return False
 
-    def unread(self) -> list["Node"]:
+    def dead_nodes(self) -> list["Node"]:
         """The live nodes of which nothing needs what they make, in order; whole tables are compared at once."""
         producers = self._producers
         loose = (producers.keys() - self._consumers.keys()) | (producers.keys() & self._retired.keys())

@@ -62,7 +62,7 @@ class ConvertSettings:
     force: bool
 
     @property
-    def decides(self) -> bool:
+    def may_keep_more(self) -> bool:
         """Whether what is kept follows from what runs show."""
         return AUTO in self.keep and self.change.narrows
 
@@ -77,7 +77,7 @@ class Conversion:
         self._clamped: list[str] = []
         self._invalid = ""  # why ONNX Runtime does not load the original
 
-    def go(self, original: OutputModel) -> Any:
+    def run(self, original: OutputModel) -> Any:
         """Convert it."""
         settings, self._original = self._settings, original
         with Model.open(original) as model:
@@ -98,25 +98,25 @@ class Conversion:
             unfit: dict[NodeAddress, str] = {}
             if settings.provider is not None:
                 unfit = nodes_without_kernel(wiring, settings.provider)
-            elif settings.decides:
+            elif settings.may_keep_more:
                 unfit = crashing_fused_matmuls(wiring)
             for place, reason in unfit.items():
                 self._keeping.keep(place, "kernel", reason)
             trying = BaselineRuns(original, model.skeleton, self._change, settings.options, io=settings.io)
-            ranges = trying.run(_measured(wiring) if settings.decides else ()) if settings.check else {}
+            ranges = trying.run(_measured(wiring) if settings.may_keep_more else ()) if settings.check else {}
             self._invalid = trying.invalid if settings.check else next(iter(type_errors(model)), "")
-            builder.is_stale = trying.is_stale
-            if builder.is_stale:
+            builder.has_stale_value_info = trying.has_stale_value_info
+            if builder.has_stale_value_info:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
             fills = MaskSentinels(wiring, saturate=settings.clamp)
-            if settings.decides:
+            if settings.may_keep_more:
                 for place, (kind, reason) in SensitiveNodes(wiring, fills, ranges, settings.options.dims).found.items():
                     self._keeping.keep(place, kind, reason)
-            elif AUTO in settings.keep and self._change.is_whole:
+            elif AUTO in settings.keep and self._change.is_integer:
                 for place, (kind, reason) in IntegerRange(wiring, converts=settings.io == "convert").found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
-                builder, trying, ranges, self._report, self._keeping, decides=settings.decides
+                builder, trying, ranges, self._report, self._keeping, decides=settings.may_keep_more
             )
             return self._write(model, builder)
 
@@ -143,7 +143,7 @@ class Conversion:
             if made is not None:
                 self._look(model, built, made)
             else:
-                with builder.made(built) as path:
+                with builder.as_file(built) as path:
                     self._look(model, built, path)
             return made
         save(
@@ -190,7 +190,7 @@ class Conversion:
             if not self._comparison.trying.loads(made):
                 self._require_valid()
             report.say("ONNX Runtime loads the result, and does not load the original")
-        if settings.check and not self._comparison.holds(built, made):
+        if settings.check and not self._comparison.compare(built, made):
             raise _Again
         asked = settings.provider or (ANY_PROVIDER if self._change.new == onnx.TensorProto.BFLOAT16 else None)
         excused = excused_by("ort", asked)  # of bfloat16 the CPU provider has hardly a kernel: another is to run it
@@ -207,18 +207,18 @@ class Conversion:
 
     def _weigh(self, built: Candidate) -> None:
         """Look at what was seen of large weights while they were written; raises where one must stay as it was."""
-        if not (self._change.narrows or self._change.is_whole):
+        if not (self._change.narrows or self._change.is_integer):
             return
         unfit: dict[Tensor, str] = {}
-        self._clamped = list(built.clamped)
+        self._clamped = list(built.saturated)
         for (scope, name), seen, is_cast in self._seen(built):
             found = range_misfit(name, seen, self._change.new)
             if found is not None and self._settings.clamp and not is_cast:  # a Cast of ONNX saturates nothing
                 self._clamped.append(found.clamped)
             elif found is not None:
                 unfit[scope.address, name] = found.reason
-        if unfit.keys() - self._keeping.unfit.keys():
-            self._keeping.unfit.update(unfit)
+        if unfit.keys() - self._keeping.weights.keys():
+            self._keeping.weights.update(unfit)
             for reason in unfit.values():
                 self._report.say(f"{reason}: it stays {self._change.names[0]}")
             raise _Again
@@ -250,10 +250,10 @@ class Conversion:
             report.say(f"{told} choose{'' if choosing[1:] else 's'} {how}")
 
     def _kept(self, built: Candidate, node: Node, name: str, reason: str) -> KeptNode:
-        kind, told = self._keeping.pins.get(node_address(node), ("", ""))
+        kind, told = self._keeping.nodes.get(node_address(node), ("", ""))
         if told != reason:  # of another call of the same function, or of no node at all
-            others = (kind for kind, told in self._keeping.pins.values() if told == reason)
-            kind = "weight" if reason in built.weights else next(others, "schema")
+            others = (kind for kind, told in self._keeping.nodes.values() if told == reason)
+            kind = "weight" if reason in built.weight_reasons else next(others, "schema")
         if kind == "schema" and "Cast of the model's own" in reason:
             kind = "model"
         return KeptNode(name, node.op, reason, kind)
@@ -265,7 +265,7 @@ class _Again(Exception):
 
 def _measured(wiring: DtypeGraph) -> list[Tensor]:
     """The tensors whose ranges are asked for: all of the old dtype that nodes make."""
-    wires = (wire for wire in wiring.wires.values() if wire.node is not None and wire.maker != STORED)
+    wires = (wire for wire in wiring.tensors.values() if wire.node is not None and wire.maker != STORED)
     return [(wire.home.address, wire.name) for wire in wires]
 
 

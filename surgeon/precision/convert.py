@@ -118,7 +118,7 @@ def convert(
     started = time.perf_counter()
     try:
         with _fused(resolve_model(source), rules, settings, report) as original:
-            made = Conversion(settings, report).go(original)
+            made = Conversion(settings, report).run(original)
     finally:
         report.seconds = time.perf_counter() - started
     if dry_run:

@@ -45,8 +45,9 @@ class SegmentProof:
         first: the name of its first node, or without one that of its first output.
         last: that of its last.
         nodes: how many it has.
-        equal: how many parts of the model are equal to it, itself among them; the one with the largest numbers is run.
-        error: how far an output of it is off, as a part of the largest number in it; that of the output that is worst
+        instances: how many parts of the model are equal to it, itself among them; the one with the largest numbers is
+        run.  error: how far an output of it is off, as a part of the largest number in it; that of the output that is
+        worst
             for what is allowed to it.  None where it was not run.
         allowed: how far it may be off: what roundings of its nodes explain.
         reason: why it was not run; empty where it was.
@@ -56,7 +57,7 @@ class SegmentProof:
     first: str
     last: str
     nodes: int
-    equal: int = 1
+    instances: int = 1
     error: float | None = None
     allowed: float = 0.0
     reason: str = ""
@@ -77,7 +78,7 @@ class SegmentProof:
             "first": self.first,
             "last": self.last,
             "nodes": self.nodes,
-            "equal": self.equal,
+            "equal": self.instances,
             "outcome": self.outcome,
             "error": None if self.error is None else jsonable(self.error),
             "allowed": self.allowed,
@@ -91,7 +92,7 @@ def unproved_text(stretches: Sequence[SegmentProof]) -> str:
     others = [item for item in stretches if item.outcome != "proved"]
     if not others:
         return ""
-    count, every = (sum(item.equal for item in items) for items in (others, stretches))
+    count, every = (sum(item.instances for item in items) for items in (others, stretches))
     first = next((item for item in others if item.outcome == "failed"), others[0])
     why = error_text(first) if first.outcome == "failed" else first.reason or MEANINGLESS
     told = f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"

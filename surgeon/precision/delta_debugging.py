@@ -16,21 +16,21 @@ class KeepMinimizer:
     """Which of some nodes to keep so that the whole moves by no more than `most`.
 
     parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
-    kept.  moved: by node kept in the end, how far its part alone moves the whole, at least.  trials: how
+    kept.  error_by_node: by node kept in the end, how far its part alone moves the whole, at least.  trials: how
     many there were.
     """
 
     def __init__(self, parts: Sequence[Sequence[NodeAddress]], error: Error, most: float) -> None:
         self._error, self._most = error, most
         self.trials = 0
-        self.moved: dict[NodeAddress, float] = {}
-        self.reached = float("inf")
+        self.error_by_node: dict[NodeAddress, float] = {}
+        self.final_error = float("inf")
         self._parts = _merged(parts, _PARTS)
 
     @property
     def holds(self) -> bool:
         """Whether the whole moves by no more than it may, where these are kept."""
-        return self.reached <= self._most
+        return self.final_error <= self._most
 
     @property
     def is_cut_short(self) -> bool:
@@ -40,7 +40,7 @@ class KeepMinimizer:
     def run(self) -> None:
         """Find them.  Where nothing helps, `reached` is beyond what was asked for."""
         every = range(len(self._parts))
-        self.reached = self._try(self._all(every))
+        self.final_error = self._try(self._all(every))
         if not self.holds or not self._parts:
             return
         alone = [self._try(self._all(other for other in every if other != place)) for place in every]
@@ -51,7 +51,7 @@ class KeepMinimizer:
         for place in reversed(kept):  # the last is what moves the whole least
             others = [node for other in kept if other != place for node in chosen[other]]
             chosen[place] = self._lessened(others, chosen[place])
-        self.moved = {node: alone[place] for place in kept for node in chosen[place]}
+        self.error_by_node = {node: alone[place] for place in kept for node in chosen[place]}
 
     def _lessened(self, fixed: Sequence[NodeAddress], part: Sequence[NodeAddress]) -> list[NodeAddress]:
         """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
@@ -64,7 +64,7 @@ class KeepMinimizer:
                 less = [*rest[:at], *rest[at + size :]]
                 reached = self._try([*fixed, *less])
                 if reached <= self._most:
-                    rest, self.reached, count = less, reached, max(count - 1, 2)
+                    rest, self.final_error, count = less, reached, max(count - 1, 2)
                     break
             else:
                 if size == 1:

@@ -40,12 +40,12 @@ class OutputComparison:
         self._builder, self.trying, self._report, self._keeping = builder, trying, report, keeping
         self._ranges, self._decides, self._has_searched = ranges, decides, False
 
-    def holds(self, built: Candidate, made: OutputModel) -> bool:
+    def compare(self, built: Candidate, made: OutputModel) -> bool:
         """Compare, and note in the report what came of it; False where more is to be kept now."""
         report, trying = self._report, self.trying
-        report.runs = len(trying.wanted)
-        if trying.why:
-            report.error, report.reason = None, trying.why
+        report.runs = len(trying.runs)
+        if trying.failure:
+            report.error, report.reason = None, trying.failure
             return True
         report.error = self._error(built, made, self._keeping, self._rounded(self._keeping))
         if report.error is None or report.error <= report.max_error:
@@ -55,7 +55,7 @@ class OutputComparison:
                 self._tell_counted()
                 self._tell_emptiness()
             return is_held
-        refused, own = report.reason, trying.own_error()
+        refused, own = report.reason, trying.nondeterminism()
         if own > report.max_error:
             report.reason = f"The original's own outputs move by {own:.3g} of their scale from run to run"
             report.error = None
@@ -74,8 +74,10 @@ class OutputComparison:
         for name, dtype in built.writer.dtypes.items():
             noted = self._ranges.get((main.address, name))
             is_output = any(value.name == name for value in built.writer.draft.graph.output)
-            if dtype == change.new and is_output and noted is not None and noted.above > high:
-                told = f"output {name!r} reaches {noted.above:,.6g}, and {change.names[1]} ends at {high:,.6g}"
+            if dtype == change.new and is_output and noted is not None and noted.max_abs_unmasked > high:
+                told = (
+                    f"output {name!r} reaches {noted.max_abs_unmasked:,.6g}, and {change.names[1]} ends at {high:,.6g}"
+                )
                 return f"{told}; have inputs and outputs keep their dtype (--io keep)"
         return ""
 
@@ -100,7 +102,7 @@ class OutputComparison:
 
     def _tell_emptiness(self) -> None:
         """Say where the outputs could not have shown a difference; of what none of them shows nothing is proved."""
-        empty, all_are = self.trying.telling_nothing(self._report.max_error)
+        empty, all_are = self.trying.uninformative_outputs(self._report.max_error)
         if all_are:
             self._report.error, self._report.reason = None, uninformative_message(empty, all_are=True)
         elif empty:
@@ -109,35 +111,37 @@ class OutputComparison:
     def _prove(self, built: Candidate, made: OutputModel) -> bool:
         """Hold each stretch against itself in float64, equal ones once; False where more is to be kept now."""
         stretches = Segments(built, self._ranges)
-        kinds = stretches.kinds()
+        kinds = stretches.equal_groups()
         parts = [max(kind, key=lambda part: part.most) for kind in kinds]
         try:
-            held = self.trying.inner(stretches.needs(parts))
+            held = self.trying.inner_values(stretches.required_inputs(parts))
         except (SessionError, ModelFileError) as refused:  # the whole runs, but not with inner tensors as outputs
             held = {}
-            line = refused.line if isinstance(refused, SessionError) else str(refused)
+            line = refused.message if isinstance(refused, SessionError) else str(refused)
             self._report.say(f"stretches are not run by themselves: {line.rstrip('.')}")
         if self.trying.shown:
             masks = ", ".join(map(repr, self.trying.shown))
             self._report.say(f"each stretch is run with the first key of {masks} shown: where a mask hides all keys "
                              "of a row, what the row answers follows from roundings")
         proofs = stretches.proofs(parts, made, held, self.trying.options)
-        self._report.stretches = [replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)]
+        self._report.stretches = [
+            replace(proof, instances=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)
+        ]
         every = zip(kinds, parts, proofs, strict=True)
         failed = [(kind, run, proof) for kind, run, proof in every if proof.outcome == "failed"]
         if not (failed and self._decides):
             return True
-        known = len(self._keeping.pins)
+        known = len(self._keeping.nodes)
         for kind, run, proof in failed:
             chosen = None if proof.far is None else run.leading_to(proof.far[1])
-            for place in (place for part in kind for place in stretches.within(part, chosen)):
+            for place in (place for part in kind for place in stretches.all_nodes(part, chosen)):
                 self._keeping.keep(place, "stretch", f"in the stretch from {proof.first} on {error_text(proof)}")
-        return len(self._keeping.pins) == known  # where all are kept already, it stays told as failed
+        return len(self._keeping.nodes) == known  # where all are kept already, it stays told as failed
 
     def _lessen(self, built: Candidate) -> bool:
         """Keep the parts that move the outputs most; whether it holds then, and enough is left."""
         self._has_searched = True
-        nodes = {node_address(node): None for node in built.plan.changed if built.plan.wiring.ports[node].wants}
+        nodes = {node_address(node): None for node in built.plan.changed if built.plan.wiring.ports[node].benefits}
         if self._keep_small(built, nodes):
             return True
         parts = [[place for place in part.places if place in nodes] for part in Segments(built, self._ranges).parts]
@@ -164,9 +168,13 @@ class OutputComparison:
     def _small(self, built: Candidate) -> list[NodeAddress]:
         """The nodes that make or read tensors of which no number has all digits in the new dtype."""
         found: set[NodeAddress] = set()
-        for (scope, name), wire in built.plan.wiring.wires.items():
+        for (scope, name), wire in built.plan.wiring.tensors.items():
             noted = self._ranges.get((scope.address, name))
-            if wire.maker != STORED and noted is not None and 0 < noted.most < smallest(built.plan.wiring.change.new):
+            if (
+                wire.maker != STORED
+                and noted is not None
+                and 0 < noted.max_abs < smallest(built.plan.wiring.change.new)
+            ):
                 nodes = (wire.node, *(use.node for use in wire.uses))
                 found.update(node_address(node) for node in nodes if node is not None)
         return sorted(found)
@@ -180,21 +188,21 @@ class OutputComparison:
         """
         search = KeepMinimizer(parts, self._error_with, self._report.max_error)
         search.run()
-        if not search.holds or len(search.moved) >= _MOST_KEPT * len(nodes):
+        if not search.holds or len(search.error_by_node) >= _MOST_KEPT * len(nodes):
             return {}
         if search.is_cut_short:
             told = f"the search for the nodes to keep ended after {search.trials} trials"
             self._report.say(f"{told}: fewer nodes may be enough")
-        return search.moved
+        return search.error_by_node
 
     def _error_with(self, kept: Collection[NodeAddress]) -> float:
         """How far it moves at least where these nodes are kept too."""
-        keeping = self._keeping.with_(kept)
+        keeping = self._keeping.plus(kept)
         rounded = self._rounded(keeping, in_search=True)
         if rounded is not None and rounded > self._report.max_error:
             return rounded
         built = self._builder.build(keeping)
-        with self._builder.made(built) as made:
+        with self._builder.as_file(built) as made:
             found = self._error(built, made, keeping, rounded)
         return float("inf") if found is None else found
 
@@ -208,22 +216,22 @@ class OutputComparison:
         if rounded is not None:
             found.append(rounded)
             self._count()
-            ran = f"{self.trying.oracle} {at_nodes}"
+            ran = f"{self.trying.engine} {at_nodes}"
         try:
             moved = self._apart(made)
-            ran = f"{self.trying.oracle} and {at_nodes}" if ran else self.trying.oracle
-            if built.writer.fills and moved > report.max_error:
-                with self._builder.made(self._builder.build(keeping, only_fills=True)) as beside:
+            ran = f"{self.trying.engine} and {at_nodes}" if ran else self.trying.engine
+            if built.writer.sentinel_bounds and moved > report.max_error:
+                with self._builder.as_file(self._builder.build(keeping, only_fills=True)) as beside:
                     own = self.trying.error(made, beside)
                 if own <= report.max_error:
                     report.hidden, moved = moved, own
             found.append(moved)
             self._count()
         except SessionError as refused:
-            if not refused.missing:
-                report.reason = f"ONNX Runtime refuses the converted model: {refused.line}"
+            if not refused.is_unsupported:
+                report.reason = f"ONNX Runtime refuses the converted model: {refused.message}"
                 return float("inf")
-            report.reason = refused.line
+            report.reason = refused.message
         if found:
             report.reason, report.oracle = "", ran
         return max(found) if found else None
@@ -247,7 +255,7 @@ class OutputComparison:
 
     def _count(self) -> None:
         """Note of the model that was tried last how many elements of outputs that are no floats are others."""
-        for name, part in self.trying.others.items():
+        for name, part in self.trying.mismatch_fractions.items():
             self._report.others[name] = max(part, self._report.others.get(name, 0.0))
 
     def _rounded(self, keeping: KeptNodes, *, in_search: bool = False) -> float | None:
@@ -255,10 +263,10 @@ class OutputComparison:
         if not self._builder.narrows:
             return None
         try:
-            with self._builder.made(self._builder.build(keeping, rounded=True)) as shown:
+            with self._builder.as_file(self._builder.build(keeping, rounded=True)) as shown:
                 return self._apart(shown, is_new=False, in_search=in_search)
         except SessionError as refused:
-            self._report.reason = self._report.reason or refused.line
+            self._report.reason = self._report.reason or refused.message
             return None
 
 

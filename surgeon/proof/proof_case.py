@@ -133,45 +133,46 @@ class ProofCase:
     """What a proof of one region runs, and what it judges by.
 
     bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
-    outputs: that the region hands on; empty: those of them without elements whatever the inputs; stated: the shapes
-    that the source has for them; zeros: those of whose zeros something reads the sign.  added: constants that only the
-    replacement reads, or nodes before the original ones.
-    pinned: numbers that constants and attributes speak of; values: those of them that are not but dims of constants;
-    places: those of the values that are not but sizes which something is to have, all where that is not told.
-    loads: what the original nodes compute.  wishes: what nodes want of sizes.  most: of free dims that count what is
-    looked up in a table, its rows.  sums: of the original nodes.  picks_by_products: whether a softmax of products is
-    among those.  weights: the bytes of those that inputs stand for.  takes_empty: free dims are tried at 0 too.  brief:
-    run on few inputs, for another of the same form is proved in full.  slack, apart: as in a Region.
+    outputs: that the region hands on; always_empty: those of them without elements whatever the inputs; stated_shapes:
+    the shapes that the source has for them; sign_sensitive: those of whose zeros something reads the sign.
+    replacement_only: constants that only the replacement reads, or nodes before the original ones.  literals: numbers
+    that constants and attributes speak of; value_literals: those of them that are not but dims of constants;
+    position_literals: those of the values that are not but sizes which something is to have, all where that is not
+    told.  costs: what the original nodes compute.  size_constraints: what nodes want of sizes.  max_dims: of free dims
+    that count what is looked up in a table, its rows.  reductions: of the original nodes.  picks_by_products: whether a
+    softmax of products is among those.  weights: the bytes of those that inputs stand for.  allows_empty: free dims are
+    tried at 0 too.  is_brief: run on few inputs, for another of the same form is proved in full.  slack,
+    intended_differences: as in a Region.
     """
 
-    minis: RegionModels
+    models: RegionModels
     inputs: tuple[CaseInput, ...]
     outputs: tuple[str, ...]
     options: ProofOptions
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
     bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
-    empty: frozenset[str] = frozenset()
-    zeros: frozenset[str] = frozenset()
-    stated: Mapping[str, Shape] = field(default_factory=dict)
-    added: frozenset[str] = frozenset()
-    pinned: frozenset[int] = frozenset()
-    values: frozenset[int] = frozenset()
-    places: frozenset[int] | None = None
-    loads: tuple[CostTerm, ...] = ()
-    wishes: tuple[SizeConstraint, ...] = ()
-    most: Mapping[str, int] = field(default_factory=dict)
-    sums: tuple[Reduction, ...] = ()
+    always_empty: frozenset[str] = frozenset()
+    sign_sensitive: frozenset[str] = frozenset()
+    stated_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    replacement_only: frozenset[str] = frozenset()
+    literals: frozenset[int] = frozenset()
+    value_literals: frozenset[int] = frozenset()
+    position_literals: frozenset[int] | None = None
+    costs: tuple[CostTerm, ...] = ()
+    size_constraints: tuple[SizeConstraint, ...] = ()
+    max_dims: Mapping[str, int] = field(default_factory=dict)
+    reductions: tuple[Reduction, ...] = ()
     picks_by_products: bool = False
     weights: int = 0
-    takes_empty: bool = True
-    brief: bool = False
+    allows_empty: bool = True
+    is_brief: bool = False
     slack: float = 0.0
-    apart: frozenset[str] = frozenset()
+    intended_differences: frozenset[str] = frozenset()
 
     @property
-    def of_shape_alone(self) -> set[str]:
+    def shape_only_inputs(self) -> set[str]:
         """The inputs of which nothing but the shape matters to either side."""
-        nodes = [node for model in (self.minis.before, self.minis.after) for node in all_nodes(model.graph.node)]
+        nodes = [node for model in (self.models.before, self.models.after) for node in all_nodes(model.graph.node)]
         measured = {node.input[0] for node in nodes if guess_node_traits(node).reads_shape and node.input}
         read = {name for node in nodes for name in node.input[guess_node_traits(node).reads_shape :]}
         return measured.intersection(item.name for item in self.inputs if item.value is None) - read
@@ -179,24 +180,24 @@ class ProofCase:
     @property
     def ops(self) -> frozenset[str]:
         """The operators of both sides."""
-        models = (self.minis.before, self.minis.after)
+        models = (self.models.before, self.models.after)
         return frozenset(qualified_name(node.domain, node.op_type) for model in models for node in model.graph.node)
 
     def with_sizes(self) -> "ProofCase":
         """The same with models that state their fixed sizes; the same object where these do so already."""
-        minis = self.minis.with_sizes()
-        return self if minis is self.minis else replace(self, minis=minis)
+        minis = self.models.with_sizes()
+        return self if minis is self.models else replace(self, models=minis)
 
     @property
     def squares(self) -> bool:
         """Whether either side multiplies numbers by themselves."""
-        models = (self.minis.before, self.minis.after)
+        models = (self.models.before, self.models.after)
         return any(_squares(node) for model in models for node in model.graph.node)
 
     @property
     def divides(self) -> bool:
         """Whether either side divides by what may be 0 or -1, or divides what it computed."""
-        return any(map(_divides, (self.minis.before, self.minis.after)))
+        return any(map(_divides, (self.models.before, self.models.after)))
 
     @property
     def free(self) -> list[str]:
@@ -216,18 +217,20 @@ class ProofCase:
         Sizes that do not fit one another may run all the same, broadcast to shapes that the source never has.
         """
         try:
-            return all(answers[name].shape == tuple(map(size, shape)) for name, shape in self.stated.items() if shape)
+            return all(
+                answers[name].shape == tuple(map(size, shape)) for name, shape in self.stated_shapes.items() if shape
+            )
         except SizeError:
             return True  # one has no value in this run
 
     def differs_by_itself(self, name: str) -> str:
         """What is to be said where two runs of the original give other numbers for a tensor."""
-        return f"two runs of the original nodes differ in {name!r}{random_among(self.minis.before.graph.node)}"
+        return f"two runs of the original nodes differ in {name!r}{random_among(self.models.before.graph.node)}"
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
         """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""
         found = 1
-        for item in self.sums:
+        for item in self.reductions:
             try:
                 found = max(found, item.terms(size))
             except SizeError:
@@ -244,7 +247,7 @@ def _squares(node: NodeProto) -> bool:
 def _divides(model: ModelProto) -> bool:
     """Whether a node divides by what may be 0 or -1, or what was computed: that may have been taken past the limits."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    made = {name for node in model.graph.node if not guess_node_traits(node).retypes for name in node.output}
+    made = {name for node in model.graph.node if not guess_node_traits(node).is_cast for name in node.output}
     return any(
         node.input[slot] not in constants
         or np.isin(numpy_helper.to_array(constants[node.input[slot]]), (0, -1)).any()

@@ -20,7 +20,7 @@ class SiteProof:
 
     oracle: what computed the replacement.  independent: whether that was more than the rule's own pattern.  reference:
     what both sides are held against.  errors: of each output the worst over all `runs`, the sets of inputs compared.
-    is_of_weights: it fails for some weights that were made up, and not for the usual ones.  kinds: of inputs, and
+    depends_on_weights: it fails for some weights that were made up, and not for the usual ones.  kinds: of inputs, and
     sizes: of free dims, on which both sides agree.
     tolerance: the rtol and atol in force by dtype.  seconds: what the proof took.  key: the same
     object for all regions that share a proof.
@@ -35,7 +35,7 @@ class SiteProof:
     runs: int = 0
     tolerance: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    is_of_weights: bool = False
+    depends_on_weights: bool = False
     kinds: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     key: object = field(default_factory=object, repr=False, compare=False)

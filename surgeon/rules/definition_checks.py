@@ -45,7 +45,7 @@ def is_reversible(function: Function, reference: Function, wanted: dict[Function
     """
     patterns, others = try_trace(function), try_trace(reference)
     needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
-    needed |= frozenset[str]().union(*(always_bound(pattern.outputs) - pattern.loose for pattern in others))
+    needed |= frozenset[str]().union(*(always_bound(pattern.outputs) - pattern.may_be_inner for pattern in others))
     own = frozenset[str]().union(*(ops_of(pattern) for pattern in others))
     return bool(patterns) and all(
         needed <= always_bound(pattern.outputs) and ops_of(pattern) - own for pattern in patterns

@@ -142,13 +142,13 @@ class ProviderSupport:
             return self.runs(domain, op, opset, dtypes)
         return self._has_kernel(domain, op, opset, dtypes)
 
-    def suits(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
+    def allows(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
         """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
         if (domain, op) in IMPRECISE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
             return False
         return self.runs(domain, op, opset, dtypes)
 
-    def missing(
+    def missing_reason(
         self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
     ) -> str:
         """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits.
@@ -156,16 +156,16 @@ class ProviderSupport:
         among: the providers that may be chosen in its place, by default those beside it.
         """
         asked = domain, op, opset, dtypes
-        if self.suits(*asked):
+        if self.allows(*asked):
             return ""
         kinds = dict.fromkeys(_types(dtypes).values())
         told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
         what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
         known = self.others() if among is None else [one for one in among if one.name != self.name]
-        others = [one.name for one in known if ProviderSupport(one.name, _shipped(one.name)).suits(*asked)]
+        others = [one.name for one in known if ProviderSupport(one.name, _shipped(one.name)).allows(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""
         narrow = {name: FLOAT if dtype == DOUBLE else dtype for name, dtype in dtypes.items()}
-        if not others and narrow != dtypes and self.suits(domain, op, opset, narrow):
+        if not others and narrow != dtypes and self.allows(domain, op, opset, narrow):
             hint = f"; it has one in float32 ({in_floats()})"
         at = "" if domain else f" at opset {opset}"
         return f"{self.full_title} has no kernel for {what}{at}{hint}"
@@ -174,14 +174,14 @@ class ProviderSupport:
         """The providers that may be chosen in the place of this one."""
         return [one for one in beside(self.name) if one.name != self.name]
 
-    def raised(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
+    def next_supported_opset(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
         """The next opset of the default domain at which the op suits the provider, None if there is none."""
         newest = schema(domain, op)
         if domain or newest is None:
             return None
         later = range(opset + 1, newest.since_version + 1)
         there = (number for number in later if schema(domain, op, number) is not None)
-        return next((number for number in there if self.suits(domain, op, number, dtypes)), None)
+        return next((number for number in there if self.allows(domain, op, number, dtypes)), None)
 
     def _has_kernel(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
         version = schema(domain, op, opset)

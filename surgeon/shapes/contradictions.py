@@ -125,7 +125,7 @@ def check_declared_shapes(index: Index, known: DeclaredShapeCheck | None = None)
             stated.believe_only(lambda node: not _is_inferred(index, node))
         return found
 
-    return index.noted(DeclaredShapeCheck, look)
+    return index.cached_analysis(DeclaredShapeCheck, look)
 
 
 def _is_inferred(index: Index, node: Node) -> bool:

@@ -60,7 +60,7 @@ class DeclaredTypes:
     @classmethod
     def of(cls, origin: OriginalModel) -> "DeclaredTypes":
         """What the file of a model states, looked at once."""
-        return origin.index.noted(cls, lambda: cls(origin))
+        return origin.index.cached_analysis(cls, lambda: cls(origin))
 
     @cached_property
     def names_hold(self) -> bool:

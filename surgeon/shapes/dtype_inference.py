@@ -53,7 +53,7 @@ class Dtypes:
         seen, waiting = {name}, [(scope, name)]
         while waiting and len(seen) < TIED_LIMIT:
             scope, name = waiting.pop()
-            home = scope.home(name)
+            home = scope.defining_scope(name)
             if home is None:
                 continue
             node = home.producers.get(name)

@@ -31,7 +31,7 @@ class HypotheticalShapes(ShapeInference):
             if scope.owner is not None:
                 self._owned.setdefault(scope.owner, []).append(scope)
                 for value in scope.proto.output:
-                    home = scope.home(value.name)
+                    home = scope.defining_scope(value.name)
                     if home is not None:
                         self._escapes.setdefault((home, value.name), []).append(scope.owner)
 
@@ -77,7 +77,7 @@ class HypotheticalShapes(ShapeInference):
 
     def is_constant(self, scope: Scope, name: str) -> bool:
         """Whether a tensor is fixed in the file and follows from no supposition."""
-        home = self.origin.scope(scope).home(name)
+        home = self.origin.scope(scope).defining_scope(name)
         if home is None or (id(home.proto), name) in self._doubted.doubted:
             return False
         return self.origin.constants.is_constant(home, name)

@@ -15,7 +15,7 @@ def shapes_of(index: Index) -> ShapeInference:
 
     They hold whatever is rewritten later: a tensor keeps its value under its name.
     """
-    return index.noted(ShapeInference, lambda: ShapeInference(_Grown(index)))
+    return index.cached_analysis(ShapeInference, lambda: ShapeInference(_Grown(index)))
 
 
 class ShapesApart(ShapeInference):
@@ -27,17 +27,17 @@ def shapes_without_dim_names(index: Index) -> ShapeInference:
     origin = _Grown(index)
     if DeclaredTypes.of(origin).names_hold:
         return shapes_of(index)
-    return index.noted(ShapesApart, lambda: ShapesApart(origin, stated=DeclaredTypes(origin, apart=True)))
+    return index.cached_analysis(ShapesApart, lambda: ShapesApart(origin, stated=DeclaredTypes(origin, apart=True)))
 
 
 def elements_of(index: Index) -> SymbolicElements:
     """What is known of all elements of such tensors, likewise."""
-    return index.noted(SymbolicElements, lambda: SymbolicElements(shapes_of(index)))
+    return index.cached_analysis(SymbolicElements, lambda: SymbolicElements(shapes_of(index)))
 
 
 def columns_of(index: Index) -> EqualColumns:
     """Which columns of such tensors are equal; more are known to be once rules have computed some."""
-    columns = index.noted(EqualColumns, lambda: EqualColumns(shapes_of(index)))
+    columns = index.cached_analysis(EqualColumns, lambda: EqualColumns(shapes_of(index)))
     columns.renew(sum(len(scope.fixed) for scope in index.scopes))
     return columns
 

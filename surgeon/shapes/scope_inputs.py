@@ -43,5 +43,5 @@ class Entrances:
         for outer in self._index.scopes:
             for node in outer.by_op.get(op, ()):
                 if node.original and node.proto.overload == proto.overload:
-                    insides = (around.inside(node) for around in self.into(outer))
+                    insides = (around.for_call(node) for around in self.into(outer))
                     yield from (inside for inside in insides if inside is not None)

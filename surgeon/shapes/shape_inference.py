@@ -73,7 +73,7 @@ class ShapeInference:
 
     def facts(self, scope: Scope, name: str) -> TensorType:
         """The dtype and shape of a tensor, seen from a scope."""
-        home = self.origin.scope(scope).home(name)
+        home = self.origin.scope(scope).defining_scope(name)
         return UNKNOWN if home is None else self.facts_at(home, name)
 
     def facts_at(self, home: Scope, name: str) -> TensorType:
@@ -102,7 +102,7 @@ class ShapeInference:
 
         Given for tensors of integers and truths of at most `values.LIMIT` elements.
         """
-        home = self.origin.scope(scope).home(name)
+        home = self.origin.scope(scope).defining_scope(name)
         if home is None:
             return None
         found = self._solved_value(home, name)
@@ -110,7 +110,7 @@ class ShapeInference:
             return None  # a ratio stands in what must be a tensor of floats
         return None if self.facts(scope, name).dtype in FLOATS else found.copy()
 
-    def inside(self, call: Node) -> "ShapeInference | None":
+    def for_call(self, call: Node) -> "ShapeInference | None":
         """The evaluator of the function that a node calls, for this one call; None where it calls none.
 
         Ask it with the function's scope and the bodies in it.  Its inputs have the facts and values of the call's.
@@ -142,9 +142,9 @@ class ShapeInference:
         """What a call of the function gives it: calls of which this is equal see the same inside."""
         return None if self._frame is None else self._frame.key()
 
-    def learn(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
+    def add_observed(self, scope: Scope, name: str, dtype: int | None, shape: tuple[int, ...]) -> None:
         """Take in a fact found by running the model; it goes before all but inputs and initializers."""
-        home = self.origin.scope(scope).home(name)
+        home = self.origin.scope(scope).defining_scope(name)
         if home is not None:
             self._learned[home, name] = TensorType(dtype, tuple(shape))
             self._forget()
@@ -161,7 +161,7 @@ class ShapeInference:
 
     def need_facts(self, scope: Scope, name: str) -> TensorType:
         """The facts of a tensor for a rule, which is stopped where they are still to be found."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return UNKNOWN
         found = self._at_hand(home, name)
@@ -171,7 +171,7 @@ class ShapeInference:
 
     def need_value(self, scope: Scope, name: str) -> ValueArray | None:
         """The value of a tensor for a rule, elements of which may be None; as `need_facts`."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return None
         if (home, name) not in self._values:
@@ -265,7 +265,7 @@ class ShapeInference:
         for name in names:
             found = self._facts.get((home, name))
             if found is None:
-                source = home.home(name) if name else None
+                source = home.defining_scope(name) if name else None
                 found = UNKNOWN if source is None else self._at_hand(source, name)
                 if found is None and source is not None:
                     missing.append((False, source, name))
@@ -394,7 +394,7 @@ class ShapeInference:
             inner, outputs = self._inside(site.scope, site.node, called), list(map(str, called.proto.output))
             if inner is None:
                 return []
-            return [inner._solved_value(home, x) if (home := called.home(x)) else None for x in outputs]
+            return [inner._solved_value(home, x) if (home := called.defining_scope(x)) else None for x in outputs]
         if site.node.op == "If":
             chosen = control_flow.bodies_of(self.origin, site.node).get(control_flow.taken(site) or "")
             proto: Any = None if chosen is None else chosen.proto

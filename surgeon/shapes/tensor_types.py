@@ -169,9 +169,9 @@ class NodeView:
         """The facts of an input; unknown for one that is not given."""
         return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
 
-    def maker(self, position: int) -> "NodeView | None":
+    def producer(self, position: int) -> "NodeView | None":
         """The node that makes an input; None for one that is not given, or that no node makes."""
-        home = self.scope.home(self.inputs[position]) if self.has(position) else None
+        home = self.scope.defining_scope(self.inputs[position]) if self.has(position) else None
         node = None if home is None else home.producers.get(self.inputs[position])
         if home is None or node is None:
             return None
@@ -181,7 +181,7 @@ class NodeView:
         """The shape of an input, None where its rank is unknown."""
         return self.facts(position).shape
 
-    def ranked(self, position: int) -> tuple[int | None, Shape]:
+    def ranked_type(self, position: int) -> tuple[int | None, Shape]:
         """The dtype and shape of an input.  Raises CannotInfer where its rank is unknown; schemas tell dtypes then."""
         dtype, shape = self.facts(position)
         if shape is None:

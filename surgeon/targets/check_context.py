@@ -16,12 +16,12 @@ from surgeon.targets.user_ops import UserOps
 class RuntimeRequest:
     """What is wanted of the target's own runtime, where it is installed.
 
-    load: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
+    parse: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
     it is to build the model for, None for no build.  dims: sizes of free dimensions as (least, best, largest).
     run_time: seconds of processor time that it may take.  plugins: libraries that it loads.
     """
 
-    load: bool
+    parse: bool
     run_time: float
     library: str | None = None
     device: str | None = None
@@ -33,7 +33,7 @@ class RuntimeRequest:
 class CheckContext:
     """What is known of a model when its nodes are looked at for a target, and where faults are noted.
 
-    provider: the one that is asked for kernels, None where there is none.  custom: what the user brings.
+    provider: the one that is asked for kernels, None where there is none.  user_ops: what the user brings.
     """
 
     target: BaseTarget
@@ -42,6 +42,6 @@ class CheckContext:
     shapes: ShapeInference
     dtypes: InferredDtypes
     limits: NodeLimits
-    custom: UserOps
-    found: DiagnosticCollector
+    user_ops: UserOps
+    diagnostics: DiagnosticCollector
     request: RuntimeRequest

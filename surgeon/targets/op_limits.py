@@ -19,7 +19,7 @@ class NodeLimits:
 
     def __init__(self, index: Index, shapes: ShapeInference, table: "Mapping[str, Limit]", whose: str = "") -> None:
         """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu".  whose: of which target."""
-        self.index, self.shapes, self.whose = index, shapes, whose
+        self.index, self.shapes, self.target_title = index, shapes, whose
         self._table = {qualified_name(*split_op(op)): limit for op, limit in table.items()}
 
     def __contains__(self, op: str) -> bool:
@@ -45,13 +45,15 @@ class NodeLimits:
             found = list(limit(NodeFacts(self, node, instead, makers)))
         except Exception as error:
             told = f"{type(error).__name__}: {error}"
-            raise UsageError(f"The limit of {node.op} of {self.whose} broke ({told}); mend the target.") from error
+            raise UsageError(
+                f"The limit of {node.op} of {self.target_title} broke ({told}); mend the target."
+            ) from error
         for item in found:
             is_pair = isinstance(item, (tuple, list)) and len(item) == 2
             if not is_pair or not all(isinstance(text, str) for text in item):
                 raise UsageError(
-                    f"The limit of {node.op} of {self.whose} gave {item!r}; let it yield what is wrong and what helps, "
-                    "two texts."
+                    f"The limit of {node.op} of {self.target_title} gave {item!r}; let it yield what is wrong and "
+                    "what helps, two texts."
                 )
             reason, help_ = item
             yield reason, help_
@@ -130,7 +132,7 @@ class NodeFacts:
         if not self.has(position) or self.node.scope.function is not None:
             return True
         scope, name = self.node.scope, self.node.inputs[position]
-        if scope.home(name) is None:  # of a node that a rule would write, beside others
+        if scope.defining_scope(name) is None:  # of a node that a rule would write, beside others
             return True
         return self.limits.index.constants.is_constant(scope, name) or self.limits.shapes.value(scope, name) is not None
 

@@ -40,7 +40,7 @@ class Support:
 
     def __init__(self, asked: CheckContext) -> None:
         self.asked, self.target, self.provider = asked, asked.target, asked.provider
-        self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.custom, asked.found
+        self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.user_ops, asked.diagnostics
         self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # a table of kernels tells which
 
     def check(self) -> None:
@@ -97,13 +97,13 @@ class Support:
 
     def _types(self, node: Node, version: Schema) -> dict[str, int]:
         """The dtypes of a node's tensors by type variable, as far as the tables of kernels speak of them."""
-        known = self.dtypes.around(node)
+        known = self.dtypes.node_dtypes(node)
         types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
         return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}
 
     def _no_mapping(self, node: Node, own: BaseTarget | None) -> None:
         """An op of a domain that the target does not have: another target's own, a placeholder, or a library's."""
-        if self.custom.have(node, self.dtypes):
+        if self.custom.supports(node, self.dtypes):
             return
         domain, _ = split_op(node.op)
         runtime, why = self.target.title, f"it is {own.own_word} of {own.title}" if own is not None else ""
@@ -137,7 +137,7 @@ class Support:
             reason += ", so it runs on the CPU"
         helps = []
         others = [one.name for one in kernels.others() if ProviderSupport.of(one.name).runs(domain, name, opset, types)]
-        later = kernels.raised(domain, name, opset, types)
+        later = kernels.next_supported_opset(domain, name, opset, types)
         if later is not None:
             helps.append(raise_opset(node, later))
         if others and not runs_on_cpu:
@@ -204,7 +204,7 @@ def check_schema(
 
     suits: whether the target would run the node at another opset, at which it is right.
     """
-    known = {} if node in dtypes.clashing else dtypes.around(node)
+    known = {} if node in dtypes.clashing else dtypes.node_dtypes(node)
     in_function = node.scope.function is not None
     complaints = check_node(node.proto, opset, known.get, in_function)
     if not complaints:

@@ -21,7 +21,7 @@ class UserOps:
     def __bool__(self) -> bool:
         return bool(self._python or self._shared)
 
-    def have(self, node: Node, dtypes: InferredDtypes) -> bool:
+    def supports(self, node: Node, dtypes: InferredDtypes) -> bool:
         """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
         if split_op(node.op) in self._python:
             return True
@@ -31,7 +31,7 @@ class UserOps:
         from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
         domain, _ = split_op(node.op)
-        value, known = helper.make_tensor_value_info, dtypes.around(node)
+        value, known = helper.make_tensor_value_info, dtypes.node_dtypes(node)
         inputs = [value(name, known.get(name) or onnx.TensorProto.FLOAT, None) for name in filter(None, node.inputs)]
         outputs = [onnx.ValueInfoProto(name=name) for name in filter(None, node.outputs)]
         graph = helper.make_graph([node.proto], "probe", list({item.name: item for item in inputs}.values()), outputs)
@@ -40,4 +40,4 @@ class UserOps:
             with OrtSession(helper.make_model(graph, ir_version=8, opset_imports=imports), self._shared):
                 return True
         except SessionError as error:
-            return not error.missing
+            return not error.is_unsupported

@@ -191,13 +191,15 @@ def _run(
             with OrtSession(model, libraries, optimised=True) as session:
                 return ONNX_RUNTIME, session.run(feeds)
         except SessionError as refused:
-            if not refused.missing:
+            if not refused.is_unsupported:
                 raise
             with open_oracle(_whole(model), libraries) as oracle:
                 return oracle.name, oracle.run(feeds)
     except SessionError as refused:
-        cure = "give custom_ops, or an implementation of the operator" if refused.missing else "correct the model"
-        raise CheckFailed(f"The model does not run ({refused.line.rstrip('.')}): {cure}.") from refused
+        cure = (
+            "give custom_ops, or an implementation of the operator" if refused.is_unsupported else "correct the model"
+        )
+        raise CheckFailed(f"The model does not run ({refused.message.rstrip('.')}): {cure}.") from refused
 
 
 def _whole(model: Path | ModelProto) -> ModelProto:

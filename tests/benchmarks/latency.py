@@ -124,4 +124,4 @@ def _made(peer: str, name: str, source: Path, folder: Path, ep: str = "cpu") -> 
         with TimedSession(target, provider=f"{ep.upper()}ExecutionProvider"):
             return Left(target)
     except SessionError as refused:
-        return Left(target, f"writes a model that ONNX Runtime refuses ({refused.line})")
+        return Left(target, f"writes a model that ONNX Runtime refuses ({refused.message})")

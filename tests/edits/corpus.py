@@ -69,9 +69,9 @@ def cuts(folder: Path, *, short: bool) -> Iterator[Task]:
     for arch, exporter in chosen(short):
         made = export(arch, exporter)
         with Model.open(made.path) as model:
-            parts = SplitPlanner(ModelDraft(model)).into(PARTS)
+            parts = SplitPlanner(ModelDraft(model)).into_parts(PARTS)
         for number, part in enumerate(parts, 1):
-            yield Task(f"{arch}-{exporter} {number}", "exports", made.path, part.froms, part.tos, fed=made.fed[1])
+            yield Task(f"{arch}-{exporter} {number}", "exports", made.path, part.inputs, part.outputs, fed=made.fed[1])
     path, fed = saved(folder / "if.onnx", sample()), fed_with("x", "z") | {"c": np.array(True)}
     yield Task("if: to its result", "If", path, ("x", "z", "c"), ("e",), fed=fed)
     yield Task("if: from what it captures", "If", path, ("a", "d", "z", "c"), ("y",), fed=fed)

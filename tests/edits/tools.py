@@ -45,7 +45,7 @@ def onnx_ir_tool(job: Job) -> None:
     import onnx_ir.passes.common
 
     model = onnx_ir.load(job["source"])
-    model = onnx_ir.passes.common.ShapeInferencePass()(model).model  # else inner tensors have no types
+    model = onnx_ir.is_passthrough.common.ShapeInferencePass()(model).model  # else inner tensors have no types
     graph = onnx_ir.convenience.extract(model.graph, job["froms"], job["tos"])
     made = onnx_ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
     onnx_ir.save(made, job["target"], external_data="part.data" if job["external"] else None)

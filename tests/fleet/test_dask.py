@@ -140,7 +140,7 @@ def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
     from surgeon.automation.fleet.execution import dask_engine
     from surgeon.automation.fleet.job import FleetSettings, ModelJob
 
-    orders = FleetSettings(GELU, "/nowhere").keyed()
+    orders = FleetSettings(GELU, "/nowhere").with_cache_key()
     monkeypatch.setattr(dask_engine, "run_in_process", work)
     MOST.clear()
     engine = dask_engine.local(2, None)

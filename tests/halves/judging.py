@@ -90,9 +90,12 @@ def fed(source: Path) -> Iterator[dict[str, np.ndarray]]:
             plan = InputGenerator(model.skeleton)
         except InputsUnknown:
             return
-    for values in (ValueKind.GAPS, ValueKind.TAME):  # masks that hide no row whole, of which nobody reads the answer
+    for values in (
+        ValueKind.MASK_GAPS,
+        ValueKind.BENIGN,
+    ):  # masks that hide no row whole, of which nobody reads the answer
         for sizes in candidate_sizes(source, plan, {}):
-            yield plan.make(0, sizes, values)
+            yield plan.generate(0, sizes, values)
 
 
 def opened(path: Path) -> Any:

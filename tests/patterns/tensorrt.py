@@ -23,7 +23,7 @@ def faults(model, capability=None):
     if found is None:
         return None
     with Model.open(model) as opened:
-        return [fault.reason for fault in CompatibilityCheck(found, 60.0, capability).of(opened).faults]
+        return [fault.reason for fault in CompatibilityCheck(found, 60.0, capability).run(opened).faults]
 
 
 def check_parses(case: Case, capability: str | None = None) -> None:

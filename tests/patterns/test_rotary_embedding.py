@@ -217,4 +217,4 @@ def test_tables_of_each_head_turn_a_batch_of_none():
     model = graph(GIVEN, sizes, opset=23, output="float[0, 4, 6, 8]")
     rewritten, report = surgeon.rewrite(model, "rotary_embedding", target="onnx", check="none")
     assert report.counts["rotary_embedding"] == 1
-    assert compare_zero_size(model, rewritten).standing is InstanceOutcome.PROVED
+    assert compare_zero_size(model, rewritten).outcome is InstanceOutcome.PROVED

@@ -36,8 +36,14 @@ def _decided(scope: ConstantScope) -> Iterator[str]:
     """The tensors that nodes decide by."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        leaps = op.name in LEAPING or op.wholes is not None or op.compares or op.ranks
-        if leaps or op.places or op.further_places or node.domain == "ai.onnx.ml" or (op.retypes and _is_whole(node)):
+        leaps = op.name in LEAPING or op.rounding_scale_slot is not None or op.compares or op.is_argsort_like
+        if (
+            leaps
+            or op.returns_indices
+            or op.further_places
+            or node.domain == "ai.onnx.ml"
+            or (op.is_cast and _is_whole(node))
+        ):
             yield from (name for name in node.input if name and name not in scope.tensors and not op.reads_shape)
 
 
@@ -101,8 +107,8 @@ class _ExactSteps:
             return joins if not scaled and all(map(self._is_plain, reads)) else ""
         if op.reduces == "pick":
             return "joins"
-        is_told = op.places or op.compares or op.truths  # by what is asked for itself
-        return "goes" if op.moves or op.regroups or op.exact or op.retypes or is_told else ""
+        is_told = op.returns_indices or op.compares or op.returns_bool  # by what is asked for itself
+        return "goes" if op.copies_elements or op.is_reshape or op.exact or op.is_cast or is_told else ""
 
     def _is_plain(self, name: str) -> bool:
         """Whether a tensor is no constant, or one of halves and small whole numbers."""

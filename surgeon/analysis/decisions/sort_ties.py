@@ -23,11 +23,11 @@ def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
     for scope in scopes:
         for node in scope.nodes:
             op = guess_node_traits(node)
-            if not (op.ranks or op.compares):
+            if not (op.is_argsort_like or op.compares):
                 continue
             free = [name for name in node.input if name and name not in scope.tensors]
             is_pair = op.compares and len(free) == 2
-            if not free or not (op.ranks or is_pair):
+            if not free or not (op.is_argsort_like or is_pair):
                 continue
             starts = [_start(scope, name, exact=is_pair) for name in (free if is_pair else free[:1])]
             fed = [start for start in starts if start in scope.fed]
@@ -56,9 +56,11 @@ def _before(scope: ConstantScope, node: NodeProto, *, exact: bool) -> str | None
     if len(free) != 1 or node.output[0] == "":
         return None
     name = node.input[free[0]]
-    if op.moves or op.regroups or op.reduces == "pick":
+    if op.copies_elements or op.is_reshape or op.reduces == "pick":
         return name if free[0] == 0 else None
     numbers = [scope.columns(node, slot).size for slot, other in enumerate(node.input) if other and slot not in free]
-    is_elementwise = (op.same or op.family or op.retypes) and not (op.adds_up or op.softmax or op.squares or op.ranks)
+    is_elementwise = (op.same_type_as_input or op.family or op.is_cast) and not (
+        op.accumulates or op.softmax or op.squares or op.is_argsort_like
+    )
     is_alike = is_elementwise and op.norm is None and not op.random and all(size == 1 for size in numbers)
-    return name if is_alike and (op.exact or op.retypes or not exact) else None
+    return name if is_alike and (op.exact or op.is_cast or not exact) else None

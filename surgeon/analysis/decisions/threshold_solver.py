@@ -36,7 +36,7 @@ class ArithmeticStep:
         other = None if self.other is None else self.other.tobytes()
         return self.family, self.sign, other, self.of_other, self.dtype
 
-    def back(self, made: np.ndarray) -> np.ndarray:
+    def invert(self, made: np.ndarray) -> np.ndarray:
         """What has to be given for some numbers to be made; infinite or NaN where nothing makes them."""
         if self.family == "sum":
             return self.sign * (made if self.other is None else made - self.of_other * self.other)
@@ -48,7 +48,7 @@ class ArithmeticStep:
             return made
         return np.where(self.other == 0, np.nan, made / self.other if self.of_other > 0 else made * self.other)
 
-    def onwards(self, given: np.ndarray) -> np.ndarray:
+    def apply(self, given: np.ndarray) -> np.ndarray:
         """What is made of numbers, in their own dtype, as a runtime makes it."""
         if self.dtype is not None:
             return given.astype(self.dtype)
@@ -57,7 +57,7 @@ class ArithmeticStep:
 
     def keeps(self, given: np.ndarray) -> np.ndarray:
         """Where what is made of some numbers is what mathematics says, and nothing is rounded."""
-        made = self.onwards(given)
+        made = self.apply(given)
         if self.dtype is not None:
             kept: np.ndarray = made.astype(np.float64) == given.astype(np.float64)
             return kept
@@ -95,24 +95,30 @@ class ArithmeticStep:
 class Threshold:
     """Where a model decides: numbers that a tensor is compared with, and how it is computed from another.
 
-    wanted: the numbers, as float64.  steps: from the other tensor to it, in order.  dtype: of the other, a float.
-    fed: whether the other is an input of the model.  rounds: whether every half is such a number, the others wanted
-    being those to try.
+    values: the numbers, as float64.  steps: from the other tensor to it, in order.  dtype: of the other, a float.
+    is_model_input: whether the other is an input of the model.  rounds: whether every half is such a number, the others
+    wanted being those to try.
 
     Numbers of the other tensor are one axis of float64, and what is told of them has a row for each, and a column for
     each element of the constants on the way, or one.
     """
 
-    wanted: np.ndarray
+    values: np.ndarray
     steps: Sequence[ArithmeticStep] = ()
     dtype: np.dtype = _USUAL
-    fed: bool = False
+    is_model_input: bool = False
     rounds: bool = False
 
     @property
     def key(self) -> Hashable:
         """The same for equal ones."""
-        return self.wanted.tobytes(), tuple(step.key for step in self.steps), self.dtype, self.fed, self.rounds
+        return (
+            self.values.tobytes(),
+            tuple(step.key for step in self.steps),
+            self.dtype,
+            self.is_model_input,
+            self.rounds,
+        )
 
     @property
     def is_plain(self) -> bool:
@@ -124,10 +130,10 @@ class Threshold:
     @cached_property
     def started(self) -> np.ndarray:
         """What the other tensor has to be, as mathematics says, a row for each number that is wanted."""
-        found = self.wanted.reshape(-1, 1)
+        found = self.values.reshape(-1, 1)
         with np.errstate(all="ignore"):
             for step in reversed(self.steps):
-                found = step.back(found)
+                found = step.invert(found)
         return found
 
     def solved(self) -> np.ndarray:
@@ -150,7 +156,7 @@ class Threshold:
         with np.errstate(all="ignore"):
             made = held.reshape(-1, 1)
             for step in self.steps:
-                made = step.onwards(made)
+                made = step.apply(made)
             met: np.ndarray = self._is_wanted(made) & (held.astype(np.float64) == numbers).reshape(-1, 1)
         return met
 
@@ -161,7 +167,7 @@ class Threshold:
         with np.errstate(all="ignore"):
             for step in self.steps:
                 exact = exact & step.keeps(made)
-                made = step.onwards(made)
+                made = step.apply(made)
             met: np.ndarray = exact & self._is_wanted(made)
         return met
 
@@ -175,13 +181,13 @@ class Threshold:
             like = np.maximum(np.abs(self.started), np.abs(beside))
             near: np.ndarray = (np.abs(self.started - beside) <= ALIKE * like).any(axis=1)
             for step in self.steps:
-                made = step.onwards(given)
+                made = step.apply(given)
                 error = error if self.is_plain else step.error(given, made, error, eps)
                 given = made.astype(np.float64)
             if self.rounds:
                 apart = np.abs(2 * given - np.rint(2 * given)) / 2
                 return np.asarray(near | (apart <= np.maximum(_ERRORS * error, ALIKE * np.abs(given))))
-            apart = np.abs(given[..., None] - self.wanted)
+            apart = np.abs(given[..., None] - self.values)
             reached: np.ndarray = near | (apart <= _ERRORS * error[..., None]).any(axis=2)
         return reached
 
@@ -191,5 +197,5 @@ class Threshold:
         if self.rounds:
             halves: np.ndarray = np.isfinite(found) & (2 * found == np.rint(2 * found))
             return halves
-        wanted = self.wanted if made.dtype.kind in "iub" else self.wanted.astype(made.dtype).astype(np.float64)
+        wanted = self.values if made.dtype.kind in "iub" else self.values.astype(made.dtype).astype(np.float64)
         return np.isin(found, wanted)

@@ -73,7 +73,7 @@ class ConstantScope:
         tensor = self.tensors.get(name)
         return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
 
-    def behind(
+    def trace_back(
         self, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
     ) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
         """A tensor, and those that it is made of with constants: the steps from each, and whether it is the last."""
@@ -81,7 +81,7 @@ class ConstantScope:
         found = list(self._before(node)) if node is not None and left else []
         yield tensor, steps, not found
         for name, step in found:
-            yield from self.behind(name, steps if step is None else (step, *steps), left - 1)
+            yield from self.trace_back(name, steps if step is None else (step, *steps), left - 1)
 
     def _before(self, node: NodeProto) -> Iterator[tuple[str, ArithmeticStep | None]]:
         """The tensors that a node hands on, or computes with a constant alone, and how."""
@@ -94,12 +94,14 @@ class ConstantScope:
             if all(len(numbers) for numbers in columns):
                 other, sign = (columns[0], op.signs[others[0]]) if others else (None, 1)
                 yield reads[slot], ArithmeticStep(op.family, op.signs[slot], other, sign)
-        elif op.moves or op.carries or op.regroups:
-            made = _cast_to(node) if op.retypes else None
-            slots = [slot for slot in free if slot in (op.moves or op.carries or (0,))]
+        elif op.copies_elements or op.nearly_copies_elements or op.is_reshape:
+            made = _cast_to(node) if op.is_cast else None
+            slots = [slot for slot in free if slot in (op.copies_elements or op.nearly_copies_elements or (0,))]
             for slot in slots[:_BETWEEN_NODES]:
                 yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
-        elif op.same and op.exact and len(reads) == len(free) == 1:  # of one sign at least it hands on what it is given
+        elif (
+            op.same_type_as_input and op.exact and len(reads) == len(free) == 1
+        ):  # of one sign at least it hands on what it is given
             yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
 
 
@@ -119,7 +121,7 @@ def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
     found: dict[float, None] = {}
     for scope in scopes:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
-            for _, steps, _ in scope.behind(tensor):
+            for _, steps, _ in scope.trace_back(tensor):
                 if all(step.other is None or step.other.size == 1 for step in steps):
                     numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
                     finite = numbers[np.isfinite(numbers)].tolist()
@@ -133,7 +135,7 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
     reached: dict[int, None] = {}
     for scope in scopes:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
-            for start, steps, _ in scope.behind(tensor):
+            for start, steps, _ in scope.trace_back(tensor):
                 if (maker := scope.makers.get(start)) is not None and guess_node_traits(maker).sizes:
                     numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
                     compared.update((int(number), None) for number in numbers if number.is_integer())
@@ -152,7 +154,7 @@ def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
     found: dict[Hashable, Threshold] = {}
     for scope in scopes:
         for tensor, wanted, first in _deciding(scope):
-            for start, steps, is_end in scope.behind(tensor):
+            for start, steps, is_end in scope.trace_back(tensor):
                 is_fed = start in scope.fed
                 dtype = _float_of(scope.fed.get(start, TensorProto.FLOAT))
                 if not is_end or dtype is None or not _is_followed((*steps, *first)):
@@ -193,7 +195,7 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
 def _copies(node: NodeProto) -> bool:
     """Whether a node gives the elements of its first input, in whatever dtype or order."""
     op = guess_node_traits(node)
-    return op.regroups or (0,) in (op.carries, op.moves)
+    return op.is_reshape or (0,) in (op.nearly_copies_elements, op.copies_elements)
 
 
 def _made(node: NodeProto) -> Iterator[TensorProto]:
@@ -222,7 +224,7 @@ def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare, or keep within bounds, and with which numbers."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        is_bounded = op.same and op.carries == (0,) and len(node.input) > 1
+        is_bounded = op.same_type_as_input and op.nearly_copies_elements == (0,) and len(node.input) > 1
         for slot, name in enumerate(node.input if op.compares or is_bounded else ()):
             if name in scope.tensors and (other := node.input[1 - slot if op.compares else 0]) not in scope.tensors:
                 yield other, _listed(scope.tensors[name])
@@ -242,10 +244,12 @@ def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[
     """Tensors that nodes round to whole numbers, the wholes and halves near zero, and what is done to them before."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        if op.wholes is not None and (op.wholes == 0 or len(scope.columns(node, op.wholes))):
-            scale = ArithmeticStep("product", other=scope.columns(node, op.wholes), of_other=-1)
-            yield node.input[0], _HALVES, (scale,) if op.wholes else ()
-        made = _cast_to(node) if op.retypes else None
+        if op.rounding_scale_slot is not None and (
+            op.rounding_scale_slot == 0 or len(scope.columns(node, op.rounding_scale_slot))
+        ):
+            scale = ArithmeticStep("product", other=scope.columns(node, op.rounding_scale_slot), of_other=-1)
+            yield node.input[0], _HALVES, (scale,) if op.rounding_scale_slot else ()
+        made = _cast_to(node) if op.is_cast else None
         if made is not None and made.kind in "iub":
             yield node.input[0], _HALVES if made.kind in "iu" else [0.0], ()
 
@@ -261,7 +265,7 @@ def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
 def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that a node may decide by."""
     op = guess_node_traits(node)
-    is_elementwise = (op.same or op.keeps_shape) and op.norm is None and not op.adds_up
+    is_elementwise = (op.same_type_as_input or op.keeps_shape) and op.norm is None and not op.accumulates
     if item.type == AttributeProto.FLOAT and (is_elementwise or node.domain == "ai.onnx.ml"):
         yield np.array([item.f], np.float64)
     if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":

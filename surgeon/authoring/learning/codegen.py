@@ -156,7 +156,7 @@ class _PatternWriter:
     def _parameters(self) -> dict[int, tuple[str, str]]:
         """Name and annotation of each hole: tensors first, then weights, then numbers, as they are met."""
         holes = [term for term in walk(self.roots) if isinstance(term, PatternParameter)]
-        by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_told))
+        by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_named))
         names = {id(hole): self._unique(identifier(hole.name)) for hole in by_right}
         ordered = sorted(holes, key=lambda item: (rank(item.kind), item.place))
         return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}

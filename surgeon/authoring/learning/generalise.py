@@ -47,7 +47,10 @@ def generalise(examples: Sequence[Example]) -> tuple[Term, ...]:
     """
     first = examples[0]
     for other in examples[1:]:
-        for what, one, two in (("inputs", first.given, other.given), ("outputs", first.outputs, other.outputs)):
+        for what, one, two in (
+            ("inputs", first.graph_inputs, other.graph_inputs),
+            ("outputs", first.outputs, other.outputs),
+        ):
             if len(one) != len(two):
                 raise StructuresDiffer(
                     f"The exports differ in their number of {what}: {len(one)} in {first.label}, {len(two)} in "
@@ -100,7 +103,7 @@ class _Comparison:
         if len(set(kinds)) > 1:
             raise self._difference(names)
         if kinds[0] == "input":
-            places = {example.given.index(name) for example, name in zip(self.examples, names, strict=True)}
+            places = {example.graph_inputs.index(name) for example, name in zip(self.examples, names, strict=True)}
             if len(places) > 1:
                 raise self._difference(names)
             (at,) = places
@@ -110,7 +113,7 @@ class _Comparison:
         return self._result(names)
 
     def _kind(self, number: int, name: str) -> str:
-        if name in self.examples[number].given:
+        if name in self.examples[number].graph_inputs:
             return "input"
         state = self.states[number]
         if state.index.constants.is_constant(state.scope, name):
@@ -170,8 +173,8 @@ class _Comparison:
         """The hyper-parameter that has these values in the examples; of several the one most like the role."""
         exact = [np.asarray(value).astype(dtype) for value in values]
         found = []
-        for name in self.examples[0].numbers:
-            told = [np.asarray(example.numbers.get(name, np.nan)).astype(dtype) for example in self.examples]
+        for name in self.examples[0].hyperparameters:
+            told = [np.asarray(example.hyperparameters.get(name, np.nan)).astype(dtype) for example in self.examples]
             if all(one == other for one, other in zip(exact, told, strict=True)):
                 found.append(name)
         best = max(found, key=lambda name: SequenceMatcher(None, name, role).ratio(), default=None)

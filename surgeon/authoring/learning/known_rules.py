@@ -20,7 +20,7 @@ def remark(lesson: LearnedOperation) -> None:
     found = [rule for _, _, rule in all_rules()]
     rules = [rule for rule in found if rule.search is None and not all(form.kind == "any" for form in rule.forms)]
     for form in lesson.forms:
-        form.remarks = _remarks(form, rules)
+        form.known_rules_notes = _remarks(form, rules)
 
 
 def _remarks(form: LearnedForm, rules: Sequence[Rule]) -> list[str]:

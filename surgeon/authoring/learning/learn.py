@@ -153,12 +153,12 @@ class LearnedForm:
     name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
     """
 
-    written: GeneratedPattern
+    source: GeneratedPattern
     compiled: tuple[CompiledPattern, ...]
     examples: list[Example]
     labels: list[str]
     name: str = ""
-    remarks: list[str] = field(default_factory=list)
+    known_rules_notes: list[str] = field(default_factory=list)
 
     def fits(self, example: Example) -> bool:
         """Whether the form is all of this model, from its inputs to its outputs."""
@@ -166,7 +166,11 @@ class LearnedForm:
         state = MatchState(index, index.main)
         outputs = [state.canonical(name) for name in example.outputs]
         root = state.producers.get(outputs[0])
-        inputs = [(name, example.given[place]) for name, place in self.written.inputs if place < len(example.given)]
+        inputs = [
+            (name, example.graph_inputs[place])
+            for name, place in self.source.inputs
+            if place < len(example.graph_inputs)
+        ]
 
         def is_whole(match: Match) -> bool:
             bound = match.bound
@@ -174,7 +178,7 @@ class LearnedForm:
                 isinstance(bound[name], str) and state.canonical(bound[name]) == given for name, given in inputs
             )
 
-        if root is None or len(inputs) < len(self.written.inputs):
+        if root is None or len(inputs) < len(self.source.inputs):
             return False
         try:
             return any(match_at(index, compiled, root, is_whole) is not None for compiled in self.compiled)
@@ -186,17 +190,17 @@ class LearnedForm:
 class LearnedOperation:
     """What was learned.
 
-    title: of the operation.  about: sentences on how.  missed: why something could not be learned, and from whom.
+    title: of the operation.  about: sentences on how.  failures: why something could not be learned, and from whom.
     """
 
     title: str
     forms: list[LearnedForm]
     about: list[str] = field(default_factory=list)
-    missed: dict[str, list[str]] = field(default_factory=dict)
+    failures: dict[str, list[str]] = field(default_factory=dict)
 
-    def miss(self, label: str, why: str) -> None:
+    def add_failure(self, label: str, why: str) -> None:
         """Note what could not be learned."""
-        self.missed.setdefault(why if why.endswith(".") else f"{why}.", []).append(label)
+        self.failures.setdefault(why if why.endswith(".") else f"{why}.", []).append(label)
 
     @property
     def functions(self) -> list[Function]:
@@ -224,7 +228,7 @@ class LearnedOperation:
         functions = "\n\n\n".join(_function(form) for form in self.forms)
         skeleton = self._skeleton()
         imports = self._imports(f"{functions}\n{skeleton}", ["rule"])
-        notes = [f"Not learned from {told(labels)}: {why}" for why, labels in self.missed.items()]
+        notes = [f"Not learned from {told(labels)}: {why}" for why, labels in self.failures.items()]
         about = "".join(f"\n{line}" for text in [*self.about, *notes] for line in textwrap.wrap(text, WIDTH - 2))
         title = f"{_prose(self.title)}, learned by example."
         docstring = f'"""{title}\n{_prose(about)}\n"""' if about else f'"""{title}"""'
@@ -237,7 +241,7 @@ class LearnedOperation:
 
     def _skeleton(self) -> str:
         """A rule that writes one node of a domain of one's own, with all that the forms capture."""
-        every = [dict(form.written.parameters) for form in self.forms]
+        every = [dict(form.source.parameters) for form in self.forms]
         kinds = {name: kind for parameters in reversed(every) for name, kind in parameters.items()}
         common = [name for name in kinds if all(name in parameters for parameters in every)]
         names = sorted(kinds, key=lambda name: (name not in common, rank(kinds[name])))
@@ -246,7 +250,7 @@ class LearnedOperation:
         ]
         tensors = [name for name in names if rank(kinds[name]) < 2]
         numbers = [f"{name}={name}" for name in names if rank(kinds[name]) == 2]
-        outputs = self.forms[0].written.outputs
+        outputs = self.forms[0].source.outputs
         count = [f"outputs={outputs}"] if outputs > 1 else []
         head = _signature(self.name, parameters, outputs)
         given = ", ".join([f'"my.domain::{_op_name(self.title)}"', *tensors, *count, *numbers])
@@ -316,13 +320,13 @@ def add_known(lesson: LearnedOperation, *group: Example) -> bool:
 
 def name_forms(lesson: LearnedOperation) -> None:
     """Give each form's function the name of what only it has: gelu_by_erf, gelu_node; those of one node come last."""
-    lesson.forms.sort(key=lambda form: len(form.written.ops) == 1)  # the first pattern says what a rule means
+    lesson.forms.sort(key=lambda form: len(form.source.ops) == 1)  # the first pattern says what a rule means
     taken: set[str] = {lesson.name}
     for form in lesson.forms:
-        ops = [op for op in form.written.ops if op not in PLAIN]
-        others = {op for other in lesson.forms if other is not form for op in other.written.ops}
+        ops = [op for op in form.source.ops if op not in PLAIN]
+        others = {op for other in lesson.forms if other is not form for op in other.source.ops}
         own = next((op for op in ops if op not in others), "") or (ops[0] if ops and len(lesson.forms) == 1 else "")
-        if len(form.written.ops) == 1:
+        if len(form.source.ops) == 1:
             stem = f"{lesson.name}_node"
         elif own:
             stem = identifier(f"{lesson.name}_by_{snake_case(own)}")
@@ -358,10 +362,10 @@ def _compiled(written: GeneratedPattern) -> tuple[CompiledPattern, ...]:
 
 
 def _function(form: LearnedForm) -> str:
-    written = form.written
+    written = form.source
     head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
     lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]
-    lines += [f"    # {remark}" for remark in form.remarks]
+    lines += [f"    # {remark}" for remark in form.known_rules_notes]
     return "\n".join([*lines, *(f"    {line}" for line in written.lines)])
 
 

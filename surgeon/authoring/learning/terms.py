@@ -19,14 +19,15 @@ class Example:
     """One export to learn from.
 
     label: what to call it in a sentence, such as "dynamo 18".  inputs: names for the graph's inputs, in order.
-    weights: the name of what is stored in an initializer, by the initializer's name.  numbers: hyper-parameters.
+    weights: the name of what is stored in an initializer, by the initializer's name.  hyperparameters:
+    hyper-parameters.
     """
 
     model: onnx.ModelProto
     label: str
     inputs: Sequence[str] = ()
     weights: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    hyperparameters: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> Index:
@@ -41,7 +42,7 @@ class Example:
         return [value.name for value in self.model.graph.output]
 
     @cached_property
-    def given(self) -> list[str]:
+    def graph_inputs(self) -> list[str]:
         """The tensors that a caller must give: inputs that are no initializers."""
         stored = {tensor.name for tensor in self.model.graph.initializer}
         return [value.name for value in self.model.graph.input if value.name not in stored]
@@ -52,13 +53,13 @@ class PatternParameter:
     """What differs between examples: a parameter of the pattern.
 
     name: may be made unique later.  place: of the graph's input that it stands for, -1 where it stands for none.
-    is_told: the name was given, so it comes before one that was made up.
+    is_named: the name was given, so it comes before one that was made up.
     """
 
     name: str
     kind: HoleKind
     place: int = -1
-    is_told: bool = False
+    is_named: bool = False
 
 
 @dataclass(eq=False)

@@ -19,13 +19,13 @@ QUICK_SHAPES = 6  # sets of shapes of one rank in a quick proof
 class Candidates:
     """Variants and layouts for the patterns of one rule.
 
-    quick: as for `prove_rule`.  custom_ops: libraries and Python files that implement ops.  fitting: layouts with which
-    something was proved; whoever proves adds them, and other variants are tried with them first.
+    quick: as for `prove_rule`.  custom_ops: libraries and Python files that implement ops.  proved_arguments: layouts
+    with which something was proved; whoever proves adds them, and other variants are tried with them first.
     """
 
     def __init__(self, quick: bool, custom_ops: Sequence[str | Path]) -> None:
         self.quick, self.custom_ops = quick, custom_ops
-        self.fitting: list[PatternArguments] = []
+        self.proved_arguments: list[PatternArguments] = []
         self._kept: dict[Pattern, list[PatternVariant]] = {}
         self._layouts: dict[tuple[int, int, int], list[PatternArguments]] = {}
         self._never: dict[tuple[int, int], str] = {}
@@ -99,7 +99,7 @@ class Candidates:
             return RANKS
         ranks = [*QUICK_RANKS, *FURTHER_RANKS]
         if self.is_short(variant):
-            fitting = dict.fromkeys(layout.rank for layout in self.fitting)
+            fitting = dict.fromkeys(layout.rank for layout in self.proved_arguments)
             base = self._base(pattern)
             return list(fitting) or [rank for rank in ranks if self.of_rank(pattern, base, opset, rank)] or ranks[:1]
         return ranks
@@ -117,7 +117,7 @@ class Candidates:
             is_short = self.is_short(variant)
             most = 1 if is_short else QUICK_SHAPES if self.quick else MOST_SHAPES
             base = self._base(pattern)
-            known = [*self.fitting, *(self.of_rank(pattern, base, opset, rank) if variant is not base else ())]
+            known = [*self.proved_arguments, *(self.of_rank(pattern, base, opset, rank) if variant is not base else ())]
             self._layouts[(*key, rank)] = []
             try:
                 found = layouts(pattern, variant, opset, (rank,), self.custom_ops, most, known)
@@ -133,4 +133,4 @@ class Candidates:
 
 def is_told(entries: Sequence[InstanceProof]) -> bool:
     """Whether the rule did something with any."""
-    return any(entry.standing is not InstanceOutcome.SPARED for entry in entries)
+    return any(entry.standing is not InstanceOutcome.DECLINED for entry in entries)

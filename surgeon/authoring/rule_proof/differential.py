@@ -40,7 +40,7 @@ def compare_outputs(
             first = stack.enter_context(open_oracle(model, custom_ops))
         except SessionError as error:
             reason = f"nothing runs the pattern here: {_line(error)}"
-            return InstanceResult(InstanceOutcome.UNPROVED, reason, is_instance=error.missing)
+            return InstanceResult(InstanceOutcome.UNPROVED, reason, is_instance=error.is_unsupported)
         try:
             oracle = open_evaluator(rewritten) if by_definition else open_oracle(rewritten, custom_ops)
             second = stack.enter_context(oracle)
@@ -88,7 +88,7 @@ class _Sides:
         if self.errors:
             return InstanceResult(InstanceOutcome.PROVED, error=worst_error(self.errors))
         told = "there are none" if refusal is None else _line(refusal)
-        is_instance = refusal is None or refusal.missing
+        is_instance = refusal is None or refusal.is_unsupported
         return InstanceResult(
             InstanceOutcome.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance
         )
@@ -112,7 +112,7 @@ class _Sides:
         reference = self.reference if exact is not None else None
         answer = original if exact is None else exact
         with SensitivityProbe(self.model, {}, self.custom_ops, reference, self.first.run, ()) as moves:
-            return moves.settle(partial(settled, exact), name, answer, original.dtype, feeds)
+            return moves.judge(partial(settled, exact), name, answer, original.dtype, feeds)
 
     def _exact(self, feeds: Feeds) -> Feeds:
         if self.reference is None:
@@ -122,9 +122,9 @@ class _Sides:
 
 def _refused(error: SessionError) -> InstanceResult:
     """The finding where the replacement does not load or run."""
-    standing = InstanceOutcome.UNPROVED if error.missing else InstanceOutcome.FAILED
+    standing = InstanceOutcome.UNPROVED if error.is_unsupported else InstanceOutcome.FAILED
     return InstanceResult(standing, f"the replacement does not run: {_line(error)}")
 
 
 def _line(error: SessionError) -> str:
-    return error.line.rstrip(".")
+    return error.message.rstrip(".")

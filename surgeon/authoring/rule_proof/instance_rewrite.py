@@ -42,7 +42,7 @@ class InstanceRewrite:
         return bool(self.run.sites)
 
     @property
-    def refusals(self) -> list[Mismatch]:
+    def mismatches(self) -> list[Mismatch]:
         """Matches that the rule leaves as they are; where there are none, where it nearly matched."""
         return self.run.driver.refusals or self.run.driver.misses()
 

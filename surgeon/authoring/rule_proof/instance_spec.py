@@ -23,7 +23,7 @@ class InstanceSpec:
     layout: PatternArguments
     dtype: int = FLOAT_DTYPES[0]
 
-    def written(self) -> onnx.ModelProto | None:
+    def build(self) -> onnx.ModelProto | None:
         """The instance; None where there is no such model."""
         pattern, layout = self.compiled.pattern, self.layout
         try:

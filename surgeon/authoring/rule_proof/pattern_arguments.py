@@ -218,7 +218,7 @@ def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -
         with open_oracle(model, custom_ops) as oracle:
             oracle.run(generate_inputs(model, seed=0, dims={}))
     except SessionError as error:
-        return error.missing
+        return error.is_unsupported
     except InputsUnknown:
         return False
     return True
@@ -358,7 +358,7 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
                     name = formal.name if formal is not None else ""
                     return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
                 op = traits_of(qualified_name(operation.domain, operation.op))
-                low = [LOW] if op.chooses and place in op.moves else []
+                low = [LOW] if op.chooses and place in op.copies_elements else []
                 return [1, -1, 0, 2] if integral else [*low, 0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
     return [1]
 

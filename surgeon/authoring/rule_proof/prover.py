@@ -55,9 +55,9 @@ def compare_zero_size(
         return InstanceResult(InstanceOutcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
     inputs = [(ValueKind.USUAL, feeds)]
     found = compare_outputs(model, rewritten, inputs, custom_ops, slack)
-    if found.standing is InstanceOutcome.FAILED and found.error is None:  # it does not run
+    if found.outcome is InstanceOutcome.FAILED and found.error is None:  # it does not run
         defined = compare_outputs(model, rewritten, inputs, custom_ops, slack, by_definition=True)
-        if defined.standing is InstanceOutcome.PROVED:
+        if defined.outcome is InstanceOutcome.PROVED:
             return replace(defined, reason=f"by what the ops are defined to do; but {found.reason}")
     return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found
 
@@ -86,7 +86,7 @@ class InstanceJudge:
         key = before, after, case.layout.kind
         if key not in self._findings:
             found = self._judged(case, trial)
-            if found.standing is InstanceOutcome.UNPROVED and found.is_instance and not found.reason.startswith(MUTE):
+            if found.outcome is InstanceOutcome.UNPROVED and found.is_instance and not found.reason.startswith(MUTE):
                 found = self._judged_older(case, oldest_alike(model, before, after), before, after) or found
             self._findings[key] = found
         return self._findings[key]
@@ -106,7 +106,7 @@ class InstanceJudge:
         if (content(older), content(trial.rewritten)) != (before, after):
             return None
         found = self._judged(case, trial)
-        return None if found.standing is InstanceOutcome.UNPROVED else found
+        return None if found.outcome is InstanceOutcome.UNPROVED else found
 
     def _checked(self, case: InstanceSpec, trial: InstanceRewrite) -> InstanceResult:
         """What the check of a rewrite finds."""
@@ -124,8 +124,8 @@ def _unfired(trial: InstanceRewrite, compiled: CompiledPattern) -> InstanceResul
     """Spared where the pattern finds its instance and the rule refuses it; else the pattern has a fault."""
     index = trial.run.index
     if next(find(index, compiled, index.scopes[0]), None) is not None:
-        refusals = trial.refusals
-        return InstanceResult(InstanceOutcome.SPARED, refusals[0].reason if refusals else "the rule refuses it")
+        refusals = trial.mismatches
+        return InstanceResult(InstanceOutcome.DECLINED, refusals[0].reason if refusals else "the rule refuses it")
     misses = sorted(misses_of_pattern(index, compiled, index.scopes[0]), key=lambda miss: -miss.matched)
     reason = f"{misses[0].reason} ({misses[0].where})" if misses else "no node is where the pattern could start"
     return InstanceResult(InstanceOutcome.NOT_MATCHED, reason)
@@ -205,7 +205,7 @@ class _RuleProver:
                 known[key] = self.proof.entries[before:]
         self.proof.drop_mute()
         self._tell_unmade()
-        self.proof.nothing = "" if self.proof.entries else self._why_nothing()
+        self.proof.why_empty = "" if self.proof.entries else self._why_nothing()
         return self.proof
 
     def _why_nothing(self) -> str:
@@ -218,7 +218,7 @@ class _RuleProver:
         plans = [self.rule.plan(target, self.newest) for target in self.targets]
         if plans and all(isinstance(plan, Unavailable) for plan in plans):
             return "; ".join(plan.reason for plan in plans if isinstance(plan, Unavailable))
-        unmade = self.proof.not_made_up.items()
+        unmade = self.proof.not_instantiated.items()
         told = [f"{name}{f' ({variant})' if variant else ''}: {why}" for (name, variant), why in unmade]
         return (
             f"no instance can be made up from its patterns ({join_first(told, 3)}), as where an op of one's own takes "
@@ -247,7 +247,7 @@ class _RuleProver:
                 for variant in self.candidates.variants(compiled.pattern):
                     why = self.candidates.why_never(compiled.pattern, variant)
                     if why:
-                        self.proof.not_made_up[(self._name(compiled), variant.label)] = why
+                        self.proof.not_instantiated[(self._name(compiled), variant.label)] = why
 
     def _stations(self, target: str) -> Iterator[_Station]:
         """Where the rule has something to do, those at which the same form is written together."""
@@ -288,11 +288,11 @@ class _RuleProver:
             if not self.candidates.is_short(variant) and any(
                 entry.standing is InstanceOutcome.PROVED for entry in of_layout
             ):
-                self.candidates.fitting.append(layout)
+                self.candidates.proved_arguments.append(layout)
             if is_full and needs is None:
                 entries += [*of_layout, *self._without_shapes(case)]
                 continue
-            fired = [entry for entry in of_layout if entry.standing is not InstanceOutcome.SPARED]
+            fired = [entry for entry in of_layout if entry.standing is not InstanceOutcome.DECLINED]
             entries = of_layout if fired else entries or of_layout
             if fired or (entries and needs is not None):
                 break
@@ -331,7 +331,7 @@ class _RuleProver:
         names = parameters_of(compiled.pattern, variant)
         tensors = {name for name, var in names.items() if var.kind not in ("scalar", "list")}
         values = names.keys() - tensors
-        same = [one for one in self.candidates.fitting if (tensors, values) == ({*one.shapes}, {*one.values})]
+        same = [one for one in self.candidates.proved_arguments if (tensors, values) == ({*one.shapes}, {*one.values})]
         yield from same[:1]
         for rank in SEARCHED_RANKS:
             if is_told(entries):
@@ -346,23 +346,23 @@ class _RuleProver:
         """The instance of a case in float32, written once for all targets."""
         key = id(case.variant), case.opset, case.layout.kind, str(case.layout)  # the candidates keep the variants
         if key not in self.floats:
-            self.floats[key] = replace(case, dtype=FLOAT_DTYPES[0]).written()
+            self.floats[key] = replace(case, dtype=FLOAT_DTYPES[0]).build()
         return self.floats[key]
 
     def _written(self, case: InstanceSpec) -> onnx.ModelProto | None:
         """The instance of a case; None where there is none or where it is that of float32 over again."""
         if case.dtype == FLOAT_DTYPES[0]:
             return self._float(case)
-        model = case.written()
+        model = case.build()
         return None if model is None or model == self._float(case) else model
 
     def _proved(self, case: InstanceSpec, model: onnx.ModelProto) -> InstanceResult:
         """What became of an instance; one of integers is spared where the pattern finds that of floats alone."""
         found = self.judging.found(case, model)
-        if found.standing is InstanceOutcome.NOT_MATCHED and case.dtype == TensorProto.INT64:
+        if found.outcome is InstanceOutcome.NOT_MATCHED and case.dtype == TensorProto.INT64:
             floats = self._float(case)
-            if floats is not None and self.judging.found(case, floats).standing is not InstanceOutcome.NOT_MATCHED:
-                return InstanceResult(InstanceOutcome.SPARED, f"the pattern leaves integers: {found.reason}")
+            if floats is not None and self.judging.found(case, floats).outcome is not InstanceOutcome.NOT_MATCHED:
+                return InstanceResult(InstanceOutcome.DECLINED, f"the pattern leaves integers: {found.reason}")
         return found
 
     def _without_shapes(self, case: InstanceSpec) -> Iterator[InstanceProof]:
@@ -385,10 +385,10 @@ class _RuleProver:
             opset=case.opset,
             dtype=case.dtype_name(model),
             layout=case.layout,
-            standing=found.standing,
+            standing=found.outcome,
             reason=found.reason,
             error=found.error,
-            model=model if found.standing.is_fault else None,
+            model=model if found.outcome.is_fault else None,
         )
 
     def _name(self, compiled: CompiledPattern) -> str:

@@ -18,11 +18,11 @@ MUTE = "no output tells anything"  # how the reason of a proof begins whose inpu
 class InstanceOutcome(enum.StrEnum):
     """What became of one instance: a check's outcomes and two more.
 
-    SPARED: the rule refuses it, and gives its own reason.  NOT_MATCHED: the rule's own pattern does not find it.
+    DECLINED: the rule refuses it, and gives its own reason.  NOT_MATCHED: the rule's own pattern does not find it.
     """
 
     PROVED = "proved"
-    SPARED = "spared"
+    DECLINED = "spared"
     UNPROVED = "unproved"
     FAILED = "failed"
     NOT_MATCHED = "not matched"
@@ -41,7 +41,7 @@ class InstanceResult:
     is_instance: whether the instance is a model that runs at all, as far as can be told.
     """
 
-    standing: InstanceOutcome
+    outcome: InstanceOutcome
     reason: str = ""
     error: TensorError | None = None
     is_instance: bool = True
@@ -83,16 +83,16 @@ class InstanceProof:
 class RuleProof:
     """The proofs of one rule.
 
-    not_made_up: forms of patterns of which no instance could be made, as (pattern, variant), and why.  nothing: where
-    there is no entry, why, and what to do.  seconds: the time it took.
+    not_instantiated: forms of patterns of which no instance could be made, as (pattern, variant), and why.  why_empty:
+    where there is no entry, why, and what to do.  seconds: the time it took.
     """
 
     rule: str
     where: str
     entries: list[InstanceProof] = field(default_factory=list)
     seconds: float = 0.0
-    not_made_up: dict[tuple[str, str], str] = field(default_factory=dict)
-    nothing: str = ""
+    not_instantiated: dict[tuple[str, str], str] = field(default_factory=dict)
+    why_empty: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -139,8 +139,8 @@ class RuleProof:
             **to_json_dict(self, "rule where outcome counts entries"),
             "not_made_up": [
                 {"pattern": pattern, "variant": variant, "reason": reason}
-                for (pattern, variant), reason in self.not_made_up.items()
+                for (pattern, variant), reason in self.not_instantiated.items()
             ],
-            "nothing": self.nothing,
+            "nothing": self.why_empty,
             "seconds": round(self.seconds, 3),
         }

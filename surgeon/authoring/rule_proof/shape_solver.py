@@ -42,13 +42,13 @@ def fit(
     reader = _ShapeReader(variant, ranks)
     for value in pattern.outputs:
         reader.shape(value)
-    fitting = SizeSolver([*reader.wishes, *reader.whole()])
+    fitting = SizeSolver([*reader.constraints, *reader.whole()])
     try:
-        shapes = {name: [substitute(size, fitting.follows) for size in reader.given[name]] for name in ranks}
+        shapes = {name: [substitute(size, fitting.solved) for size in reader.given[name]] for name in ranks}
     except (KeyError, SizeError):
         return None
     free = dict.fromkeys(name for shape in shapes.values() for size in shape for name in sorted(symbols(size)))
-    if not fitting.follows or len(free) > len(LETTERS):
+    if not fitting.solved or len(free) > len(LETTERS):
         return None
     letters = dict(zip(free, LETTERS, strict=False))
     plain: dict[Size, str] = {symbol(name): letter for name, letter in letters.items()}
@@ -62,7 +62,7 @@ def fit(
     found = {name: tuple(map(written, shape)) for name, shape in shapes.items()}
 
     def number(size: Size) -> int:
-        known = substitute(size, fitting.follows)
+        known = substitute(size, fitting.solved)
         return evaluate(known, {**dict.fromkeys(symbols(known), PARTS[0]), **sizes})
 
     return SolvedShapes(found, reader.cuts(number))
@@ -75,7 +75,7 @@ class _ShapeReader:
     """
 
     def __init__(self, variant: PatternVariant, ranks: Mapping[str, int]) -> None:
-        self.variant, self.wishes = variant, list[SizeConstraint]()
+        self.variant, self.constraints = variant, list[SizeConstraint]()
         self.given = {name: self._fresh(rank, name) for name, rank in ranks.items()}
         self._made: dict[int, list[Sizes | None]] = {}
         self._numbers = count()
@@ -88,7 +88,7 @@ class _ShapeReader:
         """That what is cut has no more than its parts."""
         for size, part, operations in self._slices.values():
             if len(operations) > 1:
-                yield SizeConstraint(size, len(operations) * part, likely=True)
+                yield SizeConstraint(size, len(operations) * part, is_soft=True)
 
     def cuts(self, number: Callable[[Size], int]) -> dict[str, list[int]]:
         """Where the slices of each tensor begin and end, one behind the other, and how long parts of a split are."""
@@ -139,7 +139,7 @@ class _ShapeReader:
         op = traits_of(qualified_name(operation.domain, operation.op))
         if op.broadcasts and None not in read:
             known = [shape for shape in read if shape is not None]
-            self.wishes += broadcast_constraints(known)
+            self.constraints += broadcast_constraints(known)
             return _broadcast(known)
         if not read or read[0] is None:
             return None
@@ -159,7 +159,7 @@ class _ShapeReader:
     def _product(self, _: NodePattern, left: Sizes, right: Sizes | None) -> Sizes | None:
         if right is None or len(left) < 2 or len(right) < 2:
             return None
-        self.wishes += [SizeConstraint(left[-1], right[-2]), *broadcast_constraints([left[:-2], right[:-2]])]
+        self.constraints += [SizeConstraint(left[-1], right[-2]), *broadcast_constraints([left[:-2], right[:-2]])]
         return (*_broadcast([left[:-2], right[:-2]]), left[-2], right[-1])
 
     def _transpose(self, operation: NodePattern, x: Sizes) -> Sizes | None:
@@ -173,7 +173,7 @@ class _ShapeReader:
             return None
         place = axis % len(known[0])
         for one in known[1:]:
-            self.wishes += [
+            self.constraints += [
                 SizeConstraint(*pair) for at, pair in enumerate(zip(known[0], one, strict=True)) if at != place
             ]
         total: Size = 0
@@ -186,7 +186,7 @@ class _ShapeReader:
         if not isinstance(axis, int) or not x:
             return [None] * operation.outputs
         place, part = axis % len(x), symbol(f"part.{next(self._numbers)}")
-        self.wishes.append(SizeConstraint(x[place], operation.outputs * part))
+        self.constraints.append(SizeConstraint(x[place], operation.outputs * part))
         self._splits.append((part, operation))
         return [(*x[:place], part, *x[place + 1 :])] * operation.outputs
 

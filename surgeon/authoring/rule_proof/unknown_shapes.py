@@ -48,7 +48,7 @@ def _inputs(model: onnx.ModelProto) -> Iterator[tuple[ValueKind, Feeds]]:
     plan = InputGenerator(model, names=False)
     for place, sizes in enumerate(_SETTINGS):
         for values in _KINDS if not place and plan.edged else _KINDS[:1]:
-            yield values, plan.make(0, {name: sizes[name] for name in plan.free}, values)
+            yield values, plan.generate(0, {name: sizes[name] for name in plan.free}, values)
 
 
 def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

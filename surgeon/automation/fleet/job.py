@@ -38,7 +38,7 @@ class FleetSettings:
     """What is the same for all models of a run.
 
     to: the target's URL.  model_time: seconds by the clock.  model_memory: bytes, None for a part of the machine's.
-    shares_proofs: whether proofs are shared with other models.  key: what results hang on, apart from the model.
+    shares_proofs: whether proofs are shared with other models.  cache_key: what results hang on, apart from the model.
     run: what tells one run from another.  versions: of the process that wants it.
     """
 
@@ -52,7 +52,7 @@ class FleetSettings:
     model_memory: int | None = None
     dry_run: bool = False
     shares_proofs: bool = True
-    key: str = ""
+    cache_key: str = ""
     run: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ class FleetSettings:
                 found += [rule for some in rules.values() for rule in some]
         return found
 
-    def keyed(self) -> "FleetSettings":
+    def with_cache_key(self) -> "FleetSettings":
         """The same with its key."""
         told = asdict(self.options)
         told.pop("jobs")
@@ -97,7 +97,7 @@ class FleetSettings:
         }
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        return replace(self, key=key, run=uuid.uuid4().hex[:8], versions=dict(dependency_versions()))
+        return replace(self, cache_key=key, run=uuid.uuid4().hex[:8], versions=dict(dependency_versions()))
 
     @property
     def limits(self) -> list[float]:
@@ -130,20 +130,20 @@ def _digest(path: Path) -> str:
 class ModelJob:
     """One model.
 
-    name: below the target.  source: its URL.  size, token: of its file.  nodes: as of last time, 0 where that is
-    not known.  beside: the folders of other models whose results go to one folder with that of this, but for its own.
-    made: what its data files were called that lay beside its result last time.
-    stage: a folder to work in.  memory: bytes that its process may have.
+    name: below the target.  source: its URL.  size, version_token: of its file.  nodes: as of last time, 0 where that
+    is not known.  sibling_folders: the folders of other models whose results go to one folder with that of this, but
+    for its own.  previous_data_files: what its data files were called that lay beside its result last time.  stage: a
+    folder to work in.  memory: bytes that its process may have.
     """
 
     name: str
     source: str
     size: int
-    token: str
+    version_token: str
     orders: FleetSettings
     nodes: int = 0
-    beside: tuple[str, ...] = ()
-    made: tuple[str, ...] = ()
+    sibling_folders: tuple[str, ...] = ()
+    previous_data_files: tuple[str, ...] = ()
     stage: Path = Path()
     memory: int = 0
 
@@ -157,8 +157,8 @@ class ModelJob:
             outcome,
             why,
             size=self.size,
-            key=self.orders.key,
-            files={"": self.token},
+            key=self.orders.cache_key,
+            files={"": self.version_token},
             limits=self.orders.limits,
             versions=dict(dependency_versions()),
         )

@@ -35,7 +35,7 @@ class RunHistory:
         self._lock = locked(self._storage, self._root)
         about = {
             "recipe": self._orders.recipe.text(),
-            "key": self._orders.key,
+            "key": self._orders.cache_key,
             "versions": dict(dependency_versions()),
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -76,7 +76,7 @@ def kept(job: ModelJob, book: RunDatabase, source: Storage, target: Storage) -> 
     What took too long or too much is tried again where it is given more now.
     """
     row = book.before(job.name)
-    if row is None or row.key != job.orders.key or row.source != job.source or row.outcome in PASSING:
+    if row is None or row.key != job.orders.cache_key or row.source != job.source or row.outcome in PASSING:
         return None
     if row.outcome in ("late", "memory") and row.limits != job.orders.limits:
         return None

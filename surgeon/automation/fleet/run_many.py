@@ -117,7 +117,7 @@ def run_many(
     if table is not None:
         require_table(table, sources)
     started = time.perf_counter()
-    run = _FleetRun(orders.keyed(), table, progress)
+    run = _FleetRun(orders.with_cache_key(), table, progress)
     then = None if baseline is None else load_baseline(os.fspath(baseline))
     found = find_models(sources, orders.to, run.book)
     worker = _engine(engine, jobs, client, begins, run.orders)

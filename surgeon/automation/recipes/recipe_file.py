@@ -74,10 +74,10 @@ class _RecipeFile:
     def recipe(self, found: dict[str, Any]) -> Recipe:
         for key, value in found.items():
             if key not in _TOP:
-                raise self._at.refuse(f"a recipe has no {key!r}; {did_you_mean(key, _TOP)}", key=key)
+                raise self._at.error_at(f"a recipe has no {key!r}; {did_you_mean(key, _TOP)}", key=key)
             if not isinstance(value, _TOP[key]):
                 begin = "; begin each step with [[step]]" if key == "step" else ""
-                raise self._at.refuse(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
+                raise self._at.error_at(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
         own = found.get("variables", {})
         strange = next((name for name in self._given if name not in own), None)
         if strange is not None:
@@ -89,7 +89,7 @@ class _RecipeFile:
         lines: list[int] = []
         for number, table in enumerate(found.get("step", [])):
             if not isinstance(table, dict) or not table:
-                raise self._at.refuse("a step names an edit or rules, as in rename = 'a=b'.", number)
+                raise self._at.error_at("a step names an edit or rules, as in rename = 'a=b'.", number)
             for key, step in self._steps(number, self._filled(table, number)):
                 steps.append(step)
                 lines.append(self._at.line(number, key))
@@ -100,7 +100,7 @@ class _RecipeFile:
             try:
                 require_target(head.get("target", "ort"), head["ep"] if key == "ep" else None)
             except SurgeonError as error:
-                raise self._at.refuse(str(error), key=key) from None
+                raise self._at.error_at(str(error), key=key) from None
         return Recipe(steps, **head, path=self._at.path, lines=lines)
 
     def _steps(self, number: int, table: dict[str, Any]) -> Iterator[tuple[str, Step]]:
@@ -111,7 +111,9 @@ class _RecipeFile:
         known = all_edits()
         for key, value in table.items():
             if key not in known:
-                raise self._at.refuse(f"there is no edit {key!r}; {did_you_mean(key, [*known, 'rules'])}", number, key)
+                raise self._at.error_at(
+                    f"there is no edit {key!r}; {did_you_mean(key, [*known, 'rules'])}", number, key
+                )
             for one in value if isinstance(value, list) else [value]:
                 yield key, self._edit(number, known[key], one)
 
@@ -131,19 +133,19 @@ class _RecipeFile:
             return kind.parse(str(value))
         except TypeError as error:  # a setting that is missing, or of another type
             told = str(error).partition(") ")[2] or str(error)
-            raise self._at.refuse(f"{kind.flag} {told}.", number, kind.flag) from None
+            raise self._at.error_at(f"{kind.flag} {told}.", number, kind.flag) from None
         except SurgeonError as error:
-            raise self._at.refuse(str(error), number, kind.flag) from None
+            raise self._at.error_at(str(error), number, kind.flag) from None
 
     def _rules(self, number: int, table: dict[str, Any]) -> Rules:
         known = {item.name: item for item in dataclasses.fields(Rules)}
         for key, value in table.items():
             if key not in known:
-                raise self._at.refuse(f"a step of rules has no {key!r}; {did_you_mean(key, known)}", number, key)
+                raise self._at.error_at(f"a step of rules has no {key!r}; {did_you_mean(key, known)}", number, key)
             wanted = _KINDS[key]
             if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
                 told = " or ".join(_WORDS[one] for one in wanted)
-                raise self._at.refuse(f"{key!r} has to be {told}.", number, key)
+                raise self._at.error_at(f"{key!r} has to be {told}.", number, key)
         given: dict[str, Any] = {key: _tuple(value) if key in _LISTS else value for key, value in table.items()}
         if isinstance(given["rules"], list):
             given["rules"] = ",".join(map(str, given["rules"]))
@@ -170,7 +172,7 @@ class _RecipeFile:
 
     def _variable(self, name: str, number: int | None) -> Any:
         if name not in self._variables:
-            raise self._at.refuse(f"no variable is called {name!r}; {did_you_mean(name, self._variables)}", number)
+            raise self._at.error_at(f"no variable is called {name!r}; {did_you_mean(name, self._variables)}", number)
         return self._variables[name]
 
 

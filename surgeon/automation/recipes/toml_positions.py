@@ -31,6 +31,6 @@ class TomlSource:
                 return count
         return max(begins, 1)
 
-    def refuse(self, why: str, step: int | None = None, key: str = "") -> UsageError:
+    def error_at(self, why: str, step: int | None = None, key: str = "") -> UsageError:
         """An error that points at a line.  why: a sentence."""
         return UsageError(f"{self.path}, line {self.line(step, key)}: {why}")

@@ -30,6 +30,6 @@ def draw(
     try:
         picture = run(*models, around=around, radius=radius, inside=inside, nodes=nodes)
     except TooManyNodes as error:
-        raise UsageError(error.told('--around "node name"', "--radius", f"--nodes {error.count}")) from None
+        raise UsageError(error.message_with('--around "node name"', "--radius", f"--nodes {error.count}")) from None
     picture.save(output)
     click.echo(f"drawn    {picture.about}, in {output}")

@@ -78,7 +78,7 @@ class DiffGraph:
             return LEFT_OUT, -1, ""
         if name in self._number:
             return MADE, self._number[name], self._place[name]
-        home = self.scope.home(name)
+        home = self.scope.defining_scope(name)
         if home is self.scope and name in home.inputs and name not in home.initializers:
             return GIVEN, -1, self._given.get(name, name)
         if home is None or (name in home.inputs and name not in home.initializers):
@@ -110,7 +110,7 @@ class DiffGraph:
 
     def _otherwise(self, name: str) -> Hashable:
         """What a tensor holds that is neither dense nor small: of a sparse one all, of a Constant what it says."""
-        home = self.scope.home(name)
+        home = self.scope.defining_scope(name)
         if home is None:
             return ""
         if name in home.sparse:
@@ -129,7 +129,7 @@ class DiffGraph:
 
     def stored(self, name: str) -> onnx.TensorProto | None:
         """The tensor behind a name that no node computes, None for one that is sparse or written otherwise."""
-        home = self.scope.home(name)
+        home = self.scope.defining_scope(name)
         if home is None:
             return None
         if name in home.initializers:
@@ -140,7 +140,7 @@ class DiffGraph:
 
     def is_sparse(self, name: str) -> bool:
         """Whether a tensor that no node computes is stored by its numbers other than zero alone."""
-        home = self.scope.home(name)
+        home = self.scope.defining_scope(name)
         maker = None if home is None else home.producers.get(name)
         is_written_so = maker is not None and maker.attribute("sparse_value") is not None
         return home is not None and (name in home.sparse or is_written_so)
@@ -158,7 +158,7 @@ class DiffGraph:
         """An attribute with the data of tensors in it, which say more than where they lie in their files."""
         if item.type not in TENSORS:
             return item
-        made: AttributeProto = AttributeProto.FromString(self.index.model.full(item))
+        made: AttributeProto = AttributeProto.FromString(self.index.model.serialize(item))
         return made
 
     @cached_property

@@ -139,19 +139,19 @@ class RenderContext:
     pictures: how many it has so far.
     """
 
-    is_page: bool = False
+    is_full_page: bool = False
     pictures: int = field(default=0)
 
     def figure(self, draw: Callable[[], Picture], about: str) -> Markup:
         """A picture; where none can be drawn, why.  about: what is on it, for those who do not see it."""
-        if self.pictures >= MOST_PICTURES[self.is_page]:
+        if self.pictures >= MOST_PICTURES[self.is_full_page]:
             return Markup("")
         try:
             picture = draw()
         except UsageError as refusal:
             return element("p", f"No picture: {refusal}", class_="faint")
         self.pictures += 1
-        if self.is_page:  # a part of the page: names show under the pointer, and text can be searched for
+        if self.is_full_page:  # a part of the page: names show under the pointer, and text can be searched for
             svg = picture.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about)}" ', 1)
             return element("figure", Markup(svg), tabindex="0")
         # In a notebook an image: viewers that take scripts out take SVG out as well, and leave images.

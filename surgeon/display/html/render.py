@@ -57,7 +57,7 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
     """
     if not results:
         raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
-    paper, parts, data = RenderContext(is_page=True), [], list[dict[str, Any]]()
+    paper, parts, data = RenderContext(is_full_page=True), [], list[dict[str, Any]]()
     for result in results:
         found = _found(result)
         parts.append(element("article", found.body(result, paper)))

@@ -109,7 +109,7 @@ class DiagramBuilder:
 
     def _remember(self, nodes: Sequence[Node]) -> None:
         """Keep the constants of the source that these nodes read, and that no longer are in the model."""
-        read = {name for node in nodes for name in node.inputs if name and self.scope.home(name) is None}
+        read = {name for node in nodes for name in node.inputs if name and self.scope.defining_scope(name) is None}
         if isinstance(self.scope.proto, onnx.GraphProto) and read:
             self._gone.update({item.name: item for item in self.scope.proto.initializer if item.name in read})
         for node in nodes:
@@ -131,7 +131,7 @@ class DiagramBuilder:
             yield from self._captured(further)
 
     def _is_constant(self, name: str) -> bool:
-        home = self.scope.home(name)
+        home = self.scope.defining_scope(name)
         if home is None:
             return name in self._gone
         node = home.producers.get(name)

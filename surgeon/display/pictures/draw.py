@@ -29,9 +29,9 @@ class TooManyNodes(UsageError):
 
     def __init__(self, count: int, *, is_part: bool) -> None:
         self.count, self.is_part = count, is_part
-        super().__init__(self.told('around="node name"', "radius", f"nodes={count}"))
+        super().__init__(self.message_with('around="node name"', "radius", f"nodes={count}"))
 
-    def told(self, around: str, radius: str, nodes: str) -> str:
+    def message_with(self, around: str, radius: str, nodes: str) -> str:
         """The sentence, with what the caller would give."""
         how = f"choose a smaller {radius}" if self.is_part else f"choose a part with {around}"
         return f"The graph has {self.count} nodes, too many for one picture: {how}, or allow more with {nodes}."

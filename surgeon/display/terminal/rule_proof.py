@@ -28,8 +28,8 @@ def print_rule_proof(proof: RuleProof, stream: TextIO) -> None:
         console.print(line, soft_wrap=True, style="dim")
     for line in _failures(proof.faults):
         console.print(line, soft_wrap=True)
-    if proof.nothing:
-        console.print(f"nothing to prove: {proof.nothing}", soft_wrap=True, style="dim")
+    if proof.why_empty:
+        console.print(f"nothing to prove: {proof.why_empty}", soft_wrap=True, style="dim")
     word, style = OUTCOME_STYLES[proof.outcome.value]
     counts = ", ".join(f"{count:,} {name}" for name, count in proof.counts.items() if count)
     console.print(Text.assemble((word, style), f"  {counts or 'nothing was proved'} in {seconds_text(proof.seconds)}"))
@@ -77,7 +77,7 @@ def _dtypes(entries: Sequence[InstanceProof]) -> list[str]:
 
 def _reasons(entries: Sequence[InstanceProof]) -> Iterator[str]:
     """Why instances were spared or stay unproved, the most frequent reasons first."""
-    for standing in (InstanceOutcome.SPARED, InstanceOutcome.UNPROVED):
+    for standing in (InstanceOutcome.DECLINED, InstanceOutcome.UNPROVED):
         counts = Counter((entry.dtype, entry.reason) for entry in entries if entry.standing is standing)
         by_reason: dict[str, list[tuple[str, int]]] = {}
         for (dtype, reason), count in counts.items():

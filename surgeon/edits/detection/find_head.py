@@ -20,16 +20,16 @@ _SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes 
 class DetectorHead:
     """The head of a detector.
 
-    boxes, scores: the tensors; scores is empty where one tensor holds both.  form: "xyxy", "cxcywh", or empty where
-    the structure does not tell.  made_by: what makes probabilities of the scores in the model, "sigmoid" or "softmax";
-    empty where nothing does.  limits: those of the suppression that the model has behind it.
+    boxes, scores: the tensors; scores is empty where one tensor holds both.  box_format: "xyxy", "cxcywh", or empty
+    where the structure does not tell.  score_activation: what makes probabilities of the scores in the model, "sigmoid"
+    or "softmax"; empty where nothing does.  nms_thresholds: those of the suppression that the model has behind it.
     """
 
     boxes: str
     scores: str
-    form: str
-    made_by: str
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    box_format: str
+    score_activation: str
+    nms_thresholds: Mapping[str, Any] = field(default_factory=dict)
     is_suppressed: bool = False
 
 

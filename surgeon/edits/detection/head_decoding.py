@@ -27,13 +27,13 @@ _MOST = 1 << 31
 class HeadDecoder:
     """How boxes by their corners and scores [batch, classes, count] come of a head.
 
-    head: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  centred: boxes
-    are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left out.
-    extra: how many numbers of each box stand behind its scores.
+    layout: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  is_cxcywh:
+    boxes are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left
+    out.  extra: how many numbers of each box stand behind its scores.
     """
 
-    head: str
-    centred: bool
+    layout: str
+    is_cxcywh: bool
     background: str = ""
     extra: int = 0
 
@@ -42,10 +42,10 @@ class HeadDecoder:
         """The number of the first class whose scores are given."""
         return int(self.background == "first")
 
-    def nodes(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def build_nodes(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """As nodes, in float32."""
         boxes, scores = self._parts(g, [g.cast(tensor, to=TensorProto.FLOAT) for tensor in tensors])
-        if self.centred:
+        if self.is_cxcywh:
             centre, size = (_cut(g, boxes, *ends) for ends in ((0, 2), (2, 4)))
             half = g.mul(size, 0.5)
             boxes = g.concat(g.sub(centre, half), g.add(centre, half), axis=2)
@@ -56,36 +56,36 @@ class HeadDecoder:
     def extras(self, g: Graph, tensors: Sequence[Tensor]) -> Tensor:
         """The numbers behind the scores, as nodes: float32[batch, count, extra]."""
         whole = g.cast(tensors[0], to=TensorProto.FLOAT)
-        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.head == "yolov8" else whole, -self.extra, _MOST)
+        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.layout == "yolov8" else whole, -self.extra, _MOST)
 
     def _classes(self) -> tuple[int, int]:
         return (1, _MOST) if self.background == "first" else (0, -1)
 
     def _parts(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        if self.head in ("rows", "columns"):
+        if self.layout in ("rows", "columns"):
             boxes, scores = tensors
-            return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.head == "rows" else scores
-        if self.head == "yolov8":
+            return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.layout == "rows" else scores
+        if self.layout == "yolov8":
             scores = g.slice(tensors[0], *_ends(4, -self.extra or _MOST), np.array([1], np.int64))
             return _cut(g, g.transpose(tensors[0], perm=[0, 2, 1]), 0, 4), scores
         scores = g.mul(_cut(g, tensors[0], 5, -self.extra or _MOST), _cut(g, tensors[0], 4, 5))
         return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
 
-    def computed(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def run_numpy(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """In numpy, in float32; what stands behind the scores stands behind the corners of its box."""
         one = arrays[0].astype(np.float32)
-        rows = one.transpose(0, 2, 1) if self.head == "yolov8" else one
+        rows = one.transpose(0, 2, 1) if self.layout == "yolov8" else one
         rows, behind = np.split(rows, [rows.shape[2] - self.extra], axis=2)
-        if self.head in ("rows", "columns"):
+        if self.layout in ("rows", "columns"):
             boxes, scores = rows, arrays[1].astype(np.float32)
-            scores = scores.transpose(0, 2, 1) if self.head == "rows" else scores
+            scores = scores.transpose(0, 2, 1) if self.layout == "rows" else scores
         else:
             boxes, scores = rows[..., :4], rows[..., 4:]
-            scores = scores if self.head == "yolov8" else scores[..., 1:] * scores[..., :1]
+            scores = scores if self.layout == "yolov8" else scores[..., 1:] * scores[..., :1]
             scores = scores.transpose(0, 2, 1)
         if self.background:
             scores = scores[:, 1:] if self.background == "first" else scores[:, :-1]
-        return np.concatenate([to_corners(boxes) if self.centred else boxes, behind], axis=2), scores
+        return np.concatenate([to_corners(boxes) if self.is_cxcywh else boxes, behind], axis=2), scores
 
 
 def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,9 +104,9 @@ class DetectorEdit(KeyedEdit):
     output: str
     scores: str = ""
     head: str = ""
-    form: str = ""
+    box_format: str = ""
     background: str = ""
-    ends: ClassVar[Sequence[str]] = ()
+    output_names: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         "scores": str,
         "head": str,
@@ -123,12 +123,12 @@ class DetectorEdit(KeyedEdit):
         """
 
     @property
-    def answers(self) -> Sequence[str]:
+    def all_output_names(self) -> Sequence[str]:
         """What the new outputs are called."""
-        return self.ends
+        return self.output_names
 
     @property
-    def behind(self) -> int:
+    def extra_values(self) -> int:
         """How many numbers of each box stand behind its scores."""
         return 0
 
@@ -140,22 +140,22 @@ class DetectorEdit(KeyedEdit):
                 raise UsageError(f"There is no {name} {given!r} of a detector; choose one of {', '.join(known)}.")
 
     @property
-    def reads(self) -> list[str]:
+    def sources(self) -> list[str]:
         """The tensors of the head."""
         return [self.output, *([self.scores] if self.scores else [])]
 
     @property
-    def told(self) -> str:
+    def sources_text(self) -> str:
         """The tensors of the head, for a sentence."""
-        return " and ".join(map(repr, self.reads))
+        return " and ".join(map(repr, self.sources))
 
     def _makes(self, draft: ModelDraft, split: HeadDecoder) -> dict[str, Callable[..., np.ndarray]]:
         """By the name of each new output, what it is of the head, in numpy."""
 
         def computed(place: int) -> Callable[..., np.ndarray]:
-            return lambda *arrays: self._found(*split.computed(*arrays), split.first_class)[place]
+            return lambda *arrays: self._found(*split.run_numpy(*arrays), split.first_class)[place]
 
-        return {draft.fresh(name): computed(place) for place, name in enumerate(self.answers)}
+        return {draft.fresh(name): computed(place) for place, name in enumerate(self.all_output_names)}
 
     def split(self, draft: ModelDraft) -> HeadDecoder:
         """How the head is cut.  Raises UsageError for what is no head of a detector."""
@@ -190,17 +190,17 @@ class DetectorEdit(KeyedEdit):
         least = 5 if head == "yolov8" else 6
         if isinstance(rows, int) and rows < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box, and a {head} head has {least} or more.")
-        extra = self.behind
+        extra = self.extra_values
         if isinstance(rows, int) and rows - extra < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
         if self.head:
-            return HeadDecoder(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
+            return HeadDecoder(head, (self.box_format or "cxcywh") == "cxcywh", self.background, extra)
         if not extra:
             self._require_no_masks(draft, rows, head)
         require_scores(draft, self.output, axis, extra)
         if has_objectness(draft, self.output, axis) is (head == "yolov8"):
             raise UsageError(self._other_head(head))
-        form = self.form or form_of(draft, self.output, axis)
+        form = self.box_format or form_of(draft, self.output, axis)
         if not form:
             raise UsageError(
                 f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
@@ -221,7 +221,7 @@ class DetectorEdit(KeyedEdit):
     def _two(self, draft: ModelDraft) -> HeadDecoder:
         """How boxes and scores in two tensors lie."""
         boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
-        if self.behind:
+        if self.extra_values:
             raise UsageError(f"{self.output!r} holds boxes alone: leave out extra.")
         if boxes[2] != 4:
             raise UsageError(f"{self.output!r} {list(boxes)} holds no boxes; they have to be [batch, count, 4].")
@@ -229,7 +229,7 @@ class DetectorEdit(KeyedEdit):
             raise UsageError(
                 f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
             )
-        return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
+        return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.box_format == "cxcywh", self.background)
 
     def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
         """The three sizes of a tensor of the head; raises UsageError for any other."""

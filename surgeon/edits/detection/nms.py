@@ -66,7 +66,7 @@ class AppendNms(DetectorEdit):
     extra: int = 0
     flag = "append-nms"
     jumps = True
-    ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
+    output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")
     metavar = (
         "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic,"
         "tunable,extra=32]"
@@ -89,12 +89,12 @@ class AppendNms(DetectorEdit):
             raise UsageError(f"iou={self.iou:g} has to lie between 0 and 1, and most={self.most} above 0.")
 
     @property
-    def answers(self) -> Sequence[str]:
+    def all_output_names(self) -> Sequence[str]:
         """What the new outputs are called."""
-        return (*self.ends, *(["extras"] if self.extra else []))
+        return (*self.output_names, *(["extras"] if self.extra else []))
 
     @property
-    def behind(self) -> int:
+    def extra_values(self) -> int:
         """How many numbers of each box stand behind its scores."""
         return self.extra
 
@@ -104,11 +104,11 @@ class AppendNms(DetectorEdit):
         makes = self._makes(draft, split)
         stated = self._stated(draft, list(makes))
         limits = self._limits(draft) if self.tunable else ()
-        replace_outputs(draft, self.reads, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
+        replace_outputs(draft, self.sources, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
         told = f"scores above {self.least:g}, overlaps to {self.iou:g}"
         if limits:
             told += f", as the inputs {' and '.join(map(repr, limits))} say by default"
-        return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.told} ({told})",)
+        return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.sources_text} ({told})",)
 
     def _limits(self, draft: ModelDraft) -> Sequence[str]:
         """Inputs that have values: the two limits."""
@@ -122,11 +122,11 @@ class AppendNms(DetectorEdit):
 
     def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
-            boxes, scores = split.nodes(g, tensors[: len(self.reads)])
+            boxes, scores = split.build_nodes(g, tensors[: len(self.sources)])
             ranked = scores
             if self.agnostic:
                 ranked = _best(g, scores)
-            limits = tensors[len(self.reads) :] or [np.array([value], np.float32) for value in (self.iou, self.least)]
+            limits = tensors[len(self.sources) :] or [np.array([value], np.float32) for value in (self.iou, self.least)]
             found = g.non_max_suppression(boxes, ranked, np.array([self.most], np.int64), *limits, center_point_box=0)
             batch, classes, places = (g.gather(found, np.array(place, np.int64), axis=1) for place in range(3))
             where = g.gather(found, np.array([0, 2], np.int64), axis=1)
@@ -172,7 +172,12 @@ class AppendEfficientNms(AppendNms):
 
     flag = "append-efficient-nms"
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first,iou=0.45,least=0.25,most=100,agnostic]"
-    ends: ClassVar[Sequence[str]] = ("num_detections", "detection_boxes", "detection_scores", "detection_classes")
+    output_names: ClassVar[Sequence[str]] = (
+        "num_detections",
+        "detection_boxes",
+        "detection_scores",
+        "detection_classes",
+    )
 
     def __post_init__(self) -> None:
         AppendNms.__post_init__(self)
@@ -184,7 +189,7 @@ class AppendEfficientNms(AppendNms):
     def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
             whole = replace(split, background="") if split.first_class else split  # the plugin keeps the numbers itself
-            boxes, scores = whole.nodes(g, tensors)
+            boxes, scores = whole.build_nodes(g, tensors)
             settings = {
                 "score_threshold": self.least,
                 "iou_threshold": self.iou,

@@ -40,22 +40,22 @@ class AppendBoxes(DetectorEdit):
     """
 
     flag = "append-boxes"
-    ends: ClassVar[Sequence[str]] = ("boxes", "scores")
+    output_names: ClassVar[Sequence[str]] = ("boxes", "scores")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=first]"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
         """Append it."""
         split = self.split(draft)
         makes = self._makes(draft, split)
-        replace_outputs(draft, self.reads, makes, self._nodes(split, draft), keeps=False)
-        return (f"outputs {', '.join(map(repr, makes))} are {self._what()} of {self.told}",)
+        replace_outputs(draft, self.sources, makes, self._nodes(split, draft), keeps=False)
+        return (f"outputs {', '.join(map(repr, makes))} are {self._what()} of {self.sources_text}",)
 
     def _what(self) -> str:
         return "the boxes by their corners, and the scores of each,"
 
     def _nodes(self, split: HeadDecoder, draft: ModelDraft) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
-            boxes, scores = split.nodes(g, tensors)
+            boxes, scores = split.build_nodes(g, tensors)
             return boxes, g.transpose(scores, perm=[0, 2, 1])
 
         return build
@@ -94,7 +94,7 @@ class AppendBestBoxes(AppendBoxes):
     single: bool = False
     flag = "append-best-boxes"
     jumps = True
-    ends: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
+    output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")
     metavar = "OUTPUT[,scores=OUTPUT,head=yolov8,form=cxcywh,background=last,most=100,single]"
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         **DetectorEdit.settings,
@@ -118,7 +118,7 @@ class AppendBestBoxes(AppendBoxes):
         most = min(self.most, count if self.single else count * classes)
 
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
-            boxes, scores = split.nodes(g, tensors)
+            boxes, scores = split.build_nodes(g, tensors)
             rows = g.transpose(scores, perm=[0, 2, 1])
             last = np.array([2], np.int64)
             if self.single:
@@ -140,12 +140,14 @@ class AppendBestBoxes(AppendBoxes):
     def _sizes(self, split: HeadDecoder, draft: ModelDraft) -> tuple[int, int]:
         """How many boxes the head has, and of how many classes; raises UsageError where that is not fixed."""
         shape = self.shape(draft, self.scores or self.output)
-        count, classes = (shape[2], shape[1]) if split.head in ("columns", "yolov8") else (shape[1], shape[2])
+        count, classes = (shape[2], shape[1]) if split.layout in ("columns", "yolov8") else (shape[1], shape[2])
         if not isinstance(count, int) or not isinstance(classes, int):
             free = sorted({name for size in (count, classes) if not isinstance(size, int) for name in symbols(size)})
             how = command("edit", "IN", "OUT", *(word for name in free for word in ("--dim", f"{name}=N")))
-            raise UsageError(f"{self.told} has {count} boxes of {classes} classes; fix these sizes first: {how}")
-        apart = {"yolov8": 4, "yolov5": 5}.get(split.head, 0)
+            raise UsageError(
+                f"{self.sources_text} has {count} boxes of {classes} classes; fix these sizes first: {how}"
+            )
+        apart = {"yolov8": 4, "yolov5": 5}.get(split.layout, 0)
         return count, classes - apart - bool(split.background)
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:

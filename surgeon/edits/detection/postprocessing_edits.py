@@ -34,8 +34,9 @@ def has_postprocessing(source: ModelLike, tail: str) -> bool:
         nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
         names = [value.name for value in draft.graph.output]
         made = {name for node in nodes for name in node.outputs}
-        return names[: len(POSTPROCESSING[tail].ends)] == list(POSTPROCESSING[tail].ends) and all(
-            not made.isdisjoint(required_nodes(draft.graph, [name])[1] | {name}) for name in POSTPROCESSING[tail].ends
+        return names[: len(POSTPROCESSING[tail].output_names)] == list(POSTPROCESSING[tail].output_names) and all(
+            not made.isdisjoint(required_nodes(draft.graph, [name])[1] | {name})
+            for name in POSTPROCESSING[tail].output_names
         )
 
 
@@ -115,27 +116,27 @@ def _edits(
         axis = _class_axis(draft, found)
         edits.append(AppendSoftmax(scores, axis=axis) if activation == SOFTMAX else AppendSigmoid(scores))
         scores = draft.fresh(f"{scores}_{activation}")
-    is_softmax = SOFTMAX in (activation, found.made_by)
+    is_softmax = SOFTMAX in (activation, found.score_activation)
     if not background and is_softmax and not found.is_suppressed and (is_searched or activation):
         background = "last" if tail == "best-boxes" else "first"
     known = POSTPROCESSING[tail].settings
-    given = {**{name: value for name, value in found.limits.items() if name in known}, **settings}
+    given = {**{name: value for name, value in found.nms_thresholds.items() if name in known}, **settings}
     if tail == "best-boxes":
         given.setdefault("single", is_softmax)
-    given["form"] = given.get("form") or found.form
+    given["form"] = given.get("form") or found.box_format
     edits.append(POSTPROCESSING[tail](found.boxes, scores, background=background.replace("none", ""), **given))
     return edits
 
 
 def _require_told(found: DetectorHead, activation: str, form: str) -> None:
     """Raise UsageError where the graph does not tell how boxes are written, or that scores are probabilities."""
-    if not found.made_by and not activation and not found.is_suppressed:
+    if not found.score_activation and not activation and not found.is_suppressed:
         raise UsageError(
             f"{found.scores!r} are no probabilities, as far as the graph tells: say what makes them such, with "
             "--activation sigmoid (RT-DETR, Deformable and Conditional DETR, RetinaNet), softmax (DETR, YOLOS, SSD), "
             "or none."
         )
-    if not found.form and not form:
+    if not found.box_format and not form:
         raise UsageError(
             f"The graph does not tell how the boxes of {found.boxes!r} are written: say so, with --form xyxy (corners) "
             "or cxcywh (centre and size)."

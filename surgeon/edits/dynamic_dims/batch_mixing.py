@@ -18,7 +18,7 @@ def batch_mixing_tensors(walk: SizePropagation) -> set[Place]:
     found: set[Place] = set()
     for node in _in_order(walk):
         inside = [place for body in walk.shapes.bodies(node) for place in ((body, x.name) for x in body.proto.output)]
-        read = [(home, name) for name in node.inputs if name and (home := node.scope.home(name)) is not None]
+        read = [(home, name) for name in node.inputs if name and (home := node.scope.defining_scope(name)) is not None]
         if any(place in found for place in (*read, *inside)) or _mixes(walk, walk.shapes.site(node)):
             found.update((node.scope, name) for name in node.outputs if name)
     return found
@@ -44,9 +44,9 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
     if any(facts.shape is not None and _is_square(walk, facts.shape) for facts in made):
         return True
     told = traits_of(node.op)
-    if not walk.hangs_on(site) or told.sizes or node in walk.telling:
+    if not walk.reads_dynamic(site) or told.sizes or node in walk.position_readers:
         return False
-    if node in walk.placing:
+    if node in walk.position_enumerators:
         return True
     if node.op in MIXING:
         return MIXING[node.op](walk, site)
@@ -60,14 +60,14 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
         return _attends(walk, site)
     if told.softmax:
         return _softmax(walk, site)
-    if told.reduces or told.norm is not None or told.picks:
+    if told.reduces or told.norm is not None or told.is_max_like:
         return _along(walk, site)
-    return not (told.broadcasts or told.keeps or told.retypes)
+    return not (told.broadcasts or told.keeps or told.is_cast)
 
 
 def _is_square(walk: SizePropagation, shape: object) -> bool:
-    hanging = [size for size in shape if walk.hangs([size])]  # type: ignore[attr-defined]  # a shape
-    return len(hanging) > 1 and len(walk.free) < len(hanging)
+    hanging = [size for size in shape if walk.is_dynamic([size])]  # type: ignore[attr-defined]  # a shape
+    return len(hanging) > 1 and len(walk.fixed_sizes) < len(hanging)
 
 
 def _hangs(walk: SizePropagation, site: NodeView, position: int, axes: "list[int] | range | None" = None) -> bool:
@@ -76,7 +76,7 @@ def _hangs(walk: SizePropagation, site: NodeView, position: int, axes: "list[int
     if shape is None:
         return True
     chosen = range(len(shape)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
-    return walk.hangs([shape[axis] for axis in chosen])
+    return walk.is_dynamic([shape[axis] for axis in chosen])
 
 
 def _along(walk: SizePropagation, site: NodeView) -> bool:
@@ -143,21 +143,21 @@ def _by_tuples(walk: SizePropagation, site: NodeView) -> bool:
     if indices is None or table is None or not isinstance(indices[-1], int):
         return True
     batch = site.attribute("batch_dims", 0)
-    return walk.hangs(table[batch : batch + indices[-1]])
+    return walk.is_dynamic(table[batch : batch + indices[-1]])
 
 
 def _slice(walk: SizePropagation, site: NodeView) -> bool:
     shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
     if shape is None or made is None or len(shape) != len(made):
         return True
-    return any(walk.hangs(pair) and pair[0] != pair[1] for pair in zip(shape, made, strict=True))
+    return any(walk.is_dynamic(pair) and pair[0] != pair[1] for pair in zip(shape, made, strict=True))
 
 
 def _tile(walk: SizePropagation, site: NodeView) -> bool:
     shape, made = site.shape(0), walk.shapes.facts(site.scope, site.node.outputs[0]).shape
     if shape is None or made is None:
         return True
-    return any(walk.hangs(pair) and pair[0] not in (1, pair[1]) for pair in zip(shape, made, strict=True))
+    return any(walk.is_dynamic(pair) and pair[0] not in (1, pair[1]) for pair in zip(shape, made, strict=True))
 
 
 def _sums(walk: SizePropagation, site: NodeView) -> bool:
@@ -201,7 +201,7 @@ def _cast(walk: SizePropagation, site: NodeView) -> bool:
     """A size as a float is a number to compute with: of samples, say, to take a mean of."""
     value, made = site.value(0), walk.shapes.facts(site.scope, site.node.outputs[0])
     sizes = [] if value is None else [item for item in value.flat if isinstance(item, Expr)]
-    return walk.hangs(sizes) and made.dtype not in INTEGERS
+    return walk.is_dynamic(sizes) and made.dtype not in INTEGERS
 
 
 def _never(walk: SizePropagation, site: NodeView) -> bool:

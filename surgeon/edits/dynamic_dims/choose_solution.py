@@ -96,7 +96,7 @@ def _only_size(draft: ModelDraft, name: str) -> int | None:
             for size in _TRIED:
                 sizes = plan.size_sets({**options.dims, name: size})[0]
                 with suppress(SessionError):  # a size that does not fit
-                    made = session.run(plan.make(options.seed, sizes))
+                    made = session.run(plan.generate(options.seed, sizes))
                     held = {made[one].shape[axis] for one, axis in declared.items()} - {size}
                     fitting += [] if held else [size]
                     others |= {other for other in held if 1 < other < size}
@@ -230,8 +230,8 @@ class _Choice:
 
     def _require_known(self, found: Interpretation) -> None:
         """Raise GraphError for an interpretation with a node whose result is unknown."""
-        if found.walk.unsure:
-            node = next(iter(found.walk.unsure))
+        if found.walk.unknown_nodes:
+            node = next(iter(found.walk.unknown_nodes))
             raise self.search.refusal(CannotBeDynamic(node, "makes something of which nothing can be told"))
 
     def _require_followed(self, found: Interpretation) -> None:
@@ -245,7 +245,7 @@ class _Choice:
             raise self.search.refusal(CannotBeDynamic(node, f"makes {names}, which has one row for all samples"))
 
     def _ambiguous(self, found: Interpretation) -> GraphError:
-        node, _ = next(iter(found.walk.trail.values()))
+        node, _ = next(iter(found.walk.choice_points.values()))
         return self.search.refusal(CannotBeDynamic(node, "can be read in two ways that differ"))
 
 
@@ -284,5 +284,5 @@ def _state(walk: SizePropagation) -> None:
         for value in (*given, *scope.proto.output, *scope.proto.value_info):
             if value.type.HasField("tensor_type"):
                 facts = walk.shapes.facts(scope, value.name)
-                if (scope, value.name) in walk.doubted or walk.hangs(facts.shape or ()):
+                if (scope, value.name) in walk.doubted or walk.is_dynamic(facts.shape or ()):
                     declare_shape(value, facts)

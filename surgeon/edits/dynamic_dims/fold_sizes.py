@@ -36,12 +36,12 @@ def _folded(draft: ModelDraft, scope: Scope) -> tuple[dict[int, NodeProto], set[
         if folding.of_sizes.isdisjoint(outputs) or len(node.outputs) != 1:
             continue
         tensor = encode(folding.values[outputs[0]])
-        made[node.origin] = onnx.helper.make_node("Constant", [], [outputs[0]], name=node.name, value=tensor)
-        idle.update(item.origin for item in folding.below(node))
+        made[node.source_slot] = onnx.helper.make_node("Constant", [], [outputs[0]], name=node.name, value=tensor)
+        idle.update(item.source_slot for item in folding.below(node))
     for place in sorted(idle - made.keys(), reverse=True):
         node = scope.nodes[place]
         readers = [reader for name in node.outputs if name for reader in scope.readers(name)]
-        held = any(name in scope.held for name in node.outputs)
-        if not held and all(reader.scope is scope and reader.origin in gone | made.keys() for reader in readers):
+        held = any(name in scope.protected for name in node.outputs)
+        if not held and all(reader.scope is scope and reader.source_slot in gone | made.keys() for reader in readers):
             gone.add(place)
     return made, gone

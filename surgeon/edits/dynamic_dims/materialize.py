@@ -147,7 +147,7 @@ def materialize(draft: ModelDraft, walk: SizePropagation, sources: Mapping[str, 
     for given in walk.given.values():
         scope = given.node.scope
         graphs[id(scope.proto)] = scope.proto
-        front = before[id(scope.proto)][given.node.origin]
+        front = before[id(scope.proto)][given.node.source_slot]
         name = _written(writer, walk, given, names, front)
         names[given.name] = name
         inputs = given.node.proto.input
@@ -184,7 +184,7 @@ def _written(
     if isinstance(recipe, IndexTuples):
         return _tuples(writer, recipe)
     source = names.get(recipe.tensor, recipe.tensor)
-    if recipe.cut:
+    if recipe.from_one_element:
         source = add("Gather", [source, writer.numbers([0])], f"{source}_one", axis=recipe.axis)
     rank = len(recipe.shape)
     target = [recipe.shape[axis] if axis == recipe.axis else 1 for axis in range(rank)]

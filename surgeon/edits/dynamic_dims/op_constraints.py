@@ -42,19 +42,19 @@ def check(walk: SizePropagation, site: NodeView) -> None:
         _broadcasting(walk, site)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
 
 
 def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
     """Sizes that must be equal are made so.  spreads: a size of 1 goes with any other."""
     sizes = [item for item in held if not (spreads and item[2] == 1)]
-    wanted = next((size for _, _, size in sizes if walk.hangs([size])), None)
+    wanted = next((size for _, _, size in sizes if walk.is_dynamic([size])), None)
     if wanted is None:
         return
     for position, axis, size in sizes:
-        if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.hangs([size])):
+        if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.is_dynamic([size])):
             continue
-        if size != walk.old(wanted):
+        if size != walk.fixed_size(wanted):
             raise CannotBeDynamic(
                 site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted
             )
@@ -67,11 +67,11 @@ def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
     A picture that is halved and doubled again is as large as before where its size is even.
     """
     size, other = _bare(size), _bare(other)
-    if size == other or not (walk.hangs([size]) and walk.hangs([other])):
+    if size == other or not (walk.is_dynamic([size]) and walk.is_dynamic([other])):
         return size == other
     if not (has_calls(size, "floor") or has_calls(other, "floor")):
         return False
-    turns = [{name: old * turn for name, old in walk.free.items()} for turn in range(1, TURNS)]
+    turns = [{name: old * turn for name, old in walk.fixed_sizes.items()} for turn in range(1, TURNS)]
     return all(substitute(size, turn) == substitute(other, turn) for turn in turns)
 
 
@@ -140,7 +140,7 @@ def _einsum(walk: SizePropagation, site: NodeView) -> None:
     for position, term in enumerate(terms):
         shape = site.shape(position)
         if shape is None or "." in term or len(term) != len(shape):
-            walk.unsure[site.node] = None
+            walk.unknown_nodes[site.node] = None
             return
         for axis, label in enumerate(term):
             labels.setdefault(label, []).append((position, axis, shape[axis]))
@@ -151,7 +151,7 @@ def _einsum(walk: SizePropagation, site: NodeView) -> None:
 def _channels(walk: SizePropagation, site: NodeView) -> None:
     """Ops with weights for each channel of [N, C, ...]."""
     shape = site.shape(0)
-    if shape is not None and walk.hangs(shape[1:2]):
+    if shape is not None and walk.is_dynamic(shape[1:2]):
         raise CannotBeDynamic(
             site.node, "has weights for each of its channels, so that their number is no size to free"
         )
@@ -166,10 +166,10 @@ def _reshape(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = site.attribute("shape") if not site.has(1) else None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None or any(size is None for size in target):
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     allow_zero = bool(site.attribute("allowzero", 0))
-    found = candidate_shapes(shape, target, allow_zero, walk.free)
+    found = candidate_shapes(shape, target, allow_zero, walk.fixed_sizes)
     if not found:
         made = product([size for size in reshaped(shape, target, allow_zero) if size is not None])
         why = f"cannot lay {_listed(shape)} out as {_listed(target)}"
@@ -177,41 +177,41 @@ def _reshape(walk: SizePropagation, site: NodeView) -> None:
     reading = found[walk.choose(site, (shape, tuple(target), allow_zero), len(found))]
     if tuple(reshaped(shape, target, allow_zero)) != reading:
         _require_input(site, 1)
-        walk.give_numbers(site, 1, target_for(reading, shape, allow_zero, walk.free))
+        walk.plan_size_input(site, 1, target_for(reading, shape, allow_zero, walk.fixed_sizes))
 
 
 def _expand(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None:
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     made = list(target)
     for axis, size in enumerate(shape):
         place = axis - len(shape) + len(target)
-        if place < 0 or not walk.hangs([size]) or target[place] in (1, size, None):
+        if place < 0 or not walk.is_dynamic([size]) or target[place] in (1, size, None):
             continue
-        if target[place] != walk.old(size):
+        if target[place] != walk.fixed_size(size):
             raise CannotBeDynamic(
                 site.node, f"cannot repeat what is {size} now to {target[place]}", number=target[place], symbolic=size
             )
         made[place] = 1
     if made != target:
-        walk.give_numbers(site, 1, made)
+        walk.plan_size_input(site, 1, made)
 
 
 def _slice(walk: SizePropagation, site: NodeView) -> None:
     shape, found = site.shape(0), slice_parameters(site)
     if shape is None or found is None:
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     starts, ends, axes, steps = found
     made = list(ends)
     far = FAR if site.dtype(2) == INT32 else (1 << 63) - 1
     for place, (start, end, axis, step) in enumerate(zip(starts, ends, axes, steps, strict=True)):
         size = shape[normalize_axis(axis, len(shape))]
-        old = walk.old(size)
-        if not walk.hangs([size]) or not isinstance(old, int):
+        old = walk.fixed_size(size)
+        if not walk.is_dynamic([size]) or not isinstance(old, int):
             continue
         if old > 1 and (old - 1 in (start, end) or (end == old and start not in (0, -old))):
             raise CannotBeDynamic(
@@ -221,17 +221,17 @@ def _slice(walk: SizePropagation, site: NodeView) -> None:
             made[place] = far
     if made != list(ends):
         _require_input(site, 2)
-        walk.give_numbers(site, 2, made)
+        walk.plan_size_input(site, 2, made)
 
 
 def _gather(walk: SizePropagation, site: NodeView) -> None:
     table, value, indices = site.shape(0), site.value(1), site.shape(1)
     if table is None or indices is None:
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     size = table[normalize_axis(site.attribute("axis", 0), len(table))]
-    old = walk.old(size)
-    if not walk.hangs([size]):
+    old = walk.fixed_size(size)
+    if not walk.is_dynamic([size]):
         return
     enumerate_flat(walk, site, size)
     if not walk.is_constant(site, 1):
@@ -241,7 +241,7 @@ def _gather(walk: SizePropagation, site: NodeView) -> None:
         if len(indices) == 1 and indices[0] == old and old != 1:
             make_follow(walk, site, 1, 0, size)
         raise CannotBeDynamic(site.node, f"picks fixed places of {size}, which was {old}")
-    if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.free):
+    if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.fixed_sizes):
         raise CannotBeDynamic(
             site.node, f"picks fixed places of {size}, which was {old}, in which samples lie side by side"
         )
@@ -255,11 +255,13 @@ def _beside(walk: SizePropagation, site: NodeView) -> None:
     """Indices, and updates, that lie beside the elements of a table, all axes but one alike."""
     table, indices = site.shape(0), site.shape(1)
     if table is None or indices is None or len(table) != len(indices):
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     along = normalize_axis(site.attribute("axis", 0), len(table))
-    if walk.hangs([table[along]]) and walk.fixed(site, 1):
-        raise CannotBeDynamic(site.node, f"picks fixed places of {table[along]}, which was {walk.old(table[along])}")
+    if walk.is_dynamic([table[along]]) and walk.fixed(site, 1):
+        raise CannotBeDynamic(
+            site.node, f"picks fixed places of {table[along]}, which was {walk.fixed_size(table[along])}"
+        )
     for axis, held in enumerate(_aligned(site, range(len(site.inputs)))):
         own = held if axis != along else held[1:]
         agree(walk, site, [(place, at, size) for place, at, size in own], spreads=False)
@@ -269,13 +271,13 @@ def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
     table, indices, updates = site.shape(0), site.shape(1), site.shape(2)
     width = indices[-1] if indices else None
     if table is None or indices is None or not isinstance(width, int):
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     batch = site.attribute("batch_dims", 0)
     for axis in range(batch):
         agree(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
     for element, size in enumerate(table[batch : batch + width]):
-        if not walk.hangs([size]) or site.node in walk.telling:
+        if not walk.is_dynamic([size]) or site.node in walk.position_readers:
             continue
         is_fixed = walk.is_constant(site, 1)
         if is_fixed and batch:
@@ -296,13 +298,13 @@ def _split(walk: SizePropagation, site: NodeView) -> None:
     if shape is None:
         return
     axis, parts = normalize_axis(site.attribute("axis", 0), len(shape)), len(site.node.outputs)
-    if parts > 1 and walk.old(shape[axis]) == parts and walk.hangs([shape[axis]]):
+    if parts > 1 and walk.fixed_size(shape[axis]) == parts and walk.is_dynamic([shape[axis]]):
         raise CannotBeDynamic(site.node, f"splits {shape[axis]} into {parts} parts of 1")
-    if walk.hangs([shape[axis]]) and (site.has(1) or site.attribute("split") is not None):
+    if walk.is_dynamic([shape[axis]]) and (site.has(1) or site.attribute("split") is not None):
         if parts > 1:
             raise CannotBeDynamic(site.node, f"splits {shape[axis]} into fixed parts")
         _require_input(site, 1)
-        walk.give_numbers(site, 1, [shape[axis]])
+        walk.plan_size_input(site, 1, [shape[axis]])
 
 
 def _sampled(walk: SizePropagation, site: NodeView) -> None:
@@ -314,11 +316,11 @@ def _gridded(walk: SizePropagation, site: NodeView) -> None:
     """AffineGrid: one matrix for each picture, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
-        walk.unsure[site.node] = None
+        walk.unknown_nodes[site.node] = None
         return
     count, *rest = value.reshape(-1).tolist()
-    if walk.hangs([matrices[0]]) and count == walk.old(matrices[0]):
-        walk.give_numbers(site, 1, [matrices[0], *rest])
+    if walk.is_dynamic([matrices[0]]) and count == walk.fixed_size(matrices[0]):
+        walk.plan_size_input(site, 1, [matrices[0], *rest])
     elif count is not None:
         agree(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
 
@@ -328,7 +330,7 @@ def _squeeze(walk: SizePropagation, site: NodeView) -> None:
     if shape is None:
         return
     gone = range(len(shape)) if axes is None else [normalize_axis(axis, len(shape)) for axis in axes]
-    if walk.hangs([shape[axis] for axis in gone]):
+    if walk.is_dynamic([shape[axis] for axis in gone]):
         raise CannotBeDynamic(site.node, "drops the axis that is to be free" if axes else "drops every axis of size 1")
 
 
@@ -341,13 +343,13 @@ def _resize(walk: SizePropagation, site: NodeView) -> None:
     made = list(target)
     for place, axis in enumerate(axes):
         size = shape[normalize_axis(axis, len(shape))]
-        if walk.hangs([size]) and isinstance(target[place], int):
-            if target[place] == walk.old(size):
+        if walk.is_dynamic([size]) and isinstance(target[place], int):
+            if target[place] == walk.fixed_size(size):
                 made[place] = size
             else:
-                walk.losing[site.node] = f"makes {target[place]} of {size}, which was {walk.old(size)}"
+                walk.fixing_nodes[site.node] = f"makes {target[place]} of {size}, which was {walk.fixed_size(size)}"
     if made != target:
-        walk.give_numbers(site, 3, made)
+        walk.plan_size_input(site, 3, made)
 
 
 def _recurrent(walk: SizePropagation, site: NodeView) -> None:
@@ -381,8 +383,8 @@ def _labels(walk: SizePropagation, site: NodeView) -> None:
     scores, labels = site.shape(0), site.shape(1)
     if scores is None or labels is None:
         return
-    if walk.hangs(scores[1:2]) and walk.fixed(site, 1):
-        raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.old(scores[1])}")
+    if walk.is_dynamic(scores[1:2]) and walk.fixed(site, 1):
+        raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.fixed_size(scores[1])}")
     held = [(0, axis + (axis > 0), size) for axis, size in enumerate(scores[:1] + scores[2:])]
     for axis, item in enumerate(held[: len(labels)]):
         agree(walk, site, [item, (1, axis, labels[axis])], spreads=False)

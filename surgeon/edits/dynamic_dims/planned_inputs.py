@@ -19,12 +19,15 @@ class SizeTensor:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedTensor:
-    """A tensor repeated along an axis, to a shape.  cut: its elements are equal there, and one of them is taken."""
+    """A tensor repeated along an axis, to a shape.
+
+    from_one_element: its elements are equal there, and one of them is taken.
+    """
 
     tensor: str
     axis: int
     shape: Shape
-    cut: bool
+    from_one_element: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
     """
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)
-    axes = [] if array is None else _counting(array, walk.old(size), element)
+    axes = [] if array is None else _counting(array, walk.fixed_size(size), element)
     if not axes or not all(isinstance(width, int) for width in shape):
         raise CannotBeDynamic(site.node, f"picks fixed places by {name!r} of what is to be free")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _at(shape, axis, size)
-    walk.telling.add(site.node)
-    walk.give(site, 1, IndexTuples(name, element, axis, made, shape[axis] != 1), TensorType(site.dtype(1), made))
+    walk.position_readers.add(site.node)
+    walk.plan_input(site, 1, IndexTuples(name, element, axis, made, shape[axis] != 1), TensorType(site.dtype(1), made))
     raise Revisit(site.node)
 
 
@@ -34,14 +34,14 @@ def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, 
     found = walk.shapes.origin.producer(site.scope, site.inputs[1])
     if found is None or found[1].op != "Concat":
         return
-    joined, before = walk.site(found[1]), 0
+    joined, before = walk.node_view(found[1]), 0
     for position in range(len(joined.inputs)):
         width = (joined.shape(position) or (0,))[-1]
         if not isinstance(width, int):
             return
-        source = _source(walk, joined, position, walk.old(size)) if before == element and width == 1 else None
+        source = _source(walk, joined, position, walk.fixed_size(size)) if before == element and width == 1 else None
         if source is not None:
-            walk.telling.add(site.node)
+            walk.position_readers.add(site.node)
             _count(walk, *source, size)
         before += width
 
@@ -50,17 +50,17 @@ def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> 
     """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
     while not _axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
-        if source is None or not (traits_of(source[1].op).moves or traits_of(source[1].op).retypes):
+        if source is None or not (traits_of(source[1].op).copies_elements or traits_of(source[1].op).is_cast):
             return None
-        site, position = walk.site(source[1]), 0
+        site, position = walk.node_view(source[1]), 0
     return site, position
 
 
 def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
     """Have a fixed count go on along its axis.  Raises Revisit."""
-    axes = _axes(walk, site, position, walk.old(size))
+    axes = _axes(walk, site, position, walk.fixed_size(size))
     shape = site.shape(position) or ()
-    walk.count(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
+    walk.plan_range(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
     raise Revisit(site.node)
 
 
@@ -84,8 +84,8 @@ def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int
 def enumerate_flat(walk: SizePropagation, site: NodeView, size: Size) -> None:
     """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
     row = exact_quotient(size, _size(walk, size))
-    for factor, position in _counts(walk, site, site.inputs[1], row, walk.old(_size(walk, size))):
-        walk.telling.add(site.node)
+    for factor, position in _counts(walk, site, site.inputs[1], row, walk.fixed_size(_size(walk, size))):
+        walk.position_readers.add(site.node)
         _count(walk, factor, position, _size(walk, size))
 
 
@@ -96,7 +96,7 @@ def _counts(
     source = walk.shapes.origin.producer(site.scope, name)
     if source is None or row is None:
         return
-    maker = walk.site(source[1])
+    maker = walk.node_view(source[1])
     told = traits_of(maker.node.op)
     if told.broadcasts and len(maker.inputs) == 2:
         for position in (0, 1):
@@ -104,7 +104,7 @@ def _counts(
                 yield maker, position
             elif told.family == "sum":
                 yield from _counts(walk, maker, maker.inputs[position], row, old)
-    elif told.regroups or told.retypes:
+    elif told.is_reshape or told.is_cast:
         yield from _counts(walk, maker, maker.inputs[0], row, old)
 
 
@@ -116,7 +116,7 @@ def _is(site: NodeView, position: int, number: Size) -> bool:
 
 def _size(walk: SizePropagation, size: Size) -> Size:
     """The symbol that a size hangs on."""
-    return symbol(next(iter(walk.free.keys() & symbols(size))))
+    return symbol(next(iter(walk.fixed_sizes.keys() & symbols(size))))
 
 
 def _at(shape: Shape, axis: int, size: Size) -> Shape:

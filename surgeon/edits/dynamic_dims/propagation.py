@@ -30,44 +30,45 @@ MOST_TURNS = 64  # and four for each node: how often a walk may come back to one
 class SizePropagation:
     """One walk.
 
-    free: the old size of each symbol.  choices: which reading a Reshape takes, by what it reads; the first where none
-    is named.  trail: the Reshapes with more than one, in order, and how many they have.  unsure: nodes of which nothing
-    is known, and what they get hangs on what is free.  losing: nodes that fix what is free where they need not, until
-    something asks for it.  telling: nodes whose indices were made to tell the places along what is free; placing: nodes
-    that were given numbers of those places for what they are.  reached: how many nodes of the main graph it has passed.
+    fixed_sizes: the old size of each symbol.  reading_choices: which reading a Reshape takes, by what it reads; the
+    first where none is named.  choice_points: the Reshapes with more than one, in order, and how many they have.
+    unknown_nodes: nodes of which nothing is known, and what they get hangs on what is free.  fixing_nodes: nodes that
+    fix what is free where they need not, until something asks for it.  position_readers: nodes whose indices were made
+    to tell the places along what is free; position_enumerators: nodes that were given numbers of those places for what
+    they are.  reached: how many nodes of the main graph it has passed.
     """
 
     def __init__(self, index: Index, free: Mapping[str, int], choices: Mapping[Hashable, int]) -> None:
-        self.index, self.free, self.choices = index, free, choices
+        self.index, self.fixed_sizes, self.reading_choices = index, free, choices
         self.shapes = HypotheticalShapes(index)
         self.view: ShapeInference = self.shapes
-        self.trail: dict[Hashable, tuple[Node, int]] = {}
-        self.unsure: dict[Node, None] = {}
-        self.losing: dict[Node, str] = {}
-        self.telling: set[Node] = set()
-        self.placing: set[Node] = set()
+        self.choice_points: dict[Hashable, tuple[Node, int]] = {}
+        self.unknown_nodes: dict[Node, None] = {}
+        self.fixing_nodes: dict[Node, str] = {}
+        self.position_readers: set[Node] = set()
+        self.position_enumerators: set[Node] = set()
         self.given: dict[tuple[Node, int], PlannedInput] = {}
         self.reached = 0
         self._frozen: Node | None = None  # the call of a function that is looked into
         self._number = 0
-        given = [name for name in index.main.inputs if self.hangs(self.shapes.facts(index.main, name).shape or ())]
+        given = [name for name in index.main.inputs if self.is_dynamic(self.shapes.facts(index.main, name).shape or ())]
         self.doubted = self.shapes.doubt((index.main, name) for name in given)
 
-    def hangs(self, sizes: "Sequence[Size | None]") -> bool:
+    def is_dynamic(self, sizes: "Sequence[Size | None]") -> bool:
         """Whether any of some sizes hangs on what is free."""
-        return any(size is not None and not self.free.keys().isdisjoint(symbols(size)) for size in sizes)
+        return any(size is not None and not self.fixed_sizes.keys().isdisjoint(symbols(size)) for size in sizes)
 
-    def old(self, size: Size) -> Size:
+    def fixed_size(self, size: Size) -> Size:
         """A size as it was."""
-        return substitute(size, self.free)
+        return substitute(size, self.fixed_sizes)
 
     def choose(self, site: NodeView, key: Hashable, count: int) -> int:
         """Which of some readings to take."""
         if count > 1:
-            self.trail.setdefault(key, (site.node, count))
-        return min(self.choices.get(key, 0), count - 1)
+            self.choice_points.setdefault(key, (site.node, count))
+        return min(self.reading_choices.get(key, 0), count - 1)
 
-    def give(
+    def plan_input(
         self, site: NodeView, position: int, recipe: Recipe, facts: TensorType, value: ValueArray | None = None
     ) -> None:
         """Have the node read something else at a position.
@@ -84,12 +85,12 @@ class SizePropagation:
         self.given[node, position] = PlannedInput(node, position, name, recipe)
         self.shapes.suppose(node, position, name, facts, value)
 
-    def give_numbers(self, site: NodeView, position: int, values: Sequence[Size], scalar: bool = False) -> None:
+    def plan_size_input(self, site: NodeView, position: int, values: Sequence[Size], scalar: bool = False) -> None:
         """The same of sizes."""
         dtype = site.dtype(position) or INT64
         array = objects(list(values), () if scalar else None)
         facts = TensorType(dtype, tuple(array.shape))
-        self.give(site, position, SizeTensor(tuple(values), scalar, dtype), facts, array)
+        self.plan_input(site, position, SizeTensor(tuple(values), scalar, dtype), facts, array)
 
     def fixed(self, site: NodeView, position: int) -> bool:
         """Whether what a node reads is fixed in the file, though it may be repeated."""
@@ -107,20 +108,20 @@ class SizePropagation:
         name = site.inputs[position]
         return self.shapes.origin.constants.array(site.scope, name) if self.is_constant(site, position) else None
 
-    def spread(self, site: NodeView, position: int, axis: int, size: Size, cut: bool = False) -> None:
+    def plan_repeat(self, site: NodeView, position: int, axis: int, size: Size, cut: bool = False) -> None:
         """Repeat what the node reads at a position along an axis; cut: of what it holds there one is enough."""
         shape = site.shape(position) or ()
         made = (*shape[:axis], size, *shape[axis + 1 :])
         recipe = RepeatedTensor(site.inputs[position], axis, made, cut)
-        self.give(site, position, recipe, TensorType(site.dtype(position), made))
+        self.plan_input(site, position, recipe, TensorType(site.dtype(position), made))
 
-    def count(self, site: NodeView, position: int, axis: int, size: Size) -> None:
+    def plan_range(self, site: NodeView, position: int, axis: int, size: Size) -> None:
         """Have it read 0, 1, 2, ... along an axis."""
         shape, dtype = site.shape(position) or (), site.dtype(position) or INT64
         made = (*shape[:axis], size, *shape[axis + 1 :])
-        self.give(site, position, IotaTensor(axis, made, dtype), TensorType(dtype, made))
+        self.plan_input(site, position, IotaTensor(axis, made, dtype), TensorType(dtype, made))
 
-    def site(self, node: Node) -> NodeView:
+    def node_view(self, node: Node) -> NodeView:
         """A node of the draft, as it is now."""
         return self.view.site(node)
 
@@ -141,9 +142,9 @@ class SizePropagation:
         for body in self.shapes.bodies(node):
             for inner in body.nodes:
                 self._visit(inner, visit)
-        site = self.site(node)
-        if self.hangs_on(site):
-            inside, function = self.view.inside(node), self.shapes.function(node)
+        site = self.node_view(node)
+        if self.reads_dynamic(site):
+            inside, function = self.view.for_call(node), self.shapes.function(node)
             if inside is None or function is None:
                 visit(self, site)
                 return
@@ -151,15 +152,15 @@ class SizePropagation:
                 for inner in function.nodes:
                     self._visit(inner, visit)
 
-    def hangs_on(self, site: NodeView) -> bool:
+    def reads_dynamic(self, site: NodeView) -> bool:
         """Whether anything that a node is given hangs on what is free, or that nodes in its bodies are given."""
         for place in filter(site.has, range(len(site.inputs))):
             value = site.value(place)
             numbers = () if value is None else [item for item in value.flat if isinstance(item, Expr)]
-            if self.hangs(site.shape(place) or ()) or self.hangs(numbers):
+            if self.is_dynamic(site.shape(place) or ()) or self.is_dynamic(numbers):
                 return True
         inner = (node for body in self.shapes.bodies(site.node) for node in body.nodes)
-        return any(self.hangs_on(self.site(node)) for node in inner)
+        return any(self.reads_dynamic(self.node_view(node)) for node in inner)
 
     @contextmanager
     def _within(self, call: Node, inside: ShapeInference) -> Iterator[None]:
@@ -178,7 +179,7 @@ class SizePropagation:
                 break
             del self.given[other, position]
             self.shapes.restore(other)
-        self.losing = {other: why for other, why in self.losing.items() if slot_of(other) < slot}
+        self.fixing_nodes = {other: why for other, why in self.fixing_nodes.items() if slot_of(other) < slot}
         return slot
 
 

@@ -21,9 +21,9 @@ INDEXED = {"GatherND": 1, "ScatterND": 1}
 def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     """Make an input of a node follow a size along an axis.  Raises Revisit once it does, else CannotBeDynamic."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
-    old = walk.old(size)
+    old = walk.fixed_size(size)
     if source is not None and source[1].op in SOURCES:
-        maker = walk.site(source[1])
+        maker = walk.node_view(source[1])
         readers = source[1].scope.readers(source[1].outputs[0])
         if old != 1 or len(readers) <= 1:
             SOURCES[source[1].op](walk, maker, axis, size)
@@ -32,7 +32,7 @@ def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int,
     elif old == 1:
         _repeat(walk, site, position, axis, size)
     if source is not None:
-        _follow_through(walk, walk.site(source[1]), axis, size)
+        _follow_through(walk, walk.node_view(source[1]), axis, size)
     raise CannotBeDynamic(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
 
 
@@ -55,9 +55,9 @@ def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis:
     if array.dtype.kind in "iu" and _is_count(array, axis):
         tells = _tells_samples(walk, site)
         if array.shape[axis] > 1 and not tells:
-            walk.placing.add(site.node)
+            walk.position_enumerators.add(site.node)
         if array.shape[axis] > 1 or tells:
-            walk.count(site, position, axis, size)
+            walk.plan_range(site, position, axis, size)
             raise Revisit(site.node)
     if bool((array == np.take(array, [0], axis)).all()):
         _repeat(walk, site, position, axis, size)
@@ -80,9 +80,14 @@ def _tells_samples(walk: SizePropagation, site: NodeView) -> bool:
         before = before + (shape[-1] if shape else 0)
     for reader in site.node.scope.readers(site.node.outputs[0]):
         if reader.op in INDEXED and reader.inputs[INDEXED[reader.op]] == site.node.outputs[0]:
-            table = walk.site(reader).shape(0)
-            if table is not None and isinstance(before, int) and before < len(table) and walk.hangs([table[before]]):
-                walk.telling.add(reader)
+            table = walk.node_view(reader).shape(0)
+            if (
+                table is not None
+                and isinstance(before, int)
+                and before < len(table)
+                and walk.is_dynamic([table[before]])
+            ):
+                walk.position_readers.add(reader)
                 return True
     return False
 
@@ -90,7 +95,7 @@ def _tells_samples(walk: SizePropagation, site: NodeView) -> bool:
 def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
     shape = site.shape(position)
     if shape is not None:
-        walk.spread(site, position, axis, size, cut=shape[axis] != 1)
+        walk.plan_repeat(site, position, axis, size, cut=shape[axis] != 1)
         raise Revisit(site.node)
 
 
@@ -108,7 +113,7 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
         for place in range(len(site.inputs)):
             shape = site.shape(place) or ()
             own = axis - rank + len(shape)
-            if own >= 0 and shape[own] == walk.old(size):
+            if own >= 0 and shape[own] == walk.fixed_size(size):
                 make_follow(walk, site, place, own, size)
     else:
         _follow_in_place(walk, site, axis, size)
@@ -129,17 +134,17 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
     made, given = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
     if made is None or given is None:
         return
-    sizes, ours = ([int(str(walk.old(one))) for one in shape if isinstance(one, int)] for shape in (given, made))
+    sizes, ours = ([int(str(walk.fixed_size(one))) for one in shape if isinstance(one, int)] for shape in (given, made))
     if len(sizes) < len(given) or len(ours) < len(made) or not prod(ours):
         return
     begin, end = prod(ours[:axis]), prod(ours[: axis + 1])
-    old = prod(walk.free[name] for name in symbols(size) & walk.free.keys())
+    old = prod(walk.fixed_sizes[name] for name in symbols(size) & walk.fixed_sizes.keys())
     found: list[tuple[bool, int, Size]] = []
     for place, width in enumerate(sizes):
         start, stop = prod(sizes[:place]), prod(sizes[: place + 1])
         lies = begin <= start <= end if width == 1 else start < end and stop > begin
         wanted = exact_quotient(size * width, ours[axis])
-        if lies and wanted is not None and width % old == 0 and walk.hangs([wanted]):
+        if lies and wanted is not None and width % old == 0 and walk.is_dynamic([wanted]):
             found.append((width != old, place, wanted))
     if found:
         found.sort(key=lambda item: item[:2])
@@ -219,8 +224,13 @@ def _element(walk: SizePropagation, site: NodeView, position: int, place: int, s
     """Write one of the numbers that a node reads anew, where it is the old size."""
     value = site.value(position)
     numbers = None if value is None else value.reshape(-1).tolist()
-    if value is not None and numbers is not None and 0 <= place < len(numbers) and numbers[place] == walk.old(size):
-        walk.give_numbers(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
+    if (
+        value is not None
+        and numbers is not None
+        and 0 <= place < len(numbers)
+        and numbers[place] == walk.fixed_size(size)
+    ):
+        walk.plan_size_input(site, position, [*numbers[:place], size, *numbers[place + 1 :]], scalar=value.ndim == 0)
         raise Revisit(site.node)
 
 
@@ -239,7 +249,7 @@ def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> Non
     if found is None or shape is None or not site.has(2):
         return
     for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
-        if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.old(size):
+        if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.fixed_size(size):
             _element(walk, site, 2, place, size)
 
 

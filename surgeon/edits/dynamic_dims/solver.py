@@ -39,12 +39,12 @@ class Interpretation:
     def follows(self, output: str) -> bool:
         """Whether an output has samples along one of its axes, and is no matrix of them."""
         shape = self.walk.shapes.shape(self.walk.index.main, output) or ()
-        return sum(self.walk.hangs([size]) for size in shape) == 1
+        return sum(self.walk.is_dynamic([size]) for size in shape) == 1
 
     @property
     def has_others(self) -> bool:
         """Whether a node of it can be read in another way."""
-        return bool(self.walk.trail)
+        return bool(self.walk.choice_points)
 
     @property
     def recipes(self) -> object:
@@ -81,7 +81,7 @@ class Interpretations:
             if self._is_through(walk):
                 yield Interpretation(walk, choices)
                 left = min(left, further - len(seen))
-            for key, (_, ways) in reversed(walk.trail.items()):
+            for key, (_, ways) in reversed(walk.choice_points.items()):
                 for way in range(1, ways) if key not in choices else ():
                     heappush(waiting, (-walk.reached, next(order), {**choices, key: way}))
 
@@ -93,8 +93,8 @@ class Interpretations:
         """Walk through the graph; returns whether that is possible."""
         try:
             walk.run(check)
-            if walk.losing:
-                node, why = next(iter(walk.losing.items()))
+            if walk.fixing_nodes:
+                node, why = next(iter(walk.fixing_nodes.items()))
                 raise CannotBeDynamic(node, f"{why}; whether that follows is not told")
         except CannotBeDynamic as stuck:
             if walk.reached > self._furthest:

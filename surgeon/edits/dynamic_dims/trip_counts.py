@@ -14,11 +14,11 @@ def check_loop(walk: SizePropagation, site: NodeView) -> None:
     turns = site.value(0) if site.has(0) else None
     if turns is None or turns.size != 1 or not walk.is_constant(site, 0):
         return
-    name = next((name for name, old in walk.free.items() if turns.reshape(-1)[0] == old), None)
+    name = next((name for name, old in walk.fixed_sizes.items() if turns.reshape(-1)[0] == old), None)
     if name is None:
         return
     follows_first = any(body.readers(body.proto.input[0].name) for body in walk.shapes.bodies(site.node))
     chosen = walk.choose(site, ("turns", site.node.outputs), 2)
     if (chosen == 0) == follows_first:
-        walk.give_numbers(site, 0, [symbol(name)], scalar=turns.ndim == 0)
+        walk.plan_size_input(site, 0, [symbol(name)], scalar=turns.ndim == 0)
         raise Revisit(site.node)

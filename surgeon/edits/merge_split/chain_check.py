@@ -23,16 +23,17 @@ from surgeon.runtime.sessions.ort_session import SessionError
 class ChainLink:
     """One model of a chain.
 
-    label: what to call it.  feeds, gives: by its inputs and outputs, what their values are called in the chain.
-    stored: the inputs that it has values for itself, and takes others.  fixed: those for which it takes none.
+    title: what to call it.  feeds, output_names: by its inputs and outputs, what their values are called in the chain.
+    default_inputs: the inputs that it has values for itself, and takes others.  constant_inputs: those for which it
+    takes none.
     """
 
-    label: str
+    title: str
     model: OutputModel
-    feeds: Mapping[str, str]
-    gives: Mapping[str, str]
-    stored: Collection[str] = ()
-    fixed: Collection[str] = ()
+    input_names: Mapping[str, str]
+    output_names: Mapping[str, str]
+    default_inputs: Collection[str] = ()
+    constant_inputs: Collection[str] = ()
 
 
 def check_chain(
@@ -57,7 +58,11 @@ def check_chain(
     )
     trials.run()
     verdict = ComparisonTally(trials, rtol, atol)
-    refusal = _load(whole, links, away, trials.why) if trials.why else _follow(links, away, trials, verdict)
+    refusal = (
+        _load(whole, links, away, trials.unavailable_because)
+        if trials.unavailable_because
+        else _follow(links, away, trials, verdict)
+    )
     outcome, reason = refusal or verdict.outcome()
     return build_check_result(outcome, told(reason), verdict, started, (rtol, atol))
 
@@ -68,7 +73,7 @@ def _load(whole: OutputModel, links: Sequence[ChainLink], away: IsolatedRuntime,
         with away.open(whole):
             return Outcome.UNPROVED, why
     except SessionError as refused:
-        if refused.missing:
+        if refused.is_unsupported:
             return Outcome.UNPROVED, why
     with suppress(SessionError):
         for link in links:
@@ -82,31 +87,39 @@ def _follow(
     links: Sequence[ChainLink], away: IsolatedRuntime, trials: OriginalRuns, verdict: ComparisonTally
 ) -> tuple[Outcome, str] | None:
     """Run the links on all trials; an outcome only if they do not get through."""
-    held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.made]
+    held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.runs]
     for link in links:
         try:
             with away.open(link.model) as session:
                 for values in held:
-                    bound = next((name for name in link.fixed if link.feeds.get(name, name) in values), None)
+                    bound = next(
+                        (name for name in link.constant_inputs if link.input_names.get(name, name) in values), None
+                    )
                     if bound is not None:
                         return Outcome.UNPROVED, (
-                            f"By its IR version {link.label} takes no other value for '{bound}' than the one that it "
+                            f"By its IR version {link.title} takes no other value for '{bound}' than the one that it "
                             "stores, so it cannot be run on what feeds it now."
                         )
-                    wanted = {name: link.feeds.get(name, name) for name in (*session.inputs, *link.stored)}
-                    left = [name for name in link.stored if wanted[name] not in values]
+                    wanted = {
+                        name: link.input_names.get(name, name) for name in (*session.inputs, *link.default_inputs)
+                    }
+                    left = [name for name in link.default_inputs if wanted[name] not in values]
                     wanted = {name: source for name, source in wanted.items() if name not in left}
                     lost = next((name for name, source in wanted.items() if source not in values), None)
                     if lost is not None:
-                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.label} wants, is no tensor."
+                        return Outcome.UNPROVED, f"The value of '{lost}', which {link.title} wants, is no tensor."
                     answer = session.run({name: values[source] for name, source in wanted.items()})
                     for name, array in answer.items():
-                        own = name if name in link.gives else next((x for x in link.gives if is_part_of(name, x)), name)
-                        values[renamed_part(name, own, link.gives.get(own, own))] = array
+                        own = (
+                            name
+                            if name in link.output_names
+                            else next((x for x in link.output_names if is_part_of(name, x)), name)
+                        )
+                        values[renamed_part(name, own, link.output_names.get(own, own))] = array
         except SessionError as refused:
-            if refused.missing:
-                return Outcome.UNPROVED, f"Nothing here runs {link.label}: {refused.line}"
-            return Outcome.FAILED, f"The original runs but {link.label} does not: {refused.line}"
-    for trial, values in zip(trials.made, held, strict=True):
+            if refused.is_unsupported:
+                return Outcome.UNPROVED, f"Nothing here runs {link.title}: {refused.message}"
+            return Outcome.FAILED, f"The original runs but {link.title} does not: {refused.message}"
+    for trial, values in zip(trials.runs, held, strict=True):
         verdict.add(trial, values)
     return None

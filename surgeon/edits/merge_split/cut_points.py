@@ -22,8 +22,8 @@ WINDOW = 4  # a cut lies within a part's weight over this of where the weights o
 class PartBoundary:
     """What a part is fed with, and what it gives; nothing where it follows from stored tensors alone."""
 
-    froms: tuple[str, ...]
-    tos: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 class SplitPlanner:
@@ -50,7 +50,7 @@ class SplitPlanner:
                 self._maker.update((name, len(self._nodes)) for name in node.output if name)
                 self._nodes.append((node, reads))
 
-    def at(self, tensors: Sequence[str]) -> list[PartBoundary]:
+    def at_tensors(self, tensors: Sequence[str]) -> list[PartBoundary]:
         """The parts between these tensors: what the first of them needs, what the second needs besides, and so on.
 
         Raises UsageError for tensors that are not there, or do not part the model.
@@ -77,7 +77,7 @@ class SplitPlanner:
             raise UsageError(f"{told!r} parts nothing: no node lies {side}; leave it out.")
         return self._ends(stages)
 
-    def into(self, parts: int) -> list[PartBoundary]:
+    def into_parts(self, parts: int) -> list[PartBoundary]:
         """Parts of about as many bytes of weights each, cut where the fewest tensors pass.
 
         Raises UsageError where there are fewer nodes than parts.

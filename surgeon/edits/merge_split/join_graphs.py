@@ -32,13 +32,13 @@ Dim = TensorShapeProto.Dimension
 class JoinResult:
     """What came of two models.
 
-    first, second: what the tensors of each that bear another name now are called, by the name that they had.
-    said: what was done, in sentences.
+    first, second_renames: what the tensors of each that bear another name now are called, by the name that they had.
+    messages: what was done, in sentences.
     """
 
-    first: dict[str, str] = field(default_factory=dict)
-    second: dict[str, str] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    first_renames: dict[str, str] = field(default_factory=dict)
+    second_renames: dict[str, str] = field(default_factory=dict)
+    messages: list[str] = field(default_factory=list)
 
 
 def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> JoinResult:
@@ -72,7 +72,7 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
 def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joined: JoinResult) -> None:
     """Add what the other model holds, and have its inputs be outputs of the first, which are outputs no longer."""
     graph, added = draft.graph, other.graph
-    fed = {joined.second[name] for name in connect}
+    fed = {joined.second_renames[name] for name in connect}
     ends = {value.name for value in added.output}
     inner = [value for value in graph.output if value.name in fed and value.name not in ends]
     given = {value.name for value in graph.input}
@@ -99,11 +99,11 @@ def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None
         if known.get(entry.key) != entry.value:
             key = unique_name(entry.key, known)
             if key != entry.key:
-                joined.said.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
+                joined.messages.append(f"the metadata {entry.key!r} of the second model is called {key!r}")
             known[key] = entry.value
             model.metadata_props.add(key=key, value=entry.value)
     if other.training_info:
-        joined.said.append("how the second model is trained is left out")
+        joined.messages.append("how the second model is trained is left out")
 
 
 def _name_apart(
@@ -111,24 +111,24 @@ def _name_apart(
 ) -> None:
     """Give all tensors and nodes of both names of their own."""
     if prefix[0]:
-        joined.first = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
-        rename_in_graph(draft.graph, joined.first)
-        rename_training(draft.skeleton, joined.first)
+        joined.first_renames = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
+        rename_in_graph(draft.graph, joined.first_renames)
+        rename_training(draft.skeleton, joined.first_renames)
         for node in all_nodes(draft.graph.node):
             node.name = f"{prefix[0]}{node.name}" if node.name else ""
     taken = set(_tensors(draft.graph))
     for name in dict.fromkeys(_tensors(other.graph)):
         if name in connect:
-            joined.second[name] = joined.first.get(connect[name], connect[name])
+            joined.second_renames[name] = joined.first_renames.get(connect[name], connect[name])
         elif name:
-            joined.second[name] = unique_name(f"{prefix[1]}{name}", taken)
-            taken.add(joined.second[name])
+            joined.second_renames[name] = unique_name(f"{prefix[1]}{name}", taken)
+            taken.add(joined.second_renames[name])
     for side, values in (("input", other.graph.input), ("output", other.graph.output)):
         for value in values:
-            new = joined.second[value.name]
+            new = joined.second_renames[value.name]
             if value.name not in connect and new != f"{prefix[1]}{value.name}":
-                joined.said.append(f"the {side} {value.name!r} of the second model is called {new!r}")
-    rename_in_graph(other.graph, joined.second)
+                joined.messages.append(f"the {side} {value.name!r} of the second model is called {new!r}")
+    rename_in_graph(other.graph, joined.second_renames)
     held = {node.name for node in all_nodes(draft.graph.node)}
     for node in all_nodes(other.graph.node):
         if node.name:
@@ -173,7 +173,7 @@ def _call_otherwise(
             held = {name for domain, name, _ in called if domain == key[0]}
             names[key] = unique_name(function.name, held)
             called.add((key[0], names[key], key[2]))
-            joined.said.append(f"the function {function.name!r} of the {which} model is called {names[key]!r}")
+            joined.messages.append(f"the function {function.name!r} of the {which} model is called {names[key]!r}")
             function.name = names[key]
     for node in nodes_of(model):
         node.op_type = names.get(called_function_key(node), node.op_type)
@@ -228,7 +228,7 @@ class _Sizes:
     def settle(self) -> None:
         """Write the sizes where they are stated."""
         for word, number in self._fixed.items():
-            self._joined.said.append(f"the size {word!r} of the first model is {number}, as the second has it")
+            self._joined.messages.append(f"the size {word!r} of the first model is {number}, as the second has it")
         _state(self._draft.graph, self._fixed)
         taken = set(self._words)
         second: dict[str, Size] = {word: substitute(size, self._fixed) for word, size in self._met.items()}

@@ -178,7 +178,7 @@ class _Merge:
         outputs = {value.name for value in models[0].skeleton.graph.output}
         told = (_feeding(name, source, source in outputs) for name, source in by_input.items())
         asked = Merging(model_name(first), model_name(second), by_input, prefix)
-        self.report.edits.append(AppliedEdit(asked, (*told, *said, *joined.said)))
+        self.report.edits.append(AppliedEdit(asked, (*told, *said, *joined.messages)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
         self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
         patch = draft.patch()
@@ -329,7 +329,7 @@ def _require_alike(models: Sequence[Model], domain: str, first: int, second: int
 def _links(models: Sequence[Model], sources: Sequence[OutputModel], joined: JoinResult) -> list[ChainLink]:
     """The two models as they were, their inputs and outputs by the names of the merged one."""
     links = []
-    for place, new in enumerate((joined.first, joined.second)):
+    for place, new in enumerate((joined.first_renames, joined.second_renames)):
         graph = models[place].skeleton.graph
         ends = [{value.name: new.get(value.name, value.name) for value in side} for side in (graph.input, graph.output)]
         wanted = required_inputs(graph)

@@ -156,7 +156,7 @@ def split(
             whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
             run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
             parting = SplitPlanner(whole)
-            ends = parting.at(at) if at else parting.into(parts or 0)
+            ends = parting.at_tensors(at) if at else parting.into_parts(parts or 0)
             if dry_run:
                 run.plan(model, original, ends)
                 return ModelAndReport(([], report))
@@ -241,10 +241,10 @@ class _Splitting:
     def _part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
         """One part, under edit."""
         draft = ModelDraft(model)
-        extract(draft, ends.froms, ends.tos, self.whole)
+        extract(draft, ends.inputs, ends.outputs, self.whole)
         other = structural_difference(model.skeleton, draft.skeleton, draft.claim)
         self.report.by_structure = self.report.by_structure and not other
-        self.report.parts.append(SplitPart(name, ends.froms, ends.tos, len(draft.graph.node)))
+        self.report.parts.append(SplitPart(name, ends.inputs, ends.outputs, len(draft.graph.node)))
         return draft
 
     def _look(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:

@@ -71,7 +71,7 @@ class TensorCast:
     """From one dtype to another.
 
     name: of the tensor.  saturate: what is finite and too large becomes the largest that there is, not infinity.
-    seen: of what was converted.  by: what does it, where it can, for what does not saturate; else numpy does.
+    seen: of what was converted.  kernel: what does it, where it can, for what does not saturate; else numpy does.
     """
 
     name: str
@@ -79,7 +79,7 @@ class TensorCast:
     new: int
     saturate: bool = False
     seen: CastRange = field(default_factory=CastRange, compare=False)
-    by: Caster | None = field(default=None, compare=False)
+    kernel: Caster | None = field(default=None, compare=False)
 
     def source_size(self, size: int) -> int:
         """How many bytes make so many."""
@@ -93,7 +93,7 @@ class TensorCast:
 
     def _convert(self, array: Array, made: Array, seen: CastRange) -> None:
         """Put the elements into an array of the new dtype."""
-        if self.saturate or self.by is None or not self.by(array, made):
+        if self.saturate or self.kernel is None or not self.kernel(array, made):
             made[...] = cast_array(array, self.new, self.saturate)
         if self.saturate:
             seen.add(array)

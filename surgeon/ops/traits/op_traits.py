@@ -55,10 +55,10 @@ class OpTraits(NamedTuple):
 
     Shapes and dtypes
         broadcasts: its inputs to one another (ONNX, Broadcasting), or, as PRelu's, one to the other.
-        same: the first output has the dtype and shape of the first input.
+        same_type_as_input: the first output has the dtype and shape of the first input.
         keeps_shape: it has the shape alone.
         one_type: all inputs and the output have one type.
-        truths: it makes booleans, of as many elements as it is given where it does not broadcast.
+        returns_bool: it makes booleans, of as many elements as it is given where it does not broadcast.
         compares: two inputs by order or equality.
         sizes: it tells the sizes of its input.
         reads_shape: nothing but the shape of its first input matters to it.
@@ -71,36 +71,34 @@ class OpTraits(NamedTuple):
         neutral: the constant that as second input (and, where it commutes, as first) changes nothing.
         divisors: slots of what it divides by.
     Data
-        moves: slots of the tensors whose elements all of its results are made of: put elsewhere, repeated, left out.
-        carries: the same for what hands on tensors nearly as they are: between bounds, rounded, beside other elements.
-        retypes: it hands on the first input in another dtype.
-        regroups: the elements of the first input stay in their order.
-        exact: it rounds nothing that its inputs hold exactly; all that move data are so.
-        wholes: it rounds to whole numbers the first input, divided by that of this slot before; 0 for by nothing.
-        ranks: it picks by order, and of equal elements the first, or as it is told.
-        transparent: when it may be looked through: always, when it keeps the dtype, in inference.
-        random: whether it draws random numbers in every run, or where it is told that a model is in training.
-        training: the slot of the input that tells it so.
-        foldable: it is computed from constants where the file's size allows it.
-        spreads: its result is as large as a value says.
-        places: it makes indices or counts, small ones whatever it is given.
-        further_places: all its outputs but the first are indices.
+        copies_elements: slots of the tensors whose elements all of its results are made of: put elsewhere, repeated,
+        left out.  nearly_copies_elements: the same for what hands on tensors nearly as they are: between bounds,
+        rounded, beside other elements.  is_cast: it hands on the first input in another dtype.  is_reshape: the
+        elements of the first input stay in their order.  exact: it rounds nothing that its inputs hold exactly; all
+        that move data are so.  rounding_scale_slot: it rounds to whole numbers the first input, divided by that of this
+        slot before; 0 for by nothing.  is_argsort_like: it picks by order, and of equal elements the first, or as it is
+        told.  transparent: when it may be looked through: always, when it keeps the dtype, in inference.  random:
+        whether it draws random numbers in every run, or where it is told that a model is in training.  training: the
+        slot of the input that tells it so.  foldable: it is computed from constants where the file's size allows it.
+        spreads: its result is as large as a value says.  returns_indices: it makes indices or counts, small ones
+        whatever it is given.  further_places: all its outputs but the first are indices.
     Sums and products
         reduces: axes to one element: to their sum (or a function of sums), their product, or one of them.
         norm: the axis from which on it averages, or the attribute that says it.
-        adds_up: its results are sums of many numbers, beside the large ones of which small ones are lost.
-        picks: its results show the large ones alone.
+        accumulates: its results are sums of many numbers, beside the large ones of which small ones are lost.
+        is_max_like: its results show the large ones alone.
         squares: it multiplies numbers by themselves.
         product: its results are sums of products, and of what kind.
         factors: slots of the two matrices that it multiplies.
         weight: the slot of [M, C/group, ...] kernels; of recurrent layers of the first of two weights.
         moves_windows: over what it is given.
-        reads_places: floats say where it reads.
+        reads_indices: floats say where it reads.
         softmax: it is one.
         attends: the inputs of attention.
-        of_one: kernels err by a part of one, however small the results are.
-        to_scale: elementwise; they err by a part of one at most, and near zero by a part of what they are given.
-        unshared: whatever reads it wants one of its own: runtimes compute it, and what is around it, on integers then.
+        error_is_absolute: kernels err by a part of one, however small the results are.
+        error_is_input_scaled: elementwise; they err by a part of one at most, and near zero by a part of what they are
+        given.  unshared: whatever reads it wants one of its own: runtimes compute it, and what is around it, on
+        integers then.
     What its inputs mean
         mask, scores, counts, sizes_at, zeros, lengths, trips, conditions, deciding: slots of masks; of scores and what
         is added to them; of counts, steps and sizes; of those among them that are the shape to make; of where to start
@@ -120,10 +118,10 @@ class OpTraits(NamedTuple):
 
     name: str
     broadcasts: bool = False
-    same: bool = False
+    same_type_as_input: bool = False
     keeps_shape: bool = False
     one_type: bool = False
-    truths: bool = False
+    returns_bool: bool = False
     compares: bool = False
     sizes: bool = False
     reads_shape: bool = False
@@ -135,34 +133,34 @@ class OpTraits(NamedTuple):
     signs: tuple[int, ...] = ()
     neutral: int | None = None
     divisors: Slots = ()
-    moves: Slots = ()
-    carries: Slots = ()
-    retypes: bool = False
-    regroups: bool = False
+    copies_elements: Slots = ()
+    nearly_copies_elements: Slots = ()
+    is_cast: bool = False
+    is_reshape: bool = False
     exact: bool = False
-    wholes: int | None = None
-    ranks: bool = False
+    rounding_scale_slot: int | None = None
+    is_argsort_like: bool = False
     transparent: Literal["", "always", "same dtype", "inference"] = ""
     random: Literal["", "always", "training"] = ""
     training: int | None = None
     foldable: bool = False
     spreads: bool = False
-    places: bool = False
+    returns_indices: bool = False
     further_places: bool = False
     reduces: Literal["", "sum", "product", "pick"] = ""
     norm: str | int | None = None
-    adds_up: bool = False
-    picks: bool = False
+    accumulates: bool = False
+    is_max_like: bool = False
     squares: bool = False
     product: Literal["", "matrices", "equation", "windows", "turned windows", "attention", "steps"] = ""
     factors: tuple[int, int] | None = None
     weight: int | None = None
     moves_windows: bool = False
-    reads_places: bool = False
+    reads_indices: bool = False
     softmax: bool = False
     attends: AttentionInputs | None = None
-    of_one: bool = False
-    to_scale: bool = False
+    error_is_absolute: bool = False
+    error_is_input_scaled: bool = False
     unshared: bool = False
     mask: Slots = ()
     scores: tuple[int, ...] = ()
@@ -193,12 +191,12 @@ class OpTraits(NamedTuple):
     @property
     def carried(self) -> Slots:
         """The slots of what it hands on as it is, or nearly so."""
-        return self.carries or self.moves
+        return self.nearly_copies_elements or self.copies_elements
 
     @property
     def keeps(self) -> bool:
         """Whether the first output has the shape of the first input."""
-        return self.same or self.keeps_shape or (self.truths and not self.broadcasts)
+        return self.same_type_as_input or self.keeps_shape or (self.returns_bool and not self.broadcasts)
 
 
 def each(names: str, **facts: Any) -> tuple[OpTraits, ...]:

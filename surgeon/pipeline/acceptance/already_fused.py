@@ -71,7 +71,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
         if len(ops) != 1 or ops & wanted or len(compiled.pattern.outputs) != 1:
             continue
         for scope in index.scopes:
-            nodes = [node for node in scope.live_nodes() if node.op in ops and node.record is None]
+            nodes = [node for node in scope.live_nodes() if node.op in ops and node.encoded is None]
             yield from (node for node in nodes if match_at(index, compiled, node) is not None)
 
 

@@ -79,9 +79,9 @@ def missing_kernel(
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)
-        told = "" if runs else kernels.missing(node.domain, node.op_type, opset, types, among)
+        told = "" if runs else kernels.missing_reason(node.domain, node.op_type, opset, types, among)
         if told:
-            raised = kernels.raised(node.domain, node.op_type, opset, types)
+            raised = kernels.next_supported_opset(node.domain, node.op_type, opset, types)
             return MissingKernel(node.op_type, told, raised)
         infer_output_dtypes(node, opset, known)
     return None
@@ -166,7 +166,7 @@ def first_supported_opset(provider: str, rule: Rule, plan: RulePlan, match: Matc
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:
         for compiled in (item for pattern in rule.recognised(form)[:1] for item in rule.compiled(pattern)[:1]):
-            groups = [[split_op(op) for op in group] for group in compiled.spelling.required]
-            if all(any(kernels.suits(*op, form.opset, types) for op in group) for group in groups):
+            groups = [[split_op(op) for op in group] for group in compiled.written_ops.required]
+            if all(any(kernels.allows(*op, form.opset, types) for op in group) for group in groups):
                 return form.opset
     return None

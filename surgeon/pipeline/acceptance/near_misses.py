@@ -95,7 +95,7 @@ class Explainer:
             return None
         miss = to_mismatch(self.rule, compiled.pattern, scope, root, best)
         miss = replace(miss, of_written=_is_of_written(scope, best))
-        has_all = has_fired or all(scope.has_any(group) for group in compiled.spelling.required)
+        has_all = has_fired or all(scope.has_any(group) for group in compiled.written_ops.required)
         miss = mark_near(miss, root) if has_all else miss
         is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
         if is_said and best.also is None:  # where two things are wrong, another pattern may find one
@@ -176,13 +176,13 @@ def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Fur
 
 def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
     """Whether a rule wrote one of the nodes that match, or that at which something is wrong."""
-    if any(node.record is not None for node in best.nodes):
+    if any(node.encoded is not None for node in best.nodes):
         return True
     at = best.finding.at
-    home = scope.home(at) if at else None
+    home = scope.defining_scope(at) if at else None
     maker = None if home is None else home.producers.get(at)
     named = [maker] if maker is not None else [node for node in scope.live_nodes() if at and node.label == at]
-    return any(node.record is not None for node in named)
+    return any(node.encoded is not None for node in named)
 
 
 def _fitting(best: FurthestFailure) -> int:
@@ -271,15 +271,15 @@ def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Sco
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)
         return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
-    if compiled.wild is not None:
-        wanted = "::".join(filter(None, compiled.wild))
-        if any(nodes_matching_glob(scope, *compiled.wild) for scope in scopes):
+    if compiled.op_glob is not None:
+        wanted = "::".join(filter(None, compiled.op_glob))
+        if any(nodes_matching_glob(scope, *compiled.op_glob) for scope in scopes):
             return None
         reason, pattern = f"there is no {wanted} in the model", compiled.pattern
         return Mismatch(
             rule, pattern.name, "", reason, pattern.where, 0, pattern_size(pattern), "absent", wanted, "none"
         )
-    groups = sorted(compiled.spelling.required, key=by_rarity)
+    groups = sorted(compiled.written_ops.required, key=by_rarity)
     missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
     if missing:
         wanted = " or ".join(sorted(missing[0]))

@@ -45,7 +45,7 @@ class OpHistory:
                     found[op].made.setdefault(node.op, number)
         return found
 
-    def told(self, miss: Mismatch) -> Mismatch:
+    def annotate(self, miss: Mismatch) -> Mismatch:
         """A miss; of an op that is not there any more, with the rules that took it and what they made."""
         wanted = miss.wanted.split(" or ")
         if miss.kind != "absent" or self._ever.isdisjoint(wanted):

@@ -89,7 +89,7 @@ class ReplacementCache:
             if said is None or self._facts(match, said.asks) not in said.by_facts:
                 return
             asks = max(asks, said.asks)
-        if not compiled.pattern.claims and compiled.pattern.record is None:
+        if not compiled.pattern.claims and compiled.pattern.captures_class is None:
             alike = self._alike.setdefault(match.template, _Answers())
             alike.asks = max(alike.asks, asks)
             alike.by_facts[self._seen(match, alike.asks)] = fragment

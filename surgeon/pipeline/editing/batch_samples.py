@@ -89,7 +89,7 @@ class Samples:
             return
         with self.away.open(self._original) as session:
             for number in range(len(self._fed), count):
-                made = self._plan.make(self._seed + number, self._sizes)
+                made = self._plan.generate(self._seed + number, self._sizes)
                 first = self._fed[0] if self._fed else made
                 fed = {name: (made if name in self.freed.feeds else first)[name] for name in made}
                 self._answers.append(session.run(fed))
@@ -108,7 +108,7 @@ class Samples:
                     try:
                         answer = session.run(self._feeds(size, session.inputs))
                     except SessionError as refused:
-                        found.refusal = refused.line
+                        found.refusal = refused.message
                         if every:
                             break
                         continue
@@ -118,7 +118,7 @@ class Samples:
                         found.compared.setdefault(self._name(name), []).append(self._compared(name, array, size))
                         found.merged.update({self._name(name)} if self._is_merged(name, array) else ())
         except SessionError as refused:
-            found.refusal = refused.line
+            found.refusal = refused.message
         return found
 
     def _silent(self) -> frozenset[str]:

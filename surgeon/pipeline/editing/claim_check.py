@@ -62,8 +62,8 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         is_same = claim.by_structure and not structural_difference(before, after, claim)
         trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
         verdict = ComparisonTally(trials, rtol, atol)
-        if trials.why:
-            outcome, reason = Outcome.UNPROVED, trials.why
+        if trials.unavailable_because:
+            outcome, reason = Outcome.UNPROVED, trials.unavailable_because
         else:
             refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
             outcome, reason = refusal or verdict.outcome()
@@ -168,7 +168,7 @@ def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays
     plan = InputGenerator(after)
     known = {name: size for name, size in options.dims.items() if name in plan.free}
     for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
-        yield f"seed {options.seed + number}", plan.make(options.seed + number, sizes)
+        yield f"seed {options.seed + number}", plan.generate(options.seed + number, sizes)
 
 
 def is_part_of(part: str, name: str) -> bool:
@@ -237,7 +237,7 @@ def _answer(
     try:
         with away.open(edited) as session:
             trials.answered_by = session.name
-            for trial in trials.made:
+            for trial in trials.runs:
                 where = f" on the inputs of {trial.source}" if trial.source else ""
                 feeds = fed[trial.source].fed if trial.source in fed else roles.feed(trial)
                 lost = [name for name in session.inputs if name not in feeds]
@@ -248,9 +248,9 @@ def _answer(
                 trials.show(trial, claim)
                 verdict.hold(trial, session, {name: feeds[name] for name in session.inputs})
     except SessionError as refused:
-        if refused.missing:
-            return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.line}"
-        return Outcome.FAILED, f"The original runs{where} but the edited model does not: {refused.line}"
+        if refused.is_unsupported:
+            return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.message}"
+        return Outcome.FAILED, f"The original runs{where} but the edited model does not: {refused.message}"
     return None
 
 
@@ -283,7 +283,7 @@ def _in_stages(
             part = behind.patch().to_proto()
         verdict = ComparisonTally(trials, *tolerances)
         with away.open(part) as session:
-            for trial in trials.made:
+            for trial in trials.runs:
                 held = trials.own(trial)
                 answer = session.run({name: held[source] for name, source in zip(ends, sources, strict=True)})
                 verdict.add(trial, {**trial.outputs, **answer})

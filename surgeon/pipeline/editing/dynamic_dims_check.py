@@ -36,7 +36,7 @@ def check_beyond_fixed_size(
         except InputsUnknown as unknown:
             found, reason, more = Outcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", list[Comparison]()
         except SessionError as refused:
-            found, reason, more = Outcome.UNPROVED, f"the original does not run: {refused.line}", list[Comparison]()
+            found, reason, more = Outcome.UNPROVED, f"the original does not run: {refused.message}", list[Comparison]()
         else:
             found, reason, more = _judged(freed, samples, edited)
         reasons.append(reason)
@@ -63,7 +63,7 @@ def _outcome(freed: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, lis
     wrong = next((found for found in claimed if not found.error.ok), None)
     at = f"at {freed.name}={_listed(run.ran)}"
     if wrong is not None:
-        told = f"with {freed.name} free, '{wrong.error.name}' {wrong.why} {at}"
+        told = f"with {freed.name} free, '{wrong.error.name}' {wrong.reason} {at}"
         return Outcome.FAILED, f"{told}, compared with as many runs of the original", claimed
     if not run.ran or (run.refusal and freed.answers):
         return Outcome.FAILED, f"the edited model runs at no other {freed.name} than {freed.old}: {run.refusal}", []

@@ -29,12 +29,12 @@ def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
     while found := next((one for one in decided_ifs(draft) if before.isdisjoint(one[0].outputs)), None):
         node, truth = found
         assert isinstance(node.scope.proto, GraphProto), "as `decided_ifs` gives them"
-        home = node.scope.home(node.inputs[0])
+        home = node.scope.defining_scope(node.inputs[0])
         maker = None if home is None else home.producers.get(node.inputs[0])
         idle = maker is not None and maker.op == "Constant" and maker.scope.readers(node.inputs[0]) == [node]
-        _take(draft, node.scope.proto, node.origin, truth)
-        if idle and maker is not None and node.inputs[0] not in maker.scope.held:
-            delete_slots(maker.scope.protos, [maker.origin])  # it stands before the If
+        _take(draft, node.scope.proto, node.source_slot, truth)
+        if idle and maker is not None and node.inputs[0] not in maker.scope.protected:
+            delete_slots(maker.scope.protos, [maker.source_slot])  # it stands before the If
         draft.changed()
         count += 1
     return count

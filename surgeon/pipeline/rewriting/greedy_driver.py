@@ -65,18 +65,18 @@ class NodeFilter:
 class GreedyDriver:
     """One run over one index.
 
-    first: those of the rules that run before the others, and write out calls of local functions.  ep: the execution
-    provider, as for `Acceptance.over`; log: the steps taken, in order.
+    inline_rules: those of the rules that run before the others, and write out calls of local functions.  ep: the
+    execution provider, as for `Acceptance.over`; log: the steps taken, in order.
     """
 
     index: Index
     rules: Sequence[Rule]
     target: str
-    choice: NodeFilter = field(default_factory=NodeFilter)
+    node_filter: NodeFilter = field(default_factory=NodeFilter)
     progress: Progress | None = None
     replay: Replay = field(default_factory=Replay)
     ep: str | None = None
-    first: Sequence[Rule] = ()
+    inline_rules: Sequence[Rule] = ()
     splicer: Splicer = field(init=False)
     acceptance: MatchAcceptance = field(init=False)
     _seen: dict[Any, list[State]] = field(default_factory=dict)  # what rules replaced, by place
@@ -88,7 +88,7 @@ class GreedyDriver:
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
-        self.replay.wrote = self.splicer.wrote
+        self.replay.wrote = self.splicer.step_of
         self.acceptance = MatchAcceptance.over(self.index, self.target, self.ep, self.splicer)
 
     @property
@@ -100,14 +100,14 @@ class GreedyDriver:
         """Rewrite until nothing matches any more.  Raises RewriteError where a rule finds no end."""
         self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
         scopes = self.index.scopes
-        if self.first:  # a function that nobody calls any more is spared what is done to functions
-            self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is None])
+        if self.inline_rules:  # a function that nobody calls any more is spared what is done to functions
+            self._run_to_the_end(self.inline_rules, [scope for scope in scopes if scope.function is None])
             remove_unused_functions(self.index)
-            self._run_to_the_end(self.first, [scope for scope in scopes if scope.function is not None])
+            self._run_to_the_end(self.inline_rules, [scope for scope in scopes if scope.function is not None])
             remove_unused_functions(self.index)
-        rules = [rule for rule in self.rules if rule not in self.first and not rule.last]
+        rules = [rule for rule in self.rules if rule not in self.inline_rules and not rule.last]
         self._run_to_the_end(rules, scopes)
-        last = [rule for rule in self.rules if rule not in self.first and rule.last]
+        last = [rule for rule in self.rules if rule not in self.inline_rules and rule.last]
         if last:
             self._before_last = self.refusals, len(self.log)
             self._run_to_the_end([*rules, *last], scopes)
@@ -136,9 +136,9 @@ class GreedyDriver:
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
         """Where a rule would fire in a scope, without firing."""
-        yield from (match for match, _ in self.writings(rule, scope))
+        yield from (match for match, _ in self.proposed_replacements(rule, scope))
 
-    def writings(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Replacement]]:
+    def proposed_replacements(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Replacement]]:
         """Where a rule would fire in a scope, and what it would write, without writing it."""
         plan = rule.plan(self.target, scope.opset)
         if isinstance(plan, RulePlan):
@@ -171,7 +171,7 @@ class GreedyDriver:
 
         def accept(match: Match) -> bool:
             try:
-                self.choice.require_allowed(match)
+                self.node_filter.require_allowed(match)
                 self.replay.require(rule.name, match)
                 self._require_new(rule, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
@@ -244,7 +244,7 @@ class GreedyDriver:
         return found
 
     @property
-    def waiting(self) -> dict[int, dict[str, int]]:
+    def blocked_by_opset(self) -> dict[int, dict[str, int]]:
         """How often each rule would fire with a newer opset, by that opset, the oldest first."""
         found: dict[int, dict[str, int]] = {}
         for miss in self.refusals:
@@ -268,7 +268,7 @@ class GreedyDriver:
             near = nearest([miss for miss in found if miss.near and miss.node not in told])
             if not near and rule.name not in fired and not told:
                 there = present(self.index, rule, self.target)
-                near = [turned.told(miss) for miss in found[:1]] if there is None else [there]
+                near = [turned.annotate(miss) for miss in found[:1]] if there is None else [there]
             misses += near
         return misses
 

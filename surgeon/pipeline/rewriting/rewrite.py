@@ -165,7 +165,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
             from surgeon.pipeline.rewriting.aliased_edit import apply_aliased_edit  # not at the top: few rewrites edit
 
             with clock.phase("edit"):
-                told = settings.told_edit()
+                told = settings.edit_arguments()
                 original, edited = apply_aliased_edit(tails[0], original, settings.output, stack, **told)
         model = before if edited is None else stack.enter_context(Model.open(original))
         over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
@@ -261,7 +261,7 @@ class _Rewritten:
         with clock.phase("match"):
             before = index.count_nodes(), index.count_constants(), settings.choice.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
-            how = settings.target, settings.choice, settings.watched(), index
+            how = settings.target, settings.choice, settings.with_proof_warmup(), index
             run = RuleRun(model, unique_rules(by_name | selection), *how, ep=settings.ep, first=first)
         return cls(model, original, run, by_name, *before)
 
@@ -281,7 +281,7 @@ def _attempt(
         plain, opsets = None, [settings.upgrade]
     else:
         plain = _Rewritten.over(model, original, selection, settings, clock)
-        opsets = sorted(plain.run.driver.waiting, reverse=True)  # with the newest all fire that wait
+        opsets = sorted(plain.run.driver.blocked_by_opset, reverse=True)  # with the newest all fire that wait
     # Not at the top: few rewrites upgrade.
     from surgeon.pipeline.upgrading.temporary_upgrade import temporarily_upgraded
 
@@ -304,7 +304,7 @@ def _attempt(
             why = str(error).rstrip(".").removesuffix("; nothing was written")
         else:
             better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
-            if plain is None or _gains(plain.run, better.run, plain.run.driver.waiting[opset]):
+            if plain is None or _gains(plain.run, better.run, plain.run.driver.blocked_by_opset[opset]):
                 return better, told
             why = f"no rule fires more often with opset {opset}"
         told = told or f"to opset {opset}: {why}"

@@ -60,12 +60,12 @@ class RewriteSettings:
         require_output(in_memory, self.output, self.dry_run)
         require_choice(self.upgrade, self.expect, self.choice.only, self.choice.skip)
 
-    def told_edit(self) -> dict[str, Any]:
+    def edit_arguments(self) -> dict[str, Any]:
         """How an edit before the rules is done."""
         check = "none" if self.check == "none" or self.dry_run else "auto"
         return {"target": self.target, "check": check, "require_proof": self.require_proof, "options": self.options}
 
-    def watched(self) -> Progress | None:
+    def with_proof_warmup(self) -> Progress | None:
         """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
         if self.dry_run or self.check not in ("sites", "both"):
             return self.progress

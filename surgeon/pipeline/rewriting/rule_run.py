@@ -75,7 +75,7 @@ class RuleRun:
         self.driver.run()
         self.sites = [Site(steps) for steps in group_dependent_steps(self.driver.log)]
 
-    def again(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
+    def rerun_with(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
         """The same run over the source with these sites of it alone, and those that could not be reached so.
 
         What is known of a site goes along; of the progress nothing is said.  A site is out of reach without others that

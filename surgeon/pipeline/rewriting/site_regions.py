@@ -80,7 +80,7 @@ def _lacks_captures(rule: Rule, match: Match) -> bool:
     """
     traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
     for pattern in (compiled.pattern for compiled in traced):
-        fields = pattern.record.fields() if pattern.record is not None else ()
+        fields = pattern.captures_class.fields() if pattern.captures_class is not None else ()
         absent = {field.name for field in fields if field.default is None} - match.bound.keys()
         others = (value.operation.others for value in walk_values(pattern.outputs) if isinstance(value, NodeOutput))
         read = {*bound_names(emitted_values(pattern)), *(item.name for item in others if item is not None)}
@@ -222,7 +222,7 @@ def _equal(site: Site) -> Iterator[TensorAddress]:
     """Tensors whose readers were given others, which other sites took from this one to be equal."""
     for step in site.steps:
         for old, new in (step.renamed or {}).items():
-            if step.scope.alike.get(old) == new:
+            if step.scope.equal_tensors.get(old) == new:
                 yield (step.scope.address, old)
 
 
@@ -267,7 +267,7 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
         now = name
         while now in renamed and now not in fresh:
             now = renamed[now]
-        is_there = scope.home(now) is not None or (scope, now) in handed_on  # else nothing reads it any more
+        is_there = scope.defining_scope(now) is not None or (scope, now) in handed_on  # else nothing reads it any more
         if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
             outputs.append((name, now))
     read = {now for _, now in outputs}.union(*(node.inputs for node in added))
@@ -281,7 +281,7 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
 def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:
     """Of the nodes that a site rests on, those that what came and what was handed on still rest on."""
     found: list[Node] = []
-    for node in sorted(kept, key=lambda item: -item.origin):
+    for node in sorted(kept, key=lambda item: -item.source_slot):
         if not read.isdisjoint(node.outputs):
             found.append(node)
             read = read.union(node.proto.input)

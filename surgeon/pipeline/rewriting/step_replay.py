@@ -58,7 +58,7 @@ class Replay:
     def _node(self, node: Node) -> tuple[int, int]:
         """A node of the source by its place in the file, a new one by the step that made it."""
         step = self.wrote.get(node)
-        return (node.origin, -1) if step is None else (self.key(step), list(step.added).index(node))
+        return (node.source_slot, -1) if step is None else (self.key(step), list(step.added).index(node))
 
 
 def remaining_near_misses(

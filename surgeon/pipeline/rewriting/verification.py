@@ -176,7 +176,7 @@ class Verification:
     def _fails(self, sites: Sequence[Site]) -> bool:
         """Whether the source with these sites alone rewritten is wrong; nothing of it stays on disk."""
         try:
-            return self._is_wrong(self.run.again(sites)[0])
+            return self._is_wrong(self.run.rerun_with(sites)[0])
         finally:
             gc.collect()  # an index is full of cycles, and there are many trials
 
@@ -206,7 +206,7 @@ class Verification:
     def _roll_back(self, sites: Sequence[Site]) -> None:
         """Run again without these sites; what builds on them goes with them."""
         gone = set(sites)
-        self.run, lost = self.run.again([site for site in self.run.sites if site not in gone])
+        self.run, lost = self.run.rerun_with([site for site in self.run.sites if site not in gone])
         for site in lost:
             site.undone = "it builds on what was rolled back"
         for site in (*lost, *self.run.sites):

@@ -201,7 +201,9 @@ class _UpgradePlan:
             return ""
         after = change.dtypes(self.opset)
         return (
-            "" if kernels.runs("", change.op, self.opset, after) else kernels.missing("", change.op, self.opset, after)
+            ""
+            if kernels.runs("", change.op, self.opset, after)
+            else kernels.missing_reason("", change.op, self.opset, after)
         )
 
     def _judge_function(self, function: Scope, local: set[tuple[str, str]]) -> None:
@@ -267,7 +269,9 @@ class _UpgradePlan:
 
         for node, change in self.changes:
             _write(node, change, constant)
-        for node, change in sorted(self.changes, key=lambda pair: -pair[0].origin):  # from the last to the first place
+        for node, change in sorted(
+            self.changes, key=lambda pair: -pair[0].source_slot
+        ):  # from the last to the first place
             _surround(node, change, names.fresh)
         skeleton.graph.initializer.extend(tensors.values())
         for holder in (skeleton, *(scope.proto for scope in self.raised)):
@@ -292,9 +296,9 @@ def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
         edited = onnx.NodeProto()
         edited.CopyFrom(node.proto)
         protos = node.scope.proto.node
-        del protos[node.origin]
+        del protos[node.source_slot]
         for made in reversed(change.around(edited, fresh)):
-            protos.insert(node.origin, made)
+            protos.insert(node.source_slot, made)
 
 
 class _Names:

@@ -103,4 +103,4 @@ class Accumulation:
 def is_running_sum(node: Node) -> bool:
     """Whether a node makes a running sum."""
     facts = traits_of(node.op)
-    return facts.adds_up and facts.same and facts.axes is not None
+    return facts.accumulates and facts.same_type_as_input and facts.axes is not None

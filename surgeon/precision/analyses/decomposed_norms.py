@@ -37,7 +37,7 @@ class Norms:
 
     def _keep(self, node: Node) -> None:
         ports = self._wiring.ports[node]
-        if ports.any and not ports.pinned:
+        if ports.any and not ports.keep_reason:
             self.found.setdefault(node)
 
     def _search(self, end: Node, place: int, *, last: Node | None) -> None:
@@ -60,7 +60,7 @@ class Norms:
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
         path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
-        if len(squares) > 1 or any(traits_of(node.op).adds_up or traits_of(node.op).product for node in path):
+        if len(squares) > 1 or any(traits_of(node.op).accumulates or traits_of(node.op).product for node in path):
             for node in (*path, *([] if last is None else [last])):
                 self._keep(node)
 
@@ -90,7 +90,9 @@ class Norms:
             yield from node.inputs[:1] if self._is_mean(scope, node.inputs[facts.weight]) else ()
         elif facts.family or facts.carried or facts.reduces or (facts.broadcasts and facts.commutes):
             yield from (name for name in node.inputs if name and not self._is_fixed(scope, name))
-        elif (facts.same and facts.exact) or (facts.adds_up and not facts.squares and not facts.of_one):
+        elif (facts.same_type_as_input and facts.exact) or (
+            facts.accumulates and not facts.squares and not facts.error_is_absolute
+        ):
             yield from node.inputs[:1]
 
     def _is_square(self, node: Node) -> bool:
@@ -123,8 +125,8 @@ class Norms:
             facts = traits_of(node.op)
             given = [text for text in node.inputs if text and not self._is_fixed(scope, text)]
             is_factor = facts.family == "product" and len(given) == 1
-            is_moved = facts.moves == (0,) and len(node.outputs) == 1
-            if not (is_factor or is_moved or (facts.same and facts.exact)):
+            is_moved = facts.copies_elements == (0,) and len(node.outputs) == 1
+            if not (is_factor or is_moved or (facts.same_type_as_input and facts.exact)):
                 break
             name = given[0] if is_factor else node.inputs[0]
             node = scope.producers.get(name)

@@ -55,9 +55,10 @@ class TypedTensor:
 class DtypeGraph:
     """All tensors of the old dtype.
 
-    wires: by the scope that makes a tensor, and its name.  ports, items: of nodes.  wanted: items for which the new
-    dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of constants of
-    the new dtype, or of parts of them, what it reads.  told: dtypes that copies before this one told; it adds its own.
+    tensors: by the scope that makes a tensor, and its name.  ports, dtype_groups: of nodes.  wanted: items for which
+    the new dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of
+    constants of the new dtype, or of parts of them, what it reads.  told: dtypes that copies before this one told; it
+    adds its own.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class DtypeGraph:
     ) -> None:
         self.draft, self.change, self.index = draft, change, draft.index
         self._told_before: Told = {} if told is None else told
-        self.wires: dict[TensorKey, TypedTensor] = {}
+        self.tensors: dict[TensorKey, TypedTensor] = {}
         self.ports: dict[Node, NodeDtypes] = {}
-        self.items: dict[Node, int] = {}
+        self.dtype_groups: dict[Node, int] = {}
         self.count = 2
         self.wanted: set[int] = set()
         self.pinned: dict[int, str] = {}
@@ -93,7 +94,7 @@ class DtypeGraph:
         if key not in self._dtypes and (scope.address, name) in self._told_before:
             self._dtypes[key] = self._told_before[scope.address, name]
         if key not in self._dtypes:
-            home, shapes = scope.home(name), self._inner.get(scope.function)
+            home, shapes = scope.defining_scope(name), self._inner.get(scope.function)
             found = None if home is None or shapes is None else shapes.facts(home, name).dtype
             maker = None if home is None else home.producers.get(name)
             if found is None and maker is not None:
@@ -109,8 +110,8 @@ class DtypeGraph:
 
     def wire(self, scope: Scope, name: str) -> TypedTensor | None:
         """The tensor that a name means in a scope, None where it is of another dtype."""
-        home = scope.home(name) if name else None
-        return None if home is None else self.wires.get((home, name))
+        home = scope.defining_scope(name) if name else None
+        return None if home is None else self.tensors.get((home, name))
 
     def nodes(self) -> Iterator[Node]:
         """All nodes, those of functions that nobody calls left out."""
@@ -129,7 +130,7 @@ class DtypeGraph:
                 continue
             for node in scope.nodes:
                 called = self.index.called(node)
-                inner = None if called is None else shapes.inside(node)
+                inner = None if called is None else shapes.for_call(node)
                 if called is None or inner is None:
                     continue
                 if called not in self._inner:
@@ -139,7 +140,7 @@ class DtypeGraph:
 
     def _add_makers(self, scope: Scope) -> None:
         owner = scope.owner
-        around = self._io if scope.parent is None else self.items.get(owner, SOURCE) if owner else SOURCE
+        around = self._io if scope.parent is None else self.dtype_groups.get(owner, SOURCE) if owner else SOURCE
         if scope.is_function:
             around = self._items_of_functions[scope]
         stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
@@ -159,22 +160,22 @@ class DtypeGraph:
         called = self.index.called(node)
         ports = self.ports[node] = self._ports_of(scope, node, is_call=called is not None)
         shared = self._items_of_functions.get(called) if called is not None else None
-        item = self.items[node] = self._item() if shared is None else shared
+        item = self.dtype_groups[node] = self._item() if shared is None else shared
         if called is not None and shared is None:
             self.pinned[item] = "nothing tells what the function that it calls is given"
-        elif ports.pinned:
-            self.pinned[item] = ports.pinned
-        elif ports.wants:
+        elif ports.keep_reason:
+            self.pinned[item] = ports.keep_reason
+        elif ports.benefits:
             self.wanted.add(item)
-        is_stored = (node.op == "Constant" and not ports.pinned) or self._is_widened(scope, node, ports)
-        for place in ports.makes:
+        is_stored = (node.op == "Constant" and not ports.keep_reason) or self._is_widened(scope, node, ports)
+        for place in ports.following_outputs:
             self._make(scope, node.outputs[place], STORED if is_stored else item, node)
-        for place in ports.fixed:
+        for place in ports.fixed_outputs:
             self._make(scope, node.outputs[place], SOURCE, node)
 
     def _is_widened(self, scope: Scope, node: Node, ports: NodeDtypes) -> bool:
         """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
-        if node.op != CASTING or not ports.makes or self.dtype(scope, node.inputs[0]) != self.change.new:
+        if node.op != CASTING or not ports.following_outputs or self.dtype(scope, node.inputs[0]) != self.change.new:
             return False
         given, made = node.inputs[0], node.outputs[0]
         is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
@@ -185,16 +186,16 @@ class DtypeGraph:
 
     def _is_stored(self, scope: Scope, name: str) -> bool:
         """Whether a tensor is a constant, or rows and parts of one: a table of weights that indices look up."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         node = None if home is None else home.producers.get(name)
         for _ in range(_MOVES):
             if home is None or node is None or self.index.constants.is_constant(home, name):
                 break
             facts = traits_of(node.op)
-            if facts.moves != (0,) or facts.has_bodies or len(node.outputs) != 1:
+            if facts.copies_elements != (0,) or facts.has_bodies or len(node.outputs) != 1:
                 break
             name = node.inputs[0]
-            home = home.home(name)
+            home = home.defining_scope(name)
             node = None if home is None else home.producers.get(name)
         return home is not None and self.index.constants.is_constant(home, name)
 
@@ -214,17 +215,17 @@ class DtypeGraph:
 
     def _make(self, scope: Scope, name: str, maker: int, node: Node | None = None) -> None:
         if self.dtype(scope, name) == self.change.old:
-            self.wires[scope, name] = TypedTensor(scope, name, maker, node)
+            self.tensors[scope, name] = TypedTensor(scope, name, maker, node)
 
     def _add_uses(self, scope: Scope) -> None:
         for node in scope.nodes:
-            ports, item = self.ports[node], self.items[node]
-            for places, user in ((ports.takes, item), (ports.stays, SOURCE)):
+            ports, item = self.ports[node], self.dtype_groups[node]
+            for places, user in ((ports.following_inputs, item), (ports.fixed_inputs, SOURCE)):
                 for place in places:
                     self._use(scope, node.inputs[place], TensorUse(user, scope, node, place))
         end = self._io
         if scope.parent is not None:
-            end = self.items.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
+            end = self.dtype_groups.get(scope.owner, SOURCE) if scope.owner is not None else SOURCE
         elif scope.is_function:
             end = self._items_of_functions[scope]
         proto: Any = scope.proto
@@ -248,9 +249,11 @@ class DtypeGraph:
         lifted: set[TensorKey] = set()
         for node in self.nodes():
             scope, ports = node.scope, self.ports[node]
-            homes = [(home, name) for name in node.inputs if name and (home := scope.home(name)) is not None]
+            homes = [(home, name) for name in node.inputs if name and (home := scope.defining_scope(name)) is not None]
             is_half = (home for home in homes if node.op == CASTING and self.dtype(*home) in HALVES)
             is_up = not all(self._is_stored(*home) for home in is_half)
-            if (is_up or any(home in lifted for home in homes)) and (ports.makes or ports.takes):
-                self.pinned.setdefault(self.items[node], "a Cast of the model's own has it in float32")
-                lifted.update((scope, node.outputs[place]) for place in (*ports.makes, *ports.fixed))
+            if (is_up or any(home in lifted for home in homes)) and (ports.following_outputs or ports.following_inputs):
+                self.pinned.setdefault(self.dtype_groups[node], "a Cast of the model's own has it in float32")
+                lifted.update(
+                    (scope, node.outputs[place]) for place in (*ports.following_outputs, *ports.fixed_outputs)
+                )

@@ -31,7 +31,7 @@ class EpsilonGuards:
         for (scope, name), least in small.items():
             what = f"{name!r} of {least:.3g} keeps a divisor or a logarithm from zero"
             reason = f"{what}, and {wiring.change.names[1]} cannot hold that"
-            for use in wiring.wires[scope, name].uses:
+            for use in wiring.tensors[scope, name].uses:
                 if use.node is not None and self._guards(use.node, use.place):
                     for node in self._guarded(use.node, least):
                         self.found.setdefault(node, reason)

@@ -69,10 +69,10 @@ class ExactIntegers:
         return [(place, (wire.home, wire.name)) for place, wire in wires if wire is not None]
 
     def _is_fixed(self, key: TensorKey) -> bool:
-        return self._wiring.wires[key].maker == STORED or self._wiring.index.constants.is_constant(*key)
+        return self._wiring.tensors[key].maker == STORED or self._wiring.index.constants.is_constant(*key)
 
     def _note(self, key: TensorKey, kind: CountKind | None, node: Node, sources: Sequence[TensorKey]) -> None:
-        if kind is not None and key in self._wiring.wires:
+        if kind is not None and key in self._wiring.tensors:
             self._kinds[key] = max(kind, self._kinds.get(key, kind))
             self._makers[key] = node, list(sources)
 
@@ -84,7 +84,7 @@ class ExactIntegers:
         for place, key in self._read(node) if called is not None else ():
             if key in self._kinds and called is not None:
                 self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
-        if not any((node.scope, name) in self._wiring.wires for name in node.outputs):
+        if not any((node.scope, name) in self._wiring.tensors for name in node.outputs):
             return
         facts, scope = traits_of(node.op), node.scope
         if facts.has_bodies:
@@ -101,15 +101,20 @@ class ExactIntegers:
     def _begins(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
         """What a node makes that begins to count."""
         facts, scope = traits_of(node.op), node.scope
-        if facts.retypes and not read and node.inputs:
+        if facts.is_cast and not read and node.inputs:
             return self._whole(scope, node.inputs[0])
-        if facts.spreads and facts.zeros and not facts.moves and any(not self._is_fixed(key) for _, key in read):
+        if (
+            facts.spreads
+            and facts.zeros
+            and not facts.copies_elements
+            and any(not self._is_fixed(key) for _, key in read)
+        ):
             return CountKind.WHOLE  # a range
         return CountKind.MADE if is_running_sum(node) and read and not self._is_fixed(read[0][1]) else None
 
     def _whole(self, scope: Scope, name: str) -> CountKind | None:
         """What a Cast makes of integers; None of those that are fixed, and of sums of products."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         dtype = None if home is None else self._wiring.dtype(home, name)
         if home is None or dtype not in INTEGERS_AND_BOOL or self._wiring.index.constants.is_constant(scope, name):
             return None
@@ -132,11 +137,13 @@ class ExactIntegers:
         if not kinds or any(key not in self._kinds and not self._is_fixed(key) for key in data):
             return None
         most = max(kinds)
-        if facts.carried or facts.retypes:
+        if facts.carried or facts.is_cast:
             return most
         if facts.reduces:
             return CountKind.MADE
-        is_elementwise = (facts.broadcasts or facts.same) and not (facts.adds_up or facts.softmax or facts.truths)
+        is_elementwise = (facts.broadcasts or facts.same_type_as_input) and not (
+            facts.accumulates or facts.softmax or facts.returns_bool
+        )
         if not is_elementwise:
             return None
         return most if most is CountKind.BITS else CountKind.MADE
@@ -162,7 +169,7 @@ class ExactIntegers:
         if node is None or traits_of(node.op).family != "sum":
             return False
         others = [name for name in node.inputs if name != given]
-        return len(others) < len(node.inputs) and all(body.home(name) is not body for name in others if name)
+        return len(others) < len(node.inputs) and all(body.defining_scope(name) is not body for name in others if name)
 
     def _behind_moves(self, scope: Scope, name: str) -> Node | None:
         node = scope.producers.get(name)
@@ -188,7 +195,7 @@ class ExactIntegers:
         kind, facts = self._kinds.get(key, CountKind.BITS), traits_of(node.op)
         if kind is CountKind.BITS:
             return False
-        if facts.retypes:
+        if facts.is_cast:
             made = self._wiring.dtype(node.scope, node.outputs[0])
             return made in INTEGERS_AND_BOOL and made != BOOL  # a truth is lost of nothing but zero
         if facts.compares:

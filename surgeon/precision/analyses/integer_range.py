@@ -63,11 +63,13 @@ class IntegerRange:
 
     def _keep(self, node: Node) -> None:
         ports = self._wiring.ports[node]
-        if ports.pinned or not (ports.takes or ports.makes):
+        if ports.keep_reason or not (ports.following_inputs or ports.following_outputs):
             return
         picks = {lookup.indices for lookup in traits_of(node.op).lookups}
-        names = [node.inputs[place] for place in ports.takes if place not in picks]  # an index is as large as its table
-        for name in (*names, *(node.outputs[place] for place in ports.makes)):
+        names = [
+            node.inputs[place] for place in ports.following_inputs if place not in picks
+        ]  # an index is as large as its table
+        for name in (*names, *(node.outputs[place] for place in ports.following_outputs)):
             bound = self._bound(node.scope, name)
             if bound > self._most and self._of_constant(node.scope, name) is None:
                 told = f"{name!r} is bound by nothing" if bound == _FAR else f"{name!r} may reach {bound:,.3g}"
@@ -88,7 +90,7 @@ class IntegerRange:
 
     def _bound(self, scope: Scope, name: str) -> float:
         """The largest magnitude that a tensor can hold, as far as that is known."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None:
             return _FAR
         key = home, name
@@ -144,7 +146,7 @@ class IntegerRange:
             key = node.scope, name
             if not name or self._of_constant(*key) is not None:
                 continue
-            is_index = facts.places or (facts.further_places and place > 0)
+            is_index = facts.returns_indices or (facts.further_places and place > 0)
             if facts.sizes or is_index:
                 self._bounds[key] = _SIZE if facts.sizes else _ROWS
                 self._sizes.add(key)
@@ -159,7 +161,7 @@ class IntegerRange:
 
     def _data(self, node: Node, facts: OpTraits) -> list[str]:
         """The inputs that numbers come from."""
-        if facts.retypes:
+        if facts.is_cast:
             return [node.inputs[0]]
         places = facts.carried if facts.carried and not facts.chooses else range(len(node.inputs))
         if facts.chooses:
@@ -170,7 +172,7 @@ class IntegerRange:
 
     def _is_size(self, scope: Scope, name: str) -> bool:
         """Whether a tensor tells sizes, or is a constant, as axes and widths beside sizes are."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         if home is None or (home, name) in self._sizes:
             return home is not None
         bound = self._of_constant(home, name)
@@ -191,13 +193,13 @@ class IntegerRange:
             return sum(given)
         if facts.spreads and facts.zeros and not facts.carried:  # a range
             return max(given[:2])
-        if facts.adds_up:
+        if facts.accumulates:
             return max(given) * _SIZE
-        if facts.carried or facts.retypes:
+        if facts.carried or facts.is_cast:
             return max(self._bounding(node, given))
-        if facts.further_places or (facts.same and node.op not in EXPONENTIALS):
+        if facts.further_places or (facts.same_type_as_input and node.op not in EXPONENTIALS):
             return max(given[0], _TAME)
-        return 1.0 if facts.truths else _FAR
+        return 1.0 if facts.returns_bool else _FAR
 
     def _quotient(self, node: Node, given: float) -> float:
         """A quotient of integers is no larger than what is divided; one of floats is where the divisor is small."""
@@ -213,7 +215,7 @@ class IntegerRange:
         if (
             len(node.inputs) == 3
             and all(node.inputs)
-            and traits_of(node.op).to_scale
+            and traits_of(node.op).error_is_input_scaled
             and not traits_of(node.op).broadcasts
         ):
             ends = [self._bound(node.scope, name) for name in node.inputs[1:]]
@@ -241,7 +243,7 @@ class IntegerRange:
         while node is not None and traits_of(node.op).transparent == "always":
             after = node.inputs[0]
             node = body.producers.get(after)
-        if after == inner or body.home(after) is not body:
+        if after == inner or body.defining_scope(after) is not body:
             return 0.0 if after == inner else self._bound(body, after)
         if node is None or traits_of(node.op).family != "sum" or inner not in node.inputs:
             return _FAR

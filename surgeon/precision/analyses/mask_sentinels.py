@@ -59,9 +59,9 @@ class MaskSentinels:
         self.unfit: dict[TensorKey, str] = {}
         self.clamped: dict[TensorKey, str] = {}
         self.small: dict[TensorKey, float] = {}
-        if not (wiring.change.narrows or wiring.change.is_whole):
+        if not (wiring.change.narrows or wiring.change.is_integer):
             return
-        for key, wire in wiring.wires.items():
+        for key, wire in wiring.tensors.items():
             tensor = held(wire) if wire.uses else None
             if tensor is not None:
                 self._look_at(key, wire, tensor)
@@ -99,7 +99,7 @@ class MaskSentinels:
         finite = np.asarray(values[np.isfinite(values)], np.float64)
         if not finite.size:
             return
-        if self._wiring.change.is_whole:
+        if self._wiring.change.is_integer:
             ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # they mean "to the end"
             others = [number for number in finite if number not in ends and not self._low <= number <= self._high]
             if others:

@@ -25,12 +25,12 @@ def nodes_without_kernel(wiring: DtypeGraph, provider: str) -> dict[NodeAddress,
     found: dict[NodeAddress, str] = {}
     for node in wiring.nodes():
         ports = wiring.ports[node]
-        if ports.pinned or not (ports.takes or ports.makes):
+        if ports.keep_reason or not (ports.following_inputs or ports.following_outputs):
             continue
         if not _has(wiring, kernels, node):
             found[node_address(node)] = f"{kernels.full_title} has no kernel for {node.op} in {new}"
         elif limits is not None and node.op in limits:
-            halves = {node.inputs[place]: wiring.change.new for place in ports.takes}
+            halves = {node.inputs[place]: wiring.change.new for place in ports.following_inputs}
             broken = set(limits.of(node, halves)) - set(limits.of(node))
             found.update((node_address(node), told) for told, _ in sorted(broken)[:1])
     return found
@@ -44,7 +44,7 @@ def crashing_fused_matmuls(wiring: DtypeGraph) -> dict[NodeAddress, str]:
     """
     if wiring.change.new != TensorProto.FLOAT16:
         return {}
-    merged = (node for node in wiring.nodes() if wiring.ports[node].takes and any(_brings_first_axis(node)))
+    merged = (node for node in wiring.nodes() if wiring.ports[node].following_inputs and any(_brings_first_axis(node)))
     why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
     return {node_address(node): why for node in merged}
 
@@ -69,6 +69,6 @@ def _has(wiring: DtypeGraph, kernels: ProviderSupport, node: Node) -> bool:
     ports, new = wiring.ports[node], wiring.change.new
     dtypes = [
         [new if place in told else wiring.dtype(node.scope, text) for place, text in enumerate(texts)]
-        for texts, told in ((node.inputs, ports.takes), (node.outputs, ports.makes))
+        for texts, told in ((node.inputs, ports.following_inputs), (node.outputs, ports.following_outputs))
     ]
     return kernels.computes(domain, name, opset, variables(version, *dtypes))

@@ -58,7 +58,7 @@ class SensitiveNodes:
         self._stored()
         for node, reason in EpsilonGuards(wiring, fills.small).found.items():
             self._keep(node, "weight", reason)
-        for (scope, name), wire in wiring.wires.items():
+        for (scope, name), wire in wiring.tensors.items():
             noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
@@ -69,9 +69,9 @@ class SensitiveNodes:
         self._formulas = UnstableFormulas(wiring, dims)
         unseen = set(self._unseen())
         for node in wiring.nodes():
-            if node.scope in unseen and not traits_of(node.op).moves:
+            if node.scope in unseen and not traits_of(node.op).copies_elements:
                 self._keep(node, "range", _UNSEEN)
-            elif not wiring.ports[node].pinned:
+            elif not wiring.ports[node].keep_reason:
                 self._look_at_node(node)
         for node in Norms(wiring).found:
             self._keep(node, "formula", self._why_norm())
@@ -88,7 +88,7 @@ class SensitiveNodes:
         for scope in self._wiring.scopes if self._ranges else ():
             tensors = (name for node in scope.nodes for name in node.outputs if scope.parent is not None)
             noted = [one for name in tensors if (one := self._ranges.get((scope.address, name))) is not None]
-            if noted and all(one.most == 0 and one.least == INFINITY for one in noted):
+            if noted and all(one.max_abs == 0 and one.min_abs == INFINITY for one in noted):
                 yield scope
 
     def _keep(self, node: Node | None, kind: str, reason: str) -> None:
@@ -96,12 +96,12 @@ class SensitiveNodes:
             self.found.setdefault(node_address(node), (kind, reason))
 
     def _range(self, scope: Scope, name: str) -> ObservedRange | None:
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         return None if home is None else self._ranges.get((home.address, name))
 
     def _stored(self) -> None:
         for key, reason in self._fills.unfit.items():
-            wire = self._wiring.wires[key]
+            wire = self._wiring.tensors[key]
             if wire.maker != STORED:
                 self._keep(wire.node, "weight", reason)
             for use in wire.uses:
@@ -110,7 +110,7 @@ class SensitiveNodes:
 
     def _look_at(self, wire: TypedTensor, noted: ObservedRange) -> None:
         """Keep who makes and who reads what is too large."""
-        most = noted.above if self._fills.only_masks(wire) else noted.most
+        most = noted.max_abs_unmasked if self._fills.only_masks(wire) else noted.max_abs
         if wire.maker == STORED or most * HEADROOM <= self._high:
             return
         reason = f"{wire.name!r} reaches {most:,.6g}, and {self._named} ends at {self._high:,.6g}"
@@ -132,15 +132,15 @@ class SensitiveNodes:
             if length > LONG_SOFTMAX:
                 reason = f"a softmax over {length:,}, and {self._named} adds up {LONG_SOFTMAX:,} at most"
                 self._keep(node, "sum", reason)
-        if node.op in TURNING and noted is not None and noted.most > _ANGLE:
-            reason = f"an angle of {noted.most:,.4g}, of which {self._named} keeps too little"
+        if node.op in TURNING and noted is not None and noted.max_abs > _ANGLE:
+            reason = f"an angle of {noted.max_abs:,.4g}, of which {self._named} keeps too little"
             for one in (node, *self._makers(scope, node.inputs[0])):
                 self._keep(one, "range", reason)
         if node.op in TURNING and (counted := self._counted(scope, node.inputs[0])):
             reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
-        if facts.reads_places and not facts.moves_windows:
+        if facts.reads_indices and not facts.moves_windows:
             self._samples(node)
 
     def _samples(self, node: Node) -> None:
@@ -160,13 +160,13 @@ class SensitiveNodes:
         """Keep a division by what half precision takes for zero, or nearly so."""
         noted, tiny = self._range(node.scope, name), smallest(self._wiring.change.new)
         wire = self._wiring.wire(node.scope, name)
-        if noted is None or wire is None or wire.maker == STORED or noted.least >= tiny or noted.least == INFINITY:
+        if noted is None or wire is None or wire.maker == STORED or noted.min_abs >= tiny or noted.min_abs == INFINITY:
             return
-        if noted.most == 0:
+        if noted.max_abs == 0:
             return
         if node.op in ROOTS and not self._divides(node):
             return
-        reason = f"{name!r} comes down to {noted.least:.3g}, and {self._named} has all digits from {tiny:.3g} on"
+        reason = f"{name!r} comes down to {noted.min_abs:.3g}, and {self._named} has all digits from {tiny:.3g} on"
         for one in (node, *self._makers(node.scope, name)):
             self._keep(one, "range", reason)
 
@@ -183,8 +183,8 @@ class SensitiveNodes:
         """Keep a sum whose terms are in range together are not."""
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
-        mean = noted.square if traits_of(node.op).squares else noted.mean
-        if node.op in TOTALS and self._formulas.free(node):
+        mean = noted.mean_square if traits_of(node.op).squares else noted.mean_abs
+        if node.op in TOTALS and self._formulas.dynamic_sizes(node):
             count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
             total = f"it adds up {count:,.0f} numbers to {count * mean:,.4g}"
@@ -201,9 +201,9 @@ class SensitiveNodes:
                 continue
             seen.add(key)
             yield node
-            if not self._wiring.ports[node].wants:
+            if not self._wiring.ports[node].benefits:
                 ports = self._wiring.ports[node]
-                waiting += [(node.scope, node.inputs[place]) for place in ports.takes]
+                waiting += [(node.scope, node.inputs[place]) for place in ports.following_inputs]
 
     def _counted(self, scope: Scope, name: str) -> list[Node]:
         """The nodes that make a tensor of numbers from outside, as of places in a text; none where it is of none.
@@ -217,21 +217,23 @@ class SensitiveNodes:
         while waiting and len(found) < _MOST:
             given = waiting.pop()
             node = scope.producers.get(given)
-            is_counted |= scope.home(given) is main and given in main.inputs and given not in main.initializers
+            is_counted |= (
+                scope.defining_scope(given) is main and given in main.inputs and given not in main.initializers
+            )
             if node is None or node in found:
                 continue
             facts = traits_of(node.op)
-            if _counts(node) or (facts.retypes and self._is_place(scope, node.inputs[0])):
+            if _counts(node) or (facts.is_cast and self._is_place(scope, node.inputs[0])):
                 is_counted = True
                 found[node] = None
-            elif facts.retypes or facts.family or facts.moves or facts.product in ("matrices", "equation"):
+            elif facts.is_cast or facts.family or facts.copies_elements or facts.product in ("matrices", "equation"):
                 found[node] = None
                 waiting += [item for item in node.inputs if self._wiring.wire(scope, item) is not None]
         return list(found) if is_counted else []
 
     def _is_place(self, scope: Scope, name: str) -> bool:
         """Whether a tensor holds integers that no constant is."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         is_whole = home is not None and self._wiring.dtype(home, name) in INTEGERS_AND_BOOL - {BOOL}
         return is_whole and not self._wiring.index.constants.is_constant(scope, name)
 
@@ -239,4 +241,4 @@ class SensitiveNodes:
 def _counts(node: Node) -> bool:
     """Whether a node makes a range, or a running sum."""
     facts = traits_of(node.op)
-    return bool(facts.spreads and facts.zeros and not facts.moves) or is_running_sum(node)
+    return bool(facts.spreads and facts.zeros and not facts.copies_elements) or is_running_sum(node)

@@ -85,7 +85,7 @@ class UnstableFormulas:
     def _is_bounded(self, scope: Scope, name: str) -> bool:
         """Whether an Exp is given 0 at most: a distance from the largest number, or a size with its sign turned."""
         node = scope.producers.get(name)
-        while node is not None and traits_of(node.op).moves == (0,) and not traits_of(node.op).reduces:
+        while node is not None and traits_of(node.op).copies_elements == (0,) and not traits_of(node.op).reduces:
             node = scope.producers.get(node.inputs[0])
         if node is None or traits_of(node.op).family != "sum":
             return False
@@ -93,7 +93,11 @@ class UnstableFormulas:
         if taken is None or traits_of(node.op).signs[-1] != -1:
             return False
         facts = traits_of(taken.op)
-        return facts.reduces == "pick" if len(node.inputs) > 1 else facts.same and facts.exact and not facts.carried
+        return (
+            facts.reduces == "pick"
+            if len(node.inputs) > 1
+            else facts.same_type_as_input and facts.exact and not facts.carried
+        )
 
     def _is_constant(self, scope: Scope, name: str) -> bool:
         return self._wiring.index.constants.is_constant(scope, name)
@@ -157,14 +161,14 @@ class UnstableFormulas:
 
     def _mean(self, node: Node) -> None:
         """Keep a sum over rows of which there may be any number, and what divides it."""
-        free = self.free(node)
+        free = self.dynamic_sizes(node)
         for path in self._onwards(node) if free else ():
             last, before = path[-1], path[-2]
             if 1 in traits_of(last.op).divisors and last.inputs[0] in before.outputs:
                 reason = f"a mean by hand over {', '.join(free)}, whose sum grows with that"
                 self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
 
-    def free(self, node: Node) -> list[str]:
+    def dynamic_sizes(self, node: Node) -> list[str]:
         """The free sizes of the axes that a node reduces."""
         if node.scope.function is not None or not node.inputs:
             return []

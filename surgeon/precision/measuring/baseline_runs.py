@@ -49,11 +49,11 @@ _LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
 class BaselineRuns:
     """The original, run once on each set of inputs.
 
-    why: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
-    does not load although it has all kernels.  oracle: what ran the model that was tried last.
-    others: of outputs that hold no floats, the part of their elements that were others there.  is_stale: whether what
-    the file states of inner shapes is not what they are.  shown: the masks that hide a first key;
-    `inner` runs with that key shown.
+    failure: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
+    does not load although it has all kernels.  engine: what ran the model that was tried last.
+    mismatch_fractions: of outputs that hold no floats, the part of their elements that were others there.
+    has_stale_value_info: whether what the file states of inner shapes is not what they are.  shown: the masks that hide
+    a first key; `inner_values` runs with that key shown.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class BaselineRuns:
         self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
         self._nearness = OutputDeviation(skeleton.graph, change)
         self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
-        self.wanted: list[tuple[Arrays, Arrays]] = []
-        self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
-        self.oracle, self.is_stale, self.invalid = "", False, ""
-        self.others: dict[str, float] = {}
+        self.runs: list[tuple[Arrays, Arrays]] = []
+        self.failure = "" if skeleton.graph.output else "The model has no outputs to compare."
+        self.engine, self.has_stale_value_info, self.invalid = "", False, ""
+        self.mismatch_fractions: dict[str, float] = {}
         self.shown: list[str] = []
         self._choice: list[tuple[Arrays, Arrays]] | None = None
         self.options = options
@@ -84,7 +84,7 @@ class BaselineRuns:
     def run(self, tensors: Collection[Tensor]) -> dict[Tensor, ObservedRange]:
         """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
         found: dict[Tensor, ObservedRange] = {}
-        if self.why:
+        if self.failure:
             return found
         imports = imports_of(self._skeleton.opset_import)
         fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MOST_GAUGES else []
@@ -95,22 +95,22 @@ class BaselineRuns:
                 if rest and imports.get("", 0) >= FIRST_OPSET:
                     shown, gauged = stack.enter_context(instrumented(self._original, rest, self._low / 4))
                 self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
-            if fetched and self.wanted:
+            if fetched and self.runs:
                 self._fetch(fetched, found)
         except InputsUnknown as unknown:
-            self.why = f"Inputs cannot be made: {unknown.reason}."
+            self.failure = f"Inputs cannot be made: {unknown.reason}."
         except (SessionError, GraphError, ModelFileError) as refused:
             if tensors:  # what keeps gauges from being put in need not keep the model from running
-                self.wanted.clear()
+                self.runs.clear()
                 of_main = [tensor for tensor in tensors if tensor[0] == MAIN_GRAPH]
                 return self.run(of_main if len(of_main) < len(tensors) else ())
-            line = refused.line if isinstance(refused, SessionError) else str(refused)
-            self.why = f"ONNX Runtime does not load the original: {line}"
-            self.invalid = line if isinstance(refused, SessionError) and not refused.missing else ""
-        if self.wanted:
-            self.why = ""
-        elif not self.why:
-            self.why = "The original answers nothing that is a number on made-up inputs"
+            line = refused.message if isinstance(refused, SessionError) else str(refused)
+            self.failure = f"ONNX Runtime does not load the original: {line}"
+            self.invalid = line if isinstance(refused, SessionError) and not refused.is_unsupported else ""
+        if self.runs:
+            self.failure = ""
+        elif not self.failure:
+            self.failure = "The original answers nothing that is a number on made-up inputs"
         return found
 
     def _run_all(self, session: ModelSession, gauged: ProbeOutputs, found: dict[Tensor, ObservedRange]) -> None:
@@ -120,15 +120,15 @@ class BaselineRuns:
             try:
                 answer = session.run(feeds)
             except SessionError as refused:
-                self.why = self.why or f"The original does not run on its inputs: {refused.line}"
+                self.failure = self.failure or f"The original does not run on its inputs: {refused.message}"
                 continue
             outputs = {name: array for name, array in answer.items() if name not in more}
             if _is_nothing(outputs) and not self.options.inputs:
                 continue
-            self.wanted.append((feeds, outputs))
+            self.runs.append((feeds, outputs))
             shapes = gauged.read(answer, found)
             shapes.update({name: array.shape for name, array in feeds.items()})
-            self.is_stale = self.is_stale or self._is_misstated(shapes)
+            self.has_stale_value_info = self.has_stale_value_info or self._is_misstated(shapes)
             for name, array in feeds.items():
                 self._note(found, name, array)
             if load.of(feeds) > MUCH:
@@ -137,13 +137,13 @@ class BaselineRuns:
     def _fetch(self, names: Sequence[str], found: dict[Tensor, ObservedRange]) -> None:
         """Take in what these tensors of the main graph held in every run, as they are."""
         with exposing(self._original, names) as shown, self._away.open(shown) as session:
-            for feeds, _ in self.wanted:
+            for feeds, _ in self.runs:
                 shapes: dict[str, Sequence[int]] = {name: array.shape for name, array in feeds.items()}
                 for _, arrays in fetch(session, feeds, names):
                     for name, array in arrays.items():
                         self._note(found, name, array)
                         shapes[name] = array.shape
-                self.is_stale = self.is_stale or self._is_misstated(shapes)
+                self.has_stale_value_info = self.has_stale_value_info or self._is_misstated(shapes)
 
     def _is_misstated(self, shapes: Mapping[str, Sequence[int]]) -> bool:
         """Whether inner tensors of one run were of other shapes than the file states, or sizes of one name differ."""
@@ -162,12 +162,12 @@ class BaselineRuns:
                     return True
         return False
 
-    def inner(self, names: Sequence[str]) -> Arrays:
+    def inner_values(self, names: Sequence[str]) -> Arrays:
         """What these tensors of the main graph held on the first inputs, as far as memory takes.
 
         With the first key of each mask shown; `shown` names the masks that this changes.  Raises SessionError.
         """
-        feeds = self._with_keys(self.wanted[0][0])
+        feeds = self._with_keys(self.runs[0][0])
         found = {name: feeds[name] for name in names if name in feeds}
         inner, left = [name for name in names if name not in feeds], _MOST_BYTES
         if inner:
@@ -199,13 +199,13 @@ class BaselineRuns:
         if self._choice is None:
             self._choice = list(self._chosen())
         with choosing(made, self.choices) as shown, self._away.open(shown) as session:
-            return self._error(session, [wanted for _, wanted in self.wanted], self._choice, is_new=is_new)
+            return self._error(session, [wanted for _, wanted in self.runs], self._choice, is_new=is_new)
 
     def _chosen(self) -> Iterator[tuple[Arrays, Arrays]]:
         """Of each run of the original the places that it chose, and the scores.  Raises SessionError."""
         found = self.choices
         names = list(dict.fromkeys((*found, *found.values())))
-        for feeds, _ in self.wanted:
+        for feeds, _ in self.runs:
             arrays = {name: feeds[name] for name in names if name in feeds}
             inner = [name for name in names if name not in feeds]
             with exposing(self._original, inner) as shown, self._away.open(shown) as session:
@@ -223,10 +223,10 @@ class BaselineRuns:
         `INFINITY`.  beside: a model of the old dtype to be held against instead of the original.  is_new: whether the
         model's inputs are as they are converted; else they are as the original's.
         """
-        others = [wanted for _, wanted in self.wanted]
+        others = [wanted for _, wanted in self.runs]
         if beside is not None:
             with self._away.open(beside) as session:
-                others = [session.run(feeds) for feeds, _ in self.wanted]
+                others = [session.run(feeds) for feeds, _ in self.runs]
         with self._away.open(made) as session:
             return self._error(session, others, [({}, {}) for _ in others], is_new=is_new)
 
@@ -240,24 +240,24 @@ class BaselineRuns:
     ) -> float:
         """The same of an open model.  others: what it is compared with.  choice: more inputs and outputs."""
         worst, parts = 0.0, dict[str, list[float]]()
-        self.oracle = session.name
-        for (feeds, _), wanted, (places, scores) in zip(self.wanted, others, choice, strict=True):
+        self.engine = session.name
+        for (feeds, _), wanted, (places, scores) in zip(self.runs, others, choice, strict=True):
             given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
             answer = session.run({**given, **places})
             for name, array in {**wanted, **scores}.items():
-                apart = self._nearness.apart(name, array, answer.get(name))
+                apart = self._nearness.error(name, array, answer.get(name))
                 worst = max(worst, apart)
                 if is_discrete(array) and array.size and name not in self._lengths:
                     parts.setdefault(name, []).append(min(apart, 1.0))
-        self.others = {name: max(found) for name, found in parts.items()}
+        self.mismatch_fractions = {name: max(found) for name, found in parts.items()}
         return INFINITY if any(min(found) == 1 for found in parts.values()) else worst
 
-    def telling_nothing(self, most: float) -> tuple[dict[str, str], bool]:
+    def uninformative_outputs(self, most: float) -> tuple[dict[str, str], bool]:
         """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""
         return uninformative_outputs(
-            [outputs for _, outputs in self.wanted],
-            lambda name, array: self._nearness.allowed(name, array, most),
-            has_inputs=any(feeds for feeds, _ in self.wanted),
+            [outputs for _, outputs in self.runs],
+            lambda name, array: self._nearness.tolerance(name, array, most),
+            has_inputs=any(feeds for feeds, _ in self.runs),
         )
 
     def loads(self, made: OutputModel) -> bool:
@@ -268,7 +268,7 @@ class BaselineRuns:
         except SessionError:
             return False
 
-    def own_error(self) -> float:
+    def nondeterminism(self) -> float:
         """How far the original's outputs lie from its own of another run: what is random moves them."""
         try:
             return self.error(self._original, is_new=False)
@@ -302,26 +302,26 @@ class BaselineRuns:
             return
         plan, dims, seed = InputGenerator(self._skeleton), self.options.dims, self.options.seed
         usual, fits = plan.size_sets(dims), ConsistentSizes(self._original, dims)
-        for values in (ValueKind.USUAL, ValueKind.TAME):
+        for values in (ValueKind.USUAL, ValueKind.BENIGN):
             # First with masks that hide no row whole: what such answer, rounding decides, and nobody reads.
-            turns = list(enumerate((ValueKind.GAPS if values is ValueKind.USUAL else values, values)))
+            turns = list(enumerate((ValueKind.MASK_GAPS if values is ValueKind.USUAL else values, values)))
             sizes = usual
-            yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
-            if not self.wanted and (fitted := fits.of(usual)):
+            yield from (plan.generate(seed + turn, sizes[0], kind) for turn, kind in turns)
+            if not self.runs and (fitted := fits.of(usual)):
                 sizes = [*fitted, *usual[1:]]
-                yield from (plan.make(seed + turn, sizes[0], kind) for turn, kind in turns)
+                yield from (plan.generate(seed + turn, sizes[0], kind) for turn, kind in turns)
             for other in sizes[1 : 1 + _SIZES]:
-                yield plan.make(seed, other, values)
+                yield plan.generate(seed, other, values)
             free = {name: size * _LONG for name, size in sizes[0].items() if name not in dims and size > _BATCH}
-            if free and self.wanted:
+            if free and self.runs:
                 longer = {**sizes[0], **free}
                 made = [] if sizes is usual else fits.of([longer])
-                yield from (plan.make(seed, other, values) for other in made or [longer])
+                yield from (plan.generate(seed, other, values) for other in made or [longer])
             for other in plan.fallback_sets(dims):
-                if self.wanted:
+                if self.runs:
                     return
-                yield plan.make(seed, other, values)
-            if self.wanted:
+                yield plan.generate(seed, other, values)
+            if self.runs:
                 return
 
 

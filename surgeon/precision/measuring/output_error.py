@@ -36,7 +36,7 @@ class OutputDeviation:
         self._joined = frozenset(_joined(graph)) if change.narrows else frozenset()
         self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
 
-    def apart(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
+    def error(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
         """How far two values of an output lie apart; of others than floats the part that differs."""
         if other is None or other.shape != array.shape:
             return INFINITY
@@ -57,7 +57,7 @@ class OutputDeviation:
             return float((gap / np.maximum(scale_per_slice(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
         return float(gap.max(initial=0.0)) / scale
 
-    def allowed(self, name: str, array: np.ndarray, most: float) -> float:
+    def tolerance(self, name: str, array: np.ndarray, most: float) -> float:
         """What an output may move by, in its own numbers, where it may by a part of `most`."""
         is_told = array.dtype.name not in TOLERANCES or name in self._squashed  # of a Sigmoid's any distance tells
         return 0.0 if is_told else most * max_magnitude(array)
@@ -91,7 +91,9 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
     for value in graph.output:
         name = value.name
         while (
-            name in makers and makers[name].op_type not in SQUASHING and traits_of(makers[name].op_type).moves == (0,)
+            name in makers
+            and makers[name].op_type not in SQUASHING
+            and traits_of(makers[name].op_type).copies_elements == (0,)
         ):
             name = makers[name].input[0]
         if name in makers and makers[name].op_type in SQUASHING:
@@ -119,5 +121,5 @@ def _joined(graph: GraphProto) -> Iterator[str]:
             if len(moved) > 1 and not facts.chooses:
                 yield value.name
                 break
-            scaled = [text for text in node.input if text not in stored] if facts.family or facts.retypes else []
+            scaled = [text for text in node.input if text not in stored] if facts.family or facts.is_cast else []
             waiting += moved or (scaled if len(scaled) == 1 else [])

@@ -46,15 +46,16 @@ _AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
 class ObservedRange:
     """What a tensor held in all runs.
 
-    most: the largest magnitude.  above: the same without what lies far below zero, as fills of masks do.  least: the
-    smallest magnitude but zero.  mean, square: of magnitudes, and of their squares, at most.  shape: in the largest.
+    max_abs: the largest magnitude.  max_abs_unmasked: the same without what lies far below zero, as fills of masks do.
+    min_abs: the smallest magnitude but zero.  mean, mean_square: of magnitudes, and of their squares, at most.  shape:
+    in the largest.
     """
 
-    most: float = 0.0
-    above: float = 0.0
-    least: float = INFINITY
-    mean: float = 0.0
-    square: float = 0.0
+    max_abs: float = 0.0
+    max_abs_unmasked: float = 0.0
+    min_abs: float = INFINITY
+    mean_abs: float = 0.0
+    mean_square: float = 0.0
     shape: tuple[int, ...] = ()
 
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
@@ -62,8 +63,12 @@ class ObservedRange:
         most, above, least, mean, square = (INFINITY if np.isnan(number) else float(number) for number in numbers)
         if most == -INFINITY or (most == 0 and not prod(shape)):
             return
-        self.most, self.above, self.least = max(self.most, most), max(self.above, above), min(self.least, least)
-        self.mean, self.square = max(self.mean, mean), max(self.square, square)
+        self.max_abs, self.max_abs_unmasked, self.min_abs = (
+            max(self.max_abs, most),
+            max(self.max_abs_unmasked, above),
+            min(self.min_abs, least),
+        )
+        self.mean_abs, self.mean_square = max(self.mean_abs, mean), max(self.mean_square, square)
         if prod(shape) >= prod(self.shape or (0,)):
             self.shape = shape
 

@@ -27,22 +27,22 @@ _WEIGHT = 1024  # bytes of a stored tensor from which on it is worth to be of th
 class DtypePlan:
     """What is to be of which dtype.
 
-    old: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers` do
-    because what is around them does.  names: what to call what is kept or chooses, as nodes change places once a plan
-    is written.
+    kept_items: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers`
+    do because what is around them does.  names: what to call what is kept or chooses, as nodes change places once a
+    plan is written.
     """
 
     wiring: DtypeGraph
-    old: set[int]
+    kept_items: set[int]
     kept: dict[Node, str] = field(default_factory=dict)
     names: dict[Node, str] = field(default_factory=dict)
     followers: set[Node] = field(default_factory=set)
 
     def is_new(self, item: int) -> bool:
         """Whether an item is of the new dtype."""
-        return item not in self.old
+        return item not in self.kept_items
 
-    def made_new(self, wire: TypedTensor) -> bool:
+    def is_produced_new(self, wire: TypedTensor) -> bool:
         """Whether a tensor is made in the new dtype: a stored one where all that read it want it so."""
         if wire.maker != STORED:
             return self.is_new(wire.maker)
@@ -50,16 +50,20 @@ class DtypePlan:
 
     def casts(self) -> Iterable[tuple[TypedTensor, bool]]:
         """The tensors that are wanted in both dtypes, or in the other one; with whether that is the new one."""
-        for wire in self.wiring.wires.values():
-            is_new = self.made_new(wire)
+        for wire in self.wiring.tensors.values():
+            is_new = self.is_produced_new(wire)
             if any(self.is_new(use.item) != is_new for use in wire.uses):
                 yield wire, not is_new
 
     @property
     def changed(self) -> list[Node]:
         """The nodes that are of the new dtype."""
-        items, ports = self.wiring.items, self.wiring.ports
-        new = (node for node, item in items.items() if self.is_new(item) and (ports[node].takes or ports[node].makes))
+        items, ports = self.wiring.dtype_groups, self.wiring.ports
+        new = (
+            node
+            for node, item in items.items()
+            if self.is_new(item) and (ports[node].following_inputs or ports[node].following_outputs)
+        )
         return [node for node in new if not (node.outputs and (node.scope, node.outputs[0]) in self.wiring.sources)]
 
 
@@ -73,31 +77,33 @@ def plan_dtypes(
     """
     why = dict(wiring.pinned)
     for key, reason in unfit.items():
-        wire = wiring.wires[key]
+        wire = wiring.tensors[key]
         for item in (wire.maker, *(use.item for use in wire.uses)):
             why.setdefault(item, reason)
     for node, reason in pins.items():
-        why.setdefault(wiring.items[node], reason)
-    early = {item for node, item in wiring.items.items() if node.op == "Transpose" and _feeds_product(node)}
+        why.setdefault(wiring.dtype_groups[node], reason)
+    early = {item for node, item in wiring.dtype_groups.items() if node.op == "Transpose" and _feeds_product(node)}
     pinned = {item for item in why if item not in (SOURCE, SINK, STORED)}
     old = _cut(wiring, pinned, early if transposed_first else frozenset())
     plan = DtypePlan(wiring, old)
-    for node, item in wiring.items.items():
+    for node, item in wiring.dtype_groups.items():
         ports = wiring.ports[node]
-        if ports.pinned:
-            if not wiring.change.is_whole:  # sizes and shapes are of int64, which is no choice of anybody's
-                plan.kept[node] = ports.pinned
-        elif item in why and (ports.takes or ports.makes) and not _is_free(wiring, node):
+        if ports.keep_reason:
+            if not wiring.change.is_integer:  # sizes and shapes are of int64, which is no choice of anybody's
+                plan.kept[node] = ports.keep_reason
+        elif item in why and (ports.following_inputs or ports.following_outputs) and not _is_free(wiring, node):
             plan.kept[node] = why[item]
-        elif item in old and ports.takes:
+        elif item in old and ports.following_inputs:
             plan.followers.add(node)
-    plan.names = {node: node.label for node in wiring.items if node in plan.kept or node.op in CHOOSING}
+    plan.names = {node: node.label for node in wiring.dtype_groups if node in plan.kept or node.op in CHOOSING}
     return plan
 
 
 def _is_free(wiring: DtypeGraph, node: Node) -> bool:
     """Whether a node is but a stored value, which is of whichever dtype it is read in."""
-    return all((wire := wiring.wires.get((node.scope, name))) and wire.maker == STORED for name in node.outputs if name)
+    return all(
+        (wire := wiring.tensors.get((node.scope, name))) and wire.maker == STORED for name in node.outputs if name
+    )
 
 
 def _cut(wiring: DtypeGraph, pinned: Set[int], early: Set[int]) -> set[int]:
@@ -106,7 +112,7 @@ def _cut(wiring: DtypeGraph, pinned: Set[int], early: Set[int]) -> set[int]:
     wanted = wiring.wanted | _storing(wiring)
     for item in range(2, wiring.count):
         names[item] = SOURCE if item in pinned else SINK if item in wanted else network.item()
-    for wire in wiring.wires.values():
+    for wire in wiring.tensors.values():
         if wire.maker == STORED:
             continue
         maker, users = names[wire.maker], {names[use.item] for use in wire.uses}
@@ -132,7 +138,7 @@ def _feeds_product(node: Node) -> bool:
 def _storing(wiring: DtypeGraph) -> set[int]:
     """Items that round nothing, but read weights: what they store takes half the place in the new dtype."""
     found: set[int] = set()
-    for (scope, name), wire in wiring.wires.items():
+    for (scope, name), wire in wiring.tensors.items():
         tensor = scope.initializers.get(name)
         if tensor is not None and wire.maker == STORED and _bytes(tensor) >= _WEIGHT:
             found.update(use.item for use in wire.uses if use.node is not None)

@@ -43,7 +43,7 @@ class DtypeChange:
         return self.new in HALVES or (self.old, self.new) == (TensorProto.DOUBLE, TensorProto.FLOAT)
 
     @property
-    def is_whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether it is one of integers."""
         return self.old == TensorProto.INT64
 
@@ -57,22 +57,22 @@ class DtypeChange:
 class NodeDtypes:
     """The inputs and outputs of a node that are of the old dtype, by their places.
 
-    takes, makes: which have the dtype of the node, whichever that is.  stays, fixed: inputs and outputs that keep the
-    old one.  The other inputs may be of either.  pinned: why the node keeps the old dtype; empty where it need not.
-    wants: whether the new one is worth a Cast; else it takes what is around it.
+    takes, following_outputs: which have the dtype of the node, whichever that is.  stays, fixed_outputs: inputs and
+    outputs that keep the old one.  The other inputs may be of either.  keep_reason: why the node keeps the old dtype;
+    empty where it need not.  benefits: whether the new one is worth a Cast; else it takes what is around it.
     """
 
-    takes: tuple[int, ...] = ()
-    makes: tuple[int, ...] = ()
-    stays: tuple[int, ...] = ()
-    fixed: tuple[int, ...] = ()
-    pinned: str = ""
-    wants: bool = False
+    following_inputs: tuple[int, ...] = ()
+    following_outputs: tuple[int, ...] = ()
+    fixed_inputs: tuple[int, ...] = ()
+    fixed_outputs: tuple[int, ...] = ()
+    keep_reason: str = ""
+    benefits: bool = False
 
     @property
     def any(self) -> bool:
         """Whether anything of the node hangs on the choice."""
-        return bool(self.takes or self.makes or self.stays or self.fixed)
+        return bool(self.following_inputs or self.following_outputs or self.fixed_inputs or self.fixed_outputs)
 
 
 def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool = False) -> NodeDtypes:
@@ -91,14 +91,14 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
         return NodeDtypes(given, tuple(made), tuple(place for place in own if place in counting))
     if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
         return (
-            NodeDtypes(makes=tuple(made))
+            NodeDtypes(following_outputs=tuple(made))
             if not _refers(node)
-            else NodeDtypes(fixed=tuple(made), pinned="its call says so")
+            else NodeDtypes(fixed_outputs=tuple(made), keep_reason="its call says so")
         )
     proto = node.proto
     if node.op == "Constant":
         is_sparse = any(item.name == "sparse_value" or item.ref_attr_name for item in proto.attribute)
-        return NodeDtypes(fixed=tuple(made)) if is_sparse else NodeDtypes(makes=tuple(made))
+        return NodeDtypes(fixed_outputs=tuple(made)) if is_sparse else NodeDtypes(following_outputs=tuple(made))
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
     version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
@@ -158,9 +158,11 @@ def _by_schema(
         return _pinned(ports, "an attribute of the function's call says its dtype")
     if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
         return _pinned(ports, _UNTOLD)
-    chooses = facts.compares or facts.truths or facts.places or facts.reduces == "pick"
-    exact = facts.exact or chooses or bool(facts.moves)
-    return NodeDtypes(ports.takes, ports.makes, ports.stays, ports.fixed, "", not exact)
+    chooses = facts.compares or facts.returns_bool or facts.returns_indices or facts.reduces == "pick"
+    exact = facts.exact or chooses or bool(facts.copies_elements)
+    return NodeDtypes(
+        ports.following_inputs, ports.following_outputs, ports.fixed_inputs, ports.fixed_outputs, "", not exact
+    )
 
 
 def _tensors_of(node: Node) -> list[int]:
@@ -205,7 +207,9 @@ def _is_untold(name: str, formal: FormalParameter, version: Schema, tied: set[st
 
 
 def _pinned(ports: NodeDtypes, why: str) -> NodeDtypes:
-    return NodeDtypes((), (), (*ports.takes, *ports.stays), (*ports.makes, *ports.fixed), why)
+    return NodeDtypes(
+        (), (), (*ports.following_inputs, *ports.fixed_inputs), (*ports.following_outputs, *ports.fixed_outputs), why
+    )
 
 
 def _untaken(version: Schema, change: DtypeChange) -> str:
@@ -237,4 +241,4 @@ def _without_schema(
         return _pinned(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
     if not target.ops.has(proto.domain, proto.op_type) or says:
         return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
-    return NodeDtypes(tuple(own), tuple(made), wants=True)
+    return NodeDtypes(tuple(own), tuple(made), benefits=True)

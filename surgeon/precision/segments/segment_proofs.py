@@ -101,14 +101,14 @@ class Segments:
             if slot is not None and node.op_type not in _APART and self._is_half(node)
         ]
         plan = built.plan
-        rounding = {node_address(node) for node in plan.changed if plan.wiring.ports[node].wants}
+        rounding = {node_address(node) for node in plan.changed if plan.wiring.ports[node].benefits}
         self._insides = NestedNodes(plan.wiring.index)
         parts = (part for whole in self._joined(found) for part in self._cut(whole))
         # Of nodes that nobody reads there is nothing to hold against anything.
-        self.parts = [part for part in parts if not rounding.isdisjoint(self.within(part)) and self._ends(part)]
+        self.parts = [part for part in parts if not rounding.isdisjoint(self.all_nodes(part)) and self._ends(part)]
         for part in self.parts:
             keys = [(MAIN_GRAPH, self._sources.get(name, name)) for name in (*part.reads, *part.made)]
-            part.most = max((ranges[key].most for key in keys if key in ranges), default=0.0)
+            part.most = max((ranges[key].max_abs for key in keys if key in ranges), default=0.0)
 
     def _is_half(self, node: NodeProto) -> bool:
         return not self._half.isdisjoint(node.output) or not self._half.isdisjoint(names_read(node))
@@ -158,12 +158,12 @@ class Segments:
             seen |= new
         return len(nodes)
 
-    def within(self, part: Stretch, chosen: Iterable[int] | None = None) -> list[NodeAddress]:
+    def all_nodes(self, part: Stretch, chosen: Iterable[int] | None = None) -> list[NodeAddress]:
         """The nodes of a stretch, or those of them at these places in it; and those in their bodies and functions."""
         places = part.places if chosen is None else [part.places[at] for at in chosen]
         return [*places, *sorted(place for owner in places for place in self._insides.of(owner))]
 
-    def kinds(self) -> list[list[Stretch]]:
+    def equal_groups(self) -> list[list[Stretch]]:
         """The parts, those that are equal together."""
         found: defaultdict[Hashable, list[Stretch]] = defaultdict(list)
         for part in self.parts:
@@ -184,7 +184,7 @@ class Segments:
                 told.append(bytes_but(tensor, "name"))
         return tuple(told)
 
-    def needs(self, parts: Sequence[Stretch]) -> list[str]:
+    def required_inputs(self, parts: Sequence[Stretch]) -> list[str]:
         """The tensors of the original that parts are fed with."""
         names = (name for part in parts for name in part.reads if self._weight(name) is None)
         return list(dict.fromkeys(self._sources.get(name, name) for name in names))
@@ -329,18 +329,20 @@ class _InFile:
     @cached_property
     def functions(self) -> list[FunctionProto]:
         """All local functions."""
-        return [FunctionProto.FromString(self._draft.full(function)) for function in self._draft.skeleton.functions]
+        return [
+            FunctionProto.FromString(self._draft.serialize(function)) for function in self._draft.skeleton.functions
+        ]
 
     def whole(self, node: NodeProto) -> NodeProto:
         """A node of the converted model as its file has it."""
         found = self._nodes.get(tuple(node.output))
-        return node if found is None else NodeProto.FromString(self._draft.full(found))
+        return node if found is None else NodeProto.FromString(self._draft.serialize(found))
 
 
 def _told(answer: TaskOutcome, options: CheckOptions) -> Mapping[str, Any]:
     """What came of a run."""
     if isinstance(answer, TaskFailure):
-        return {"why": session_error_of(answer, options.proof_time).line.rstrip(".")}
+        return {"why": session_error_of(answer, options.proof_time).message.rstrip(".")}
     told: Mapping[str, Any] = answer.value
     return told
 

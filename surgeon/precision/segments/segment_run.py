@@ -41,10 +41,10 @@ _HALF = 0.5  # units in the last place by which a rounding to nearest errs at mo
 class SegmentJob:
     """A stretch as a model of the new dtype, and what it is fed with.
 
-    new: the dtype, as `TensorProto.DataType`.  raised: the same of an opset in which roundings can be told, where its
-    own is older.  implementations: of the user's process, as `shipped` gives them.  activations: the inputs that are
-    scaled to other sizes too, none where it neither divides nor takes a root.  inner: outputs that it hands on to
-    nobody, which are compared at those sizes only.
+    new: the dtype, as `TensorProto.DataType`.  upgraded_model: the same of an opset in which roundings can be told,
+    where its own is older.  implementations: of the user's process, as `shipped` gives them.  activations: the inputs
+    that are scaled to other sizes too, none where it neither divides nor takes a root.  inner: outputs that it hands on
+    to nobody, which are compared at those sizes only.
     """
 
     model: ModelProto
@@ -52,14 +52,14 @@ class SegmentJob:
     new: int
     custom_ops: Sequence[Path | str]
     implementations: bytes
-    raised: ModelProto | None = None
+    upgraded_model: ModelProto | None = None
     activations: Sequence[str] = ()
     inner: frozenset[str] = frozenset()
 
     def reference(self, change: Callable[..., ModelProto | None]) -> Float64Reference:
         """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""
         return Float64Reference(
-            self.raised or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True)
+            self.upgraded_model or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True)
         )
 
 
@@ -84,7 +84,7 @@ def hold(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str, Any], list[Any
             reference = stack.enter_context(asked.reference(perturb_rounding))
             return _held(reference, ways, asked, unit), []
     except SessionError as refused:
-        return {"why": refused.line.rstrip(".")}, []
+        return {"why": refused.message.rstrip(".")}, []
 
 
 def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
@@ -92,12 +92,12 @@ def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Ma
     try:
         yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
     except SessionError as refused:
-        if not refused.missing:
+        if not refused.is_unsupported:
             raise
     try:
         yield stack.enter_context(asked.reference(round_to_narrow)).run
     except SessionError as refused:
-        if not refused.missing:
+        if not refused.is_unsupported:
             raise
 
 

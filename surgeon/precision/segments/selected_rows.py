@@ -48,7 +48,7 @@ def scores_of(places: str) -> str:
 def _places(node: NodeProto) -> str:
     """The places that a node chooses; empty for one that chooses none."""
     facts = _facts(node)
-    if not facts.ranks or not (facts.places or facts.further_places):
+    if not facts.is_argsort_like or not (facts.returns_indices or facts.further_places):
         return ""
     return next(iter(node.output[1 if _picks(node) else 0 :]), "")
 

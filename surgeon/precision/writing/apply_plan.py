@@ -26,20 +26,21 @@ _TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes
 class DtypeWriter:
     """One plan on its way into the draft that its wiring was made of.
 
-    rounded: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
-    roundings for a runtime that has few kernels for it.  fills: the bounds at which stored numbers saturate.
+    emulate_rounding: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
+    roundings for a runtime that has few kernels for it.  sentinel_bounds: the bounds at which stored numbers saturate.
     saturate: of weights, what is too large.
     """
 
     def __init__(
         self,
         plan: DtypePlan,
-        fills: Mapping[TensorKey, tuple[float, float]],
+        sentinel_bounds: Mapping[TensorKey, tuple[float, float]],
         *,
-        rounded: bool = False,
+        emulate_rounding: bool = False,
         saturate: bool = False,
     ) -> None:
-        self.plan, self.fills, self.rounded, self.saturate = plan, fills, rounded, saturate
+        self.plan, self.sentinel_bounds = plan, sentinel_bounds
+        self.emulate_rounding, self.saturate = emulate_rounding, saturate
         self.draft: ModelDraft = plan.wiring.draft
         self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
         self._by = float16_caster() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
@@ -56,7 +57,7 @@ class DtypeWriter:
     def write(self) -> None:
         """Retyping the draft's skeleton; its index is of no use any more."""
         others = {id(wire): new for wire, new in self.plan.casts()}
-        for wire in self.plan.wiring.wires.values():
+        for wire in self.plan.wiring.tensors.values():
             self._settle(wire, others.get(id(wire)))
         self._redirect()
         self._retype_nodes()
@@ -64,10 +65,10 @@ class DtypeWriter:
         self._insert()
         self.draft.changed()
 
-    def write_fills(self) -> None:
+    def write_sentinels(self) -> None:
         """Change nothing but the stored numbers that saturate."""
-        for key in self.fills:
-            wire = self.plan.wiring.wires[key]
+        for key in self.sentinel_bounds:
+            wire = self.plan.wiring.tensors[key]
             tensor = held(wire)
             if tensor is not None:
                 set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
@@ -89,14 +90,14 @@ class DtypeWriter:
 
     def _settle(self, wire: TypedTensor, other: bool | None) -> None:
         """Name a tensor in each dtype that it is wanted in.  other: whether the second is the new one; None for one."""
-        is_new = self.plan.made_new(wire)
+        is_new = self.plan.is_produced_new(wire)
         made = wire.name
         source = self.plan.wiring.sources.get((wire.home, wire.name))
         if source is not None:
             self._settle_widened(wire, source)
             return
         if wire.maker == STORED:
-            if is_new and self.rounded and self._is_rounded_late(wire):
+            if is_new and self.emulate_rounding and self._is_rounded_late(wire):
                 made = self._rounded_late(wire)
             elif is_new:
                 self._convert(wire, wire.home.initializers.get(wire.name))
@@ -107,9 +108,9 @@ class DtypeWriter:
             return
         slot = -1 if wire.node is None else wire.node.slot
         default = wire.home.initializers.get(wire.name)
-        if default is not None and is_new and not self.rounded:  # of an input that need not be given
+        if default is not None and is_new and not self.emulate_rounding:  # of an input that need not be given
             self._convert(wire, default)
-        if self.rounded and is_new:
+        if self.emulate_rounding and is_new:
             made = self._pair(wire, slot)
         elif other is not None and self._is_end(wire, other):
             made = self._fresh(f"{wire.name}_{dtype_name(self._of(is_new))}")
@@ -117,7 +118,7 @@ class DtypeWriter:
         self._names[wire.home, wire.name, is_new] = made
         self._dtypes[wire.home, made] = self._of(is_new)
         if other is not None:
-            name = wire.name if made != wire.name and not self.rounded else self._cast_name(wire, other)
+            name = wire.name if made != wire.name and not self.emulate_rounding else self._cast_name(wire, other)
             self._names[wire.home, wire.name, other] = name
             self._dtypes[wire.home, name] = self._of(other)
             self._cast(wire.home, slot, made, name, other)
@@ -125,13 +126,13 @@ class DtypeWriter:
     def _settle_widened(self, wire: TypedTensor, source: str) -> None:
         """Have readers in the new dtype read what the model stores in it, and leave out the Cast if none is left."""
         assert wire.node is not None
-        home = wire.home.home(source)
+        home = wire.home.defining_scope(source)
         assert home is not None
         self._names[wire.home, wire.name, False] = wire.name
         self._dtypes[wire.home, wire.name] = self.old
-        self._names[wire.home, wire.name, True] = wire.name if self.rounded else source
+        self._names[wire.home, wire.name, True] = wire.name if self.emulate_rounding else source
         self._dtypes[home, source] = self.new
-        if self.plan.made_new(wire) and not self.rounded:
+        if self.plan.is_produced_new(wire) and not self.emulate_rounding:
             self._gone.add(wire.node)
 
     def _is_rounded_late(self, wire: TypedTensor) -> bool:
@@ -176,11 +177,11 @@ class DtypeWriter:
 
     def _cast(self, scope: Scope, slot: int, source: str, name: str, new: bool) -> None:
         self.casts += 1
-        if self.rounded and new:
+        if self.emulate_rounding and new:
             half = self._fresh(f"{name}_rounded")
             self._put(scope, slot, source, half, self.new)
             self._put(scope, slot, half, name, self.old)
-        elif self.rounded:
+        elif self.emulate_rounding:
             self._put(scope, slot, source, name, self.old)
         else:
             self._put(scope, slot, source, name, self._of(new))
@@ -190,7 +191,7 @@ class DtypeWriter:
         self._behind[scope][slot].append(helper.make_node("Cast", [source], [name], label, to=dtype))
 
     def _of(self, new: bool) -> int:
-        return self.new if new and not self.rounded else self.old
+        return self.new if new and not self.emulate_rounding else self.old
 
     def _fresh(self, name: str) -> str:
         found, number = name, 1
@@ -232,12 +233,12 @@ class DtypeWriter:
         tensor = held(wire) if tensor is None else tensor
         assert tensor is not None
         if lies_in_file(tensor):
-            if not self.rounded:
+            if not self.emulate_rounding:
                 self._recast(wire, tensor)
             return
         values = self.draft.value(tensor)
         made = self._saturated(wire, values)
-        if self.rounded:
+        if self.emulate_rounding:
             rounded = cast_array(made, self.new, self.saturate).astype(values.dtype)
             set_values(tensor, rounded)
             return
@@ -250,7 +251,7 @@ class DtypeWriter:
 
     def _saturated(self, wire: TypedTensor, values: Any) -> Any:
         """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""
-        fill = self.fills.get((wire.home, wire.name))
+        fill = self.sentinel_bounds.get((wire.home, wire.name))
         if fill is None:
             return values
         low, high = fill
@@ -260,7 +261,7 @@ class DtypeWriter:
 
     def _redirect(self) -> None:
         """Have each reader read the tensor in its dtype."""
-        for wire in self.plan.wiring.wires.values():
+        for wire in self.plan.wiring.tensors.values():
             for use in wire.uses:
                 name = self._names.get((wire.home, wire.name, self.plan.is_new(use.item)))
                 if name is None or name == wire.name:
@@ -278,16 +279,16 @@ class DtypeWriter:
         """Have nodes whose attributes say a dtype say the new one, or the old one beside what is new now."""
         for node, ports in self.plan.wiring.ports.items():
             told = DTYPE_ATTRIBUTES.get(node.op)
-            if told is None or not ports.makes or (node.scope, node.outputs[0]) in self.plan.wiring.sources:
+            if told is None or not ports.following_outputs or (node.scope, node.outputs[0]) in self.plan.wiring.sources:
                 continue
             proto, key = node.proto, told[0]
             item = node.attribute(key)
-            if not self.plan.is_new(self.plan.wiring.items[node]):
+            if not self.plan.is_new(self.plan.wiring.dtype_groups[node]):
                 if told[1] is None and item is None and self._reads_new(node) and not follows_input(node.op):
                     proto.attribute.append(helper.make_attribute(key, self.plan.wiring.change.old))
             elif key == FILL:
                 self._retype_fill(node, as_tensor(proto) if item is not None else zero(proto, key))
-            elif self.rounded:
+            elif self.emulate_rounding:
                 continue
             elif item is not None and item.i:
                 item.i = self.new
@@ -297,14 +298,14 @@ class DtypeWriter:
     def _reads_new(self, node: Node) -> bool:
         """Whether the first input is of the new dtype, as what makes it writes it."""
         name = node.inputs[0]
-        home = node.scope.home(name)
+        home = node.scope.defining_scope(name)
         return home is not None and self._dtypes.get((home, name)) == self.new
 
     def _retype_fill(self, node: Node, tensor: TensorProto) -> None:
         """Have what a node fills its output with be of the new dtype, or rounded to it."""
-        wire = self.plan.wiring.wires[node.scope, node.outputs[0]]
+        wire = self.plan.wiring.tensors[node.scope, node.outputs[0]]
         set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
-        if not self.rounded:
+        if not self.emulate_rounding:
             self.draft.recast(tensor, self.new, saturate=True)
 
     def _retype_values(self) -> None:
@@ -316,7 +317,7 @@ class DtypeWriter:
                 values += [*proto.input, *proto.output]
             for value in values:
                 dtype = self._dtypes.get((scope, value.name))
-                if dtype is None and (home := scope.home(value.name)) is not None:
+                if dtype is None and (home := scope.defining_scope(value.name)) is not None:
                     dtype = self._dtypes.get((home, value.name))
                 if dtype is not None and value.type.HasField("tensor_type"):
                     value.type.tensor_type.elem_type = dtype

@@ -27,33 +27,34 @@ Io = Literal["keep", "convert"]
 class KeptNodes:
     """What keeps the old dtype.
 
-    pins: nodes, each with the kind of its reason and the reason.  unfit: stored tensors, each with the reason.
+    nodes: nodes, each with the kind of its reason and the reason.  weights: stored tensors, each with the reason.
     """
 
-    pins: dict[NodeAddress, tuple[str, str]] = field(default_factory=dict)
-    unfit: dict[Tensor, str] = field(default_factory=dict)
+    nodes: dict[NodeAddress, tuple[str, str]] = field(default_factory=dict)
+    weights: dict[Tensor, str] = field(default_factory=dict)
 
     def keep(self, place: NodeAddress, kind: str, reason: str) -> None:
         """Keep a node; the first reason stands."""
-        self.pins.setdefault(place, (kind, reason))
+        self.nodes.setdefault(place, (kind, reason))
 
-    def with_(self, places: Collection[NodeAddress]) -> "KeptNodes":
+    def plus(self, places: Collection[NodeAddress]) -> "KeptNodes":
         """The same and these nodes beside, on trial."""
-        return KeptNodes({**dict.fromkeys(places, ("", "tried")), **self.pins}, self.unfit)
+        return KeptNodes({**dict.fromkeys(places, ("", "tried")), **self.nodes}, self.weights)
 
 
 @dataclass
 class Candidate:
     """A converted model that is not written yet.
 
-    weights: the reasons of what stored values have kept.  clamped: of those that saturate instead, a sentence each.
+    weight_reasons: the reasons of what stored values have kept.  saturated: of those that saturate instead, a sentence
+    each.
     """
 
     draft: ModelDraft
     plan: DtypePlan
     writer: DtypeWriter
-    weights: frozenset[str]
-    clamped: Sequence[str]
+    weight_reasons: frozenset[str]
+    saturated: Sequence[str]
 
     def patch(self, output: Path | None) -> Patch:
         """The edits that make it of its source."""
@@ -63,9 +64,9 @@ class Candidate:
 class CandidateBuilder:
     """One model, and how it is to be converted.
 
-    saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  is_stale: whether what the
-    file states of inner shapes is not what they are, so that it is left out: ONNX Runtime gives tensors of one stated
-    size one place in memory.
+    saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  has_stale_value_info: whether
+    what the file states of inner shapes is not what they are, so that it is left out: ONNX Runtime gives tensors of one
+    stated size one place in memory.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class CandidateBuilder:
     ) -> None:
         self._model, self._change, self._io, self._on_gpu = model, change, io, on_gpu
         self._saturate, self._output = saturate, output
-        self.is_stale = False
+        self.has_stale_value_info = False
         self._next: DtypeGraph | None = None  # of the next copy, as nothing is written in it yet
         self._told: Told = {}
 
@@ -100,18 +101,18 @@ class CandidateBuilder:
         """
         wiring, self._next = self.wiring(), None
         fills = MaskSentinels(wiring, saturate=self._saturate)
-        pins = keeping.pins
+        pins = keeping.nodes
         by_node = {node: pins[place][1] for node in wiring.nodes() if (place := node_address(node)) in pins}
-        unfit = {**fills.unfit, **self._unfit(wiring, keeping.unfit)}
+        unfit = {**fills.unfit, **self._unfit(wiring, keeping.weights)}
         plan = plan_dtypes(wiring, by_node, unfit, transposed_first=not self._on_gpu)
-        writer = DtypeWriter(plan, fills.found, rounded=rounded, saturate=self._saturate)
+        writer = DtypeWriter(plan, fills.found, emulate_rounding=rounded, saturate=self._saturate)
         if only_fills:
-            writer.write_fills()
+            writer.write_sentinels()
         else:
             writer.write()
-            if self.is_stale:
+            if self.has_stale_value_info:
                 del wiring.draft.graph.value_info[:]
-        clamped = [told for key, told in fills.clamped.items() if plan.made_new(wiring.wires[key])]
+        clamped = [told for key, told in fills.clamped.items() if plan.is_produced_new(wiring.tensors[key])]
         return Candidate(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
 
     def _unfit(self, wiring: DtypeGraph, stored: Mapping[Tensor, str]) -> dict[TensorKey, str]:
@@ -120,7 +121,7 @@ class CandidateBuilder:
         return {(by_address[address], name): reason for (address, name), reason in stored.items()}
 
     @contextmanager
-    def made(self, built: Candidate) -> Iterator[OutputModel]:
+    def as_file(self, built: Candidate) -> Iterator[OutputModel]:
         """A converted copy as a runtime reads it: as a file beside the source where that is one."""
         patch = built.patch(self._output)
         if self._model.path is None:

@@ -57,7 +57,7 @@ def _calls(draft: ModelDraft, old: int) -> dict[Scope, dict[Given, list[Node]]]:
         for scope in index.scopes:
             for node in scope.nodes if scope.function is around else ():
                 called = index.called(node)
-                inner = None if called is None else shapes.inside(node)
+                inner = None if called is None else shapes.for_call(node)
                 if called is None or inner is None:
                     continue
                 given = tuple(inner.facts(called, name).dtype == old for name in _proto(called).input)

@@ -54,7 +54,7 @@ class _Typing:
         yield from self._scope(main)
 
     def _of(self, scope: Scope, name: str) -> int | None:
-        home = scope.home(name) if name else None
+        home = scope.defining_scope(name) if name else None
         return None if home is None else self._known.get((home, name))
 
     def _scope(self, scope: Scope) -> Iterator[str]:

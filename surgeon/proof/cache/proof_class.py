@@ -36,8 +36,8 @@ _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 def proof_class_of(experiment: ProofCase) -> ProofClass:
     """The form of an experiment: equal for equal ones, whatever their names and widths."""
-    form = _Form(experiment.ops, experiment.places)
-    minis = experiment.minis
+    form = _Form(experiment.ops, experiment.position_literals)
+    minis = experiment.models
     content = (
         tuple(form.input(item) for item in experiment.inputs),
         tuple(port.type.tensor_type.elem_type for port in minis.before.graph.input),
@@ -56,9 +56,9 @@ def proof_class_of(experiment: ProofCase) -> ProofClass:
         _of_all((*experiment.bodies_before.values(), *experiment.bodies_after.values())),
         tuple(sorted((item.domain, item.version) for item in minis.before.opset_import)),
         tuple(sorted((item.domain, item.version) for item in minis.after.opset_import)),
-        tuple(sorted(form.number(name) for name in experiment.empty)),
-        tuple(sorted(form.number(name) for name in experiment.zeros)),
-        (experiment.slack, tuple(sorted(experiment.apart)), experiment.picks_by_products),
+        tuple(sorted(form.number(name) for name in experiment.always_empty)),
+        tuple(sorted(form.number(name) for name in experiment.sign_sensitive)),
+        (experiment.slack, tuple(sorted(experiment.intended_differences)), experiment.picks_by_products),
     )
     return blake2b(repr(content).encode(), digest_size=32).digest()
 

@@ -26,7 +26,15 @@ _OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not deci
 # Fields of text that names tensors or nodes; that of others names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
     tuple,
-    ProofCase=("outputs", "bodies_before", "bodies_after", "empty", "zeros", "stated", "added"),
+    ProofCase=(
+        "outputs",
+        "bodies_before",
+        "bodies_after",
+        "always_empty",
+        "sign_sensitive",
+        "stated_shapes",
+        "replacement_only",
+    ),
     CaseInput=("name",),
 )
 _UNKNOWN = re.compile(r"\?[^\s\])*+,]*\[\]|\?[\w.:/-]+")
@@ -83,7 +91,7 @@ def proof_key(experiment: ProofCase) -> str | None:
 
     None where a proof rests on more than can be told: on what users implement.
     """
-    minis, own = experiment.minis, available()
+    minis, own = experiment.models, available()
     if experiment.options.custom_ops or holds_any(minis.before, own) or holds_any(minis.after, own):
         return None
     canon = _Canon((minis.before, minis.after))

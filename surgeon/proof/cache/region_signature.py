@@ -65,15 +65,26 @@ class Signatures:
         facts, above = self._outside(region, outside, shapes)
         if self._bakes(scope, outside):
             above = (above, self._own(scope, outside))
-        told = (versions, ops, attributes, before, old, after, facts, above, region.slack, region.apart)
+        told = (
+            versions,
+            ops,
+            attributes,
+            before,
+            old,
+            after,
+            facts,
+            above,
+            region.intended_error,
+            region.intended_differences,
+        )
         zeros = sign_sensitive_outputs(region)
         return self._number((told, *[name in zeros for name, _ in region.outputs]) if zeros else told)
 
-    def plain(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
+    def of_data(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
         """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
         source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
-            home = source if name in source.producers else source.home(name)
+            home = source if name in source.producers else source.defining_scope(name)
             facts = UNKNOWN if home is None else shapes.facts_at(home, name)
             known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
             if known is None:
@@ -98,19 +109,19 @@ class Signatures:
 
     def _are_fixed(self, source: Scope, name: str, shapes: ShapeInference) -> bool:
         """Whether the numbers of a tensor are computed from constants alone: a cut goes back to these."""
-        same = partial(self._origin.same, taken=set())
-        return DataDependence(self._origin, shapes, same).is_of(source, name)
+        same = partial(self._origin.substitute, taken=set())
+        return DataDependence(self._origin, shapes, same).depends_only_on(source, name)
 
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
         """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
         source = self._origin.scope(scope)
-        made = (scope.initializers.get(name) for name in names if source.home(name) is None)
+        made = (scope.initializers.get(name) for name in names if source.defining_scope(name) is None)
         return any(tensor is not None and math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS for tensor in made)
 
     def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
         """The tensors of the source among those from outside: what is computed from a weight speaks of that alone."""
         source = self._origin.scope(scope)
-        homes = [(source.home(name), name) for name in names]
+        homes = [(source.defining_scope(name), name) for name in names]
         return tuple([(id(home), name) for home, name in homes if home is not None])
 
     def _number(self, content: Hashable) -> int:
@@ -127,7 +138,7 @@ class Signatures:
             names += node.outputs
             names.append(_END)
         if self._origin.shares:
-            same, taken = self._origin.same, set[TensorAddress]()
+            same, taken = self._origin.substitute, set[TensorAddress]()
             return [same(scope, name, taken) if name and name not in made else name for name in names]
         return names
 
@@ -191,7 +202,7 @@ class Signatures:
     ) -> Hashable:
         """A tensor that is no small constant; weights take other values than data."""
         if facts.shape is None:
-            return (*facts, id(source.home(name)), name)
+            return (*facts, id(source.defining_scope(name)), name)
         known = self._extents.get(id(facts))  # kept beside: an id is good for as long as its object lives
         if known is None:
             has_own = any(map(is_unknown, facts.shape))
@@ -223,14 +234,16 @@ class Signatures:
             reads = tuple([number(node.scope, name) for name in self._origin.inputs(node)])
             makes = tuple([number(node.scope, name) for name in node.outputs])
             nodes.append((node.op, reads, makes, _attributes(node, shapes)))
-        leaves = [(numbers.get(leaf.name), leaf.dtype, *_extent(leaf, unknown)) for leaf in cut.leaves.values()]
+        leaves = [
+            (numbers.get(leaf.name), leaf.dtype, *_extent(leaf, unknown)) for leaf in cut.boundary_inputs.values()
+        ]
         constants = [(numbers.get(name), _content(tensor)) for name, tensor in cut.constants.items()]
         given = shapes.call if held else None  # bodies may refer to the attributes of a function
         return (read, tuple(held), tuple(nodes), tuple(leaves), tuple(constants), given)
 
     def _constant(self, source: Scope, scope: Scope, name: str) -> Hashable:
         """A small constant by its value; None for anything else."""
-        if source.home(name) is None:
+        if source.defining_scope(name) is None:
             tensor = scope.initializers.get(name)  # made for the replacement
             return None if tensor is None else _content(tensor)
         constants = self._origin.constants

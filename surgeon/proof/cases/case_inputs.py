@@ -65,9 +65,9 @@ class CaseInputs:
     """
 
     def __init__(self, experiment: ProofCase) -> None:
-        minis = experiment.minis
-        self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.apart
-        self._plan = InputGenerator(minis.before, names=False, bare=experiment.of_shape_alone)
+        minis = experiment.models
+        self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.intended_differences
+        self._plan = InputGenerator(minis.before, names=False, bare=experiment.shape_only_inputs)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
@@ -79,10 +79,10 @@ class CaseInputs:
         self._plan.speak(vocabulary(minis.after))
         self._countable = countable(self._plan.wants)
 
-    def tries(self, values: ValueKind, turn: int) -> bool:
+    def is_informative(self, values: ValueKind, turn: int) -> bool:
         """Whether inputs of a kind tell something here."""
         if self._is_beside_alone(values):
-            is_apart = values is ValueKind.LOUD and self._spares_scores
+            is_apart = values is ValueKind.UNIFORM_LARGE and self._spares_scores
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         if values is ValueKind.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
@@ -131,11 +131,11 @@ class CaseInputs:
 
     def _pins_in_turn(self, setting: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
         """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
-        for number in range(1, self._turns(setting, [want for want in self._plan.wants if want.free])):
+        for number in range(1, self._turns(setting, [want for want in self._plan.wants if want.is_unconstrained])):
             yield from (
                 (ValueKind.USUAL, number * VARIANT_STRIDE + special) for special in (LITERALS_VARIANT, TIES_VARIANT)
             )
-        bound = min(self._turns(setting, [want for want in self._plan.wants if want.leaves_role]), MOST_OUT_OF_ROLE)
+        bound = min(self._turns(setting, [want for want in self._plan.wants if want.may_ignore_role]), MOST_OUT_OF_ROLE)
         yield from ((ValueKind.OUT_OF_ROLE, PINS_OUT_OF_ROLE + number) for number in range(bound))
 
     def _turns(self, setting: DimAssignment, wants: Collection[InputSpec]) -> int:
@@ -146,9 +146,9 @@ class CaseInputs:
 
     def _is_beside_alone(self, values: ValueKind) -> bool:
         """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
-        if values is ValueKind.LOUD:
+        if values is ValueKind.UNIFORM_LARGE:
             return self._experiment.picks_by_products
-        return values is ValueKind.ROWS_OF_FACTORS and self._spares_scores
+        return values is ValueKind.SAFE_ROW_MAGNITUDES and self._spares_scores
 
     @property
     def _spares_scores(self) -> bool:
@@ -170,7 +170,7 @@ class CaseInputs:
         """Lengths that may count past and new rows; none where the region has not both."""
         kinds = {dim_kind(name) for name in self._experiment.free if not is_total(name)}
         has_cache = {"past", "sequence"} <= kinds
-        return [want for want in self._plan.wants if has_cache and not want.free and _counts_rows(want)]
+        return [want for want in self._plan.wants if has_cache and not want.is_unconstrained and _counts_rows(want)]
 
     def _among(self, turn: int, turns: Sequence[int]) -> list[str]:
         """Which inputs are special in one of these turns, beside the others; none without others."""
@@ -180,29 +180,29 @@ class CaseInputs:
     def make(self, setting: DimAssignment, values: ValueKind, turn: int) -> Feeds:
         """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
         sizes = self._sizes(setting)
-        is_nan_first = (values, turn) == (ValueKind.ENDLESS, NAN_FIRST)
+        is_nan_first = (values, turn) == (ValueKind.INFINITE, NAN_FIRST)
         kind = ValueKind.USUAL if is_nan_first else values
-        feeds = self._plan.make(self._seed + turn, sizes, kind, leave=self.weights)
+        feeds = self._plan.generate(self._seed + turn, sizes, kind, leave=self.weights)
         if is_nan_first:
             nan_first(feeds, self.plain - self.weights)
         if values is ValueKind.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
-            feeds.update(self._plan.make(self._seed + turn, sizes, leave={*self.weights, alone}))
+            feeds.update(self._plan.generate(self._seed + turn, sizes, leave={*self.weights, alone}))
         # Of what attention picks by, infinity leaves NaN alone of what it picks from.
         if self._is_beside_alone(values) or (values is ValueKind.NON_FINITE and turn and self._beside):
-            feeds.update(self._plan.make(self._seed + turn, sizes, leave=self.weights | self._beside))
-        if values is ValueKind.ROWS_OF_FACTORS:  # nothing that overflows is made of what is beside a softmax
+            feeds.update(self._plan.generate(self._seed + turn, sizes, leave=self.weights | self._beside))
+        if values is ValueKind.SAFE_ROW_MAGNITUDES:  # nothing that overflows is made of what is beside a softmax
             scores = feeds.keys() - self._beside
             seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
-            feeds.update(self._plan.make(seed, sizes, ValueKind.ROWS, leave=self.weights | scores))
+            feeds.update(self._plan.generate(seed, sizes, ValueKind.ROW_MAGNITUDES, leave=self.weights | scores))
         if values is ValueKind.NON_FINITE and turn in BESIDE_BITS:
             special = self._among(turn, BESIDE_BITS)
             leave = self.weights.union(feeds.keys() - self.plain, special)
-            bits = self._plan.make(self._seed + turn, sizes, ValueKind.PATTERNS, leave=leave)
+            bits = self._plan.generate(self._seed + turn, sizes, ValueKind.ZEROS_AND_ONES, leave=leave)
             feeds.update(with_zeros(bits, [feeds[name] for name in special]))
         for kind, turns in ((ValueKind.ZEROS, ZEROS_BESIDE), (ValueKind.NON_FINITE, BESIDE_USUAL)):
             if values is kind and turn in turns:
                 leave = self.weights.union(self._among(turn, turns))
-                feeds.update(self._plan.make(self._seed + turn, sizes, leave=leave))
+                feeds.update(self._plan.generate(self._seed + turn, sizes, leave=leave))
         if values is ValueKind.COUNTS:
             feeds.update(self._behind_a_cache(setting, turn))
             if turn >= COUNTED:
@@ -211,10 +211,10 @@ class CaseInputs:
         if (values, turn) in ((ValueKind.USUAL, EQUAL_VALUES_VARIANT), (ValueKind.NON_FINITE, 0)):
             inject_equal_values(feeds, self._plan, self._seed, opposed=values is ValueKind.NON_FINITE)
         if self.weights:
-            shrunk = frozenset(setting.shrunk.items())
+            shrunk = frozenset(setting.reduced.items())
             if shrunk not in self._made:
                 self._made.clear()
-                self._made[shrunk] = self._plan.make(self._seed, sizes, leave=feeds.keys())
+                self._made[shrunk] = self._plan.generate(self._seed, sizes, leave=feeds.keys())
             feeds.update(self._made[shrunk])
         way = turn % VARIANT_STRIDE if values is ValueKind.USUAL else 0
         if way in (LITERALS_VARIANT, TIES_VARIANT):
@@ -225,7 +225,7 @@ class CaseInputs:
                 self._seed + turn,
                 edges=self._edges,
                 most=min(self._largest_pin, np.inf if turn < VARIANT_STRIDE or setting.elements < ROOM else ROOMY_PIN),
-                small=self._counts.union(self._experiment.added, self._told),
+                small=self._counts.union(self._experiment.replacement_only, self._told),
                 ties=way == TIES_VARIANT,
             )
         if values is ValueKind.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
@@ -253,20 +253,20 @@ class CaseInputs:
         hides = values in MASKED_KINDS and not hides_endlessly(self._seed + turn)
         return values in OVERFLOWING or hides
 
-    def weighed(self, setting: DimAssignment, values: ValueKind) -> Feeds:
+    def with_weights(self, setting: DimAssignment, values: ValueKind) -> Feeds:
         """Usual inputs, but weights of a kind."""
         feeds = self.make(setting, ValueKind.USUAL, 0)
-        feeds.update(self._plan.make(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
+        feeds.update(self._plan.generate(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
         return feeds
 
     @cached_property
     def _counts(self) -> frozenset[str]:
         """Constants that are no numbers of what is computed."""
-        return counts(self._experiment.minis.before)
+        return counts(self._experiment.models.before)
 
     def _sizes(self, setting: DimAssignment) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for text, size in self._experiment.minis.dims.items():
+        for text, size in self._experiment.models.dims.items():
             with suppress(SizeError):  # of a table alone, which has no rows then
                 found[text] = setting.size(size)
         return found

@@ -12,25 +12,25 @@ class DimAssignment:
     """The sizes of one run: of symbols, and of fixed dims that are made smaller.
 
     dims: what each dim of the inputs is.  elements: how many all inputs have, or the largest tensor made of them.
-    work: what the nodes compute, in multiplications.  is_empty: some dim is 0.  tells: whether some dim that is free to
-    choose is not 1, where everything broadcasts.
+    work: what the nodes compute, in multiplications.  is_empty: some dim is 0.  is_informative: whether some dim that
+    is free to choose is not 1, where everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
-        self.by_symbol, self.shrunk = by_symbol, shrunk
+        self.by_symbol, self.reduced = by_symbol, shrunk
         self.dims: dict[Size, int] = {}
         self.elements, self.work = 0, 0
-        self.tells = True
+        self.is_informative = True
         self.is_empty = False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The sizes of symbols that have names, in words."""
         return told_sizes({name: size for name, size in self.by_symbol.items() if not name.startswith("?")})
 
     def size(self, size: Size) -> int:
         """The number that a size is here."""
-        return self.shrunk.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
+        return self.reduced.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
 
     def value(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
         """A tensor of sizes in numbers."""

@@ -81,18 +81,20 @@ def inject_literals(
     spoken = _spoken(constants, edges, small, most, large, ties=ties)
     random, turn = np.random.default_rng(seed), seed // VARIANT_STRIDE
     for place, want in enumerate(plan.wants):
-        if out_of_role and not want.leaves_role:
+        if out_of_role and not want.may_ignore_role:
             continue
         if want.kind == "indices" and feeds[want.name].size:
             _point(feeds, want.name, spoken.counted, random)
             continue
-        is_whole = want.dtype.kind in "iu" and (out_of_role or want.measured or (want.free and want.kind != "lengths"))
+        is_whole = want.dtype.kind in "iu" and (
+            out_of_role or want.is_compared_length or (want.is_unconstrained and want.kind != "lengths")
+        )
         is_float = not is_whole if out_of_role else want.name in plan.edged
         if not is_float and not is_whole:
             continue
         is_compared = is_whole and want.kind == "compared"
         pins = spoken.floats if is_float else [*(spoken.compared if is_compared else ()), *spoken.integers]
-        if is_whole and want.measured and not out_of_role:
+        if is_whole and want.is_compared_length and not out_of_role:
             pins = [pin for pin in pins[: spoken.edges] if pin > 0]
         pins = [*dict.fromkeys(pins)][: MOST_PINS + spoken.edges]
         fitting = [pin for pin in pins if (is_float or pin.is_integer()) and _fits(pin, want.dtype)]
@@ -184,7 +186,7 @@ def inject_equal_values(feeds: Feeds, plan: InputGenerator, seed: int, *, oppose
     opposed: infinities alone, of the other sign.
     """
     random = np.random.default_rng(seed)
-    free = [want.name for want in plan.wants if want.free and want.kind == "plain" and want.name in feeds]
+    free = [want.name for want in plan.wants if want.is_unconstrained and want.kind == "plain" and want.name in feeds]
     for pair in pairwise(free):
         one, other = sorted(pair, key=lambda name: feeds[name].size)
         to = feeds[other]

@@ -57,10 +57,10 @@ class SizeStrategies:
     """What each dim of an experiment's inputs is in one run: by size as the source states it."""
 
     def __init__(self, experiment: ProofCase, chosen: Mapping[str, int]) -> None:
-        self._most = experiment.most
-        self._wishes, self._takes_empty = experiment.wishes, experiment.takes_empty
+        self._most = experiment.max_dims
+        self._wishes, self._takes_empty = experiment.size_constraints, experiment.allows_empty
         self._dims = list(dict.fromkeys(size for item in experiment.inputs for size in item.shape))
-        bare = experiment.of_shape_alone
+        bare = experiment.shape_only_inputs
         self._shapes = [item.shape for item in experiment.inputs if item.name not in bare]
         self._bare = [item.shape for item in experiment.inputs if item.name in bare]
         self._by_value = [item.value for item in experiment.inputs if item.value is not None]
@@ -69,9 +69,9 @@ class SizeStrategies:
         self._chosen = {name: size for name, size in chosen.items() if name in self._symbols}
         self._fitting: SizeSolver | None = None
         self._halved = set[str]()  # dims of which the longest size was looked for
-        self._pinned, self._values = experiment.pinned, experiment.values
-        self._places = self._values if experiment.places is None else experiment.places
-        self._loads = experiment.loads
+        self._pinned, self._values = experiment.literals, experiment.value_literals
+        self._places = self._values if experiment.position_literals is None else experiment.position_literals
+        self._loads = experiment.costs
         fixed = sorted({size for size in self._dims if isinstance(size, int) and size > FEW})
         may_shrink = [size for size in fixed if size not in self._pinned and not matches_literal(size, self._pinned)]
         self._shrinkable = [size for size in may_shrink if size > MAX_UNREDUCED_DIM]
@@ -144,7 +144,7 @@ class SizeStrategies:
         given = self._totalled(sizes)
         return next((size for size in self._dims if size_or_zero(size, given) <= 0), None)
 
-    def usual(self) -> DimAssignment | None:
+    def default(self) -> DimAssignment | None:
         """The first setting that is tried; None where there is none."""
         group = next(self.groups(), None)
         return group[0] if group else None
@@ -173,7 +173,7 @@ class SizeStrategies:
         """The same however much that makes; None where its inputs are too large to make."""
         return self._settled({**self._by_kind(0, OTHERS), **self._chosen}, lambda _: {})
 
-    def further(self, first: DimAssignment) -> Iterator[DimAssignment]:
+    def variations(self, first: DimAssignment) -> Iterator[DimAssignment]:
         """Settings that differ from one at which a region ran in what often goes wrong, one at a time.
 
         All free dims that have a name one larger, where what was even is odd; all at round sizes, and so that a sum
@@ -214,12 +214,12 @@ class SizeStrategies:
                 by_symbol = dict(self._fitted(by_symbol))
                 if 0 not in by_symbol.values():
                     continue
-            setting = self._settled(by_symbol, lambda _: first.shrunk, empty=True)
+            setting = self._settled(by_symbol, lambda _: first.reduced, empty=True)
             if setting is not None and by_symbol not in seen and setting.work <= max(MOST_FURTHER, first.work):
                 seen.append(by_symbol)
                 yield setting
 
-    def apart(self, together: DimAssignment, first: DimAssignment) -> Iterator[DimAssignment]:
+    def one_at_a_time(self, together: DimAssignment, first: DimAssignment) -> Iterator[DimAssignment]:
         """Settings that each differ from the first in one of its free dims in which another, without 0, does."""
         base, changed = first.by_symbol, together.by_symbol
         names = [name for name in base if changed.get(name, base[name]) != base[name] and not is_total(name)]
@@ -228,7 +228,7 @@ class SizeStrategies:
             if setting is not None:
                 yield setting
 
-    def longest(self, refused: DimAssignment, first: DimAssignment) -> Halving:
+    def longest_accepted(self, refused: DimAssignment, first: DimAssignment) -> Halving:
         """Settings on the way to the longest size of a dim that the nodes take, where they refuse one.
 
         It is told of each whether they took it.  Each dim is asked for once, and long ones alone.
@@ -254,7 +254,7 @@ class SizeStrategies:
         whole = self._settled(by_symbol, lambda _: {})
         if whole is not None and whole.elements <= MOST_ROWS and whole.work <= MOST_LONG:
             return whole
-        return self._settled(by_symbol, lambda _: setting.shrunk)
+        return self._settled(by_symbol, lambda _: setting.reduced)
 
     def _long(self, name: str, first: DimAssignment) -> Iterator[dict[str, int]]:
         """The longest sizes of one dim that are not too much, and where that is not the longest, beside small ones."""
@@ -307,7 +307,7 @@ class SizeStrategies:
 
     def _beside(self, first: DimAssignment, sizes: Mapping[str, int], *, empty: bool = False) -> DimAssignment | None:
         """A setting that differs from another in these sizes."""
-        return self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.shrunk, empty=empty)
+        return self._settled(self._totalled({**first.by_symbol, **sizes}), lambda _: first.reduced, empty=empty)
 
     def _totalled(self, sizes: dict[str, int]) -> dict[str, int]:
         """The same with totals of past and new as the sums that they are, by their names or as the nodes want it."""
@@ -338,7 +338,7 @@ class SizeStrategies:
         setting.elements, setting.work = self._elements(setting), self._work(setting)
         setting.is_empty = 0 in setting.dims.values()
         free = by_symbol.keys() - self._chosen.keys()
-        setting.tells = not free or any(by_symbol[name] != 1 for name in free)
+        setting.is_informative = not free or any(by_symbol[name] != 1 for name in free)
         asked = {size for size in self._dims if size == 0 or symbols(size) & self._chosen.keys()}
         good = all(number > 0 or (number == 0 and (empty or size in asked)) for size, number in setting.dims.items())
         bare = sum(math.prod(map(setting.size, shape)) for shape in self._bare) if good else 0

@@ -48,16 +48,16 @@ FULL_SCHEDULE = (
     *((ValueKind.OFFSET, turn) for turn in range(2)),
     *((ValueKind.ORDERED, turn) for turn in ORDERS),
     (ValueKind.SMALL, 0),
-    (ValueKind.FAR, 0),
+    (ValueKind.LARGE_INTEGERS, 0),
     *((ValueKind.EXTREME, turn) for turn in range(2)),
     *((ValueKind.NON_FINITE, turn) for turn in (*range(ENDS), NAN_FIRST, *BESIDE_BITS, *BESIDE_USUAL)),
     *((ValueKind.MAGNITUDES, turn) for turn in range(ALONE + 2)),
-    (ValueKind.FAINT, 0),
-    (ValueKind.LOUD, 0),
+    (ValueKind.TINY, 0),
+    (ValueKind.UNIFORM_LARGE, 0),
     *((ValueKind.HOLES, turn) for turn in range(3)),
     *((ValueKind.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
     (ValueKind.BACKWARDS, 0),
-    (ValueKind.LIMITS, 0),
+    (ValueKind.INTEGER_LIMITS, 0),
     *((ValueKind.COUNTS, turn) for turn in range(COUNTED)),
     *((ValueKind.FRACTIONS, turn) for turn in range(FRACTIONS)),
     *((ValueKind.OUT_OF_ROLE, turn) for turn in range(PINS_OUT_OF_ROLE)),
@@ -67,32 +67,36 @@ _TOO = (
     *((ValueKind.USUAL, LITERALS_VARIANT), (ValueKind.USUAL, TIES_VARIANT), (ValueKind.LARGE, 1)),
     *((ValueKind.HIDDEN_ROWS, 1), (ValueKind.HIDDEN_ROWS, HIDES_ALONE)),
 )
-_LEFT_OUT = (ValueKind.FAINT, ValueKind.LOUD, ValueKind.ORDERED)  # for wide and usual values tell most of what they do
+_LEFT_OUT = (
+    ValueKind.TINY,
+    ValueKind.UNIFORM_LARGE,
+    ValueKind.ORDERED,
+)  # for wide and usual values tell most of what they do
 COSTLY_SCHEDULE = tuple(item for item in FULL_SCHEDULE if (item[1] == 0 and item[0] not in _LEFT_OUT) or item in _TOO)
 OTHER_SIZES_SCHEDULE = ((ValueKind.USUAL, 0), (ValueKind.WIDE, 0), (ValueKind.NON_FINITE, 0))
 BRIEF_SCHEDULE = (
     *OTHER_SIZES_SCHEDULE,
     (ValueKind.SMALL, 0),
     (ValueKind.MAGNITUDES, 0),
-    (ValueKind.LOUD, 0),
+    (ValueKind.UNIFORM_LARGE, 0),
 )  # where its like is proved in full
 SINGLE_RUN_SCHEDULE = ((ValueKind.USUAL, 0),)
 MANY = 1000  # rows from which on sums of products of bytes leave what float32 holds
 ROOM = MOST_PINS * PART_OF_PINS
 REPEATED_SCHEDULE = tuple((ValueKind.USUAL, turn * VARIANT_STRIDE) for turn in range(1, 33))
-WEIGHED = (ValueKind.PATTERNS, ValueKind.CONSTANT_ROWS, ValueKind.NON_FINITE)  # of weights that are made up
-_TELLING = frozenset((ValueKind.USUAL, ValueKind.WIDE, ValueKind.LARGE, ValueKind.UNSIGNED, ValueKind.TAME))
+WEIGHED = (ValueKind.ZEROS_AND_ONES, ValueKind.CONSTANT_ROWS, ValueKind.NON_FINITE)  # of weights that are made up
+_TELLING = frozenset((ValueKind.USUAL, ValueKind.WIDE, ValueKind.LARGE, ValueKind.UNSIGNED, ValueKind.BENIGN))
 _OF_MAGNITUDES = frozenset(
     (
         ValueKind.MAGNITUDES,
-        ValueKind.FACTORS,
-        ValueKind.ROWS,
-        ValueKind.ROWS_OF_FACTORS,
-        ValueKind.FAINT,
-        ValueKind.LOUD,
+        ValueKind.SAFE_MAGNITUDES,
+        ValueKind.ROW_MAGNITUDES,
+        ValueKind.SAFE_ROW_MAGNITUDES,
+        ValueKind.TINY,
+        ValueKind.UNIFORM_LARGE,
     )
 )
-LOSING = _OF_MAGNITUDES - {ValueKind.FAINT} | {ValueKind.EXTREME}  # of which products overflow
+LOSING = _OF_MAGNITUDES - {ValueKind.TINY} | {ValueKind.EXTREME}  # of which products overflow
 _TINY = ("zeros", "denormals", "small")  # kinds for which a rule may differ, and then for what is faint too
 
 
@@ -109,7 +113,7 @@ def kinds_at_other_sizes(
         (ValueKind.USUAL, number * VARIANT_STRIDE + special)
         for special in ((LITERALS_VARIANT, TIES_VARIANT) if has_room else (0,))
     ]
-    limits, counts = [(ValueKind.LIMITS, number)], [(ValueKind.COUNTS, 0)]
+    limits, counts = [(ValueKind.INTEGER_LIMITS, number)], [(ValueKind.COUNTS, 0)]
     magnitudes = [(ValueKind.MAGNITUDES, 0)] if has_room or is_first else []
     return [*usual, *(limits if has_room or longest >= MANY else ()), *magnitudes, *(counts if is_counted else ())]
 
@@ -120,7 +124,7 @@ def _some(ops: Iterable[str], is_so: Callable[[OpTraits], object]) -> bool:
 
 def chooses(ops: Iterable[str]) -> bool:
     """Whether one of these operators makes truths of numbers, or chooses between tensors."""
-    return _some(ops, lambda op: op.truths or op.chooses or op.compares)
+    return _some(ops, lambda op: op.returns_bool or op.chooses or op.compares)
 
 
 def adds_products(ops: Iterable[str]) -> bool:
@@ -142,12 +146,12 @@ def products_of(graph: GraphProto) -> list[str]:
 
 def begins_at_zero(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up numbers: a kernel's own zero may come first, and has the sign it has."""
-    return _some(ops, lambda op: op.adds_up or op.product)
+    return _some(ops, lambda op: op.accumulates or op.product)
 
 
 def _hides_small(ops: Iterable[str]) -> bool:
     """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
-    return _some(ops, lambda op: op.adds_up or op.picks)
+    return _some(ops, lambda op: op.accumulates or op.is_max_like)
 
 
 def _orders(ops: Iterable[str], *, squares: bool) -> bool:
@@ -157,12 +161,12 @@ def _orders(ops: Iterable[str], *, squares: bool) -> bool:
 
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
-    return _some(ops, lambda op: op.reads_places)
+    return _some(ops, lambda op: op.reads_indices)
 
 
 def _reads_any_places(ops: Iterable[str]) -> bool:
     """Whether floats that may be any say so: boxes are made as they are, beside whatever a picture holds."""
-    return _some(ops, lambda op: op.reads_places and op.boxes is None)
+    return _some(ops, lambda op: op.reads_indices and op.boxes is None)
 
 
 def has_absolute_error(op: OpTraits) -> bool:
@@ -170,7 +174,7 @@ def has_absolute_error(op: OpTraits) -> bool:
 
     What is small beside that is told apart where both sides of a region have such nodes alike.
     """
-    return op.of_one or op.reads_places
+    return op.error_is_absolute or op.reads_indices
 
 
 def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
@@ -183,7 +187,7 @@ def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[
 
 def error_scales_with_input(ops: Collection[str]) -> bool:
     """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
-    return not _some(ops, lambda op: not op.to_scale)
+    return not _some(ops, lambda op: not op.error_is_input_scaled)
 
 
 def overflows_in_doubles(values: ValueKind, dtype: np.dtype) -> bool:
@@ -212,7 +216,7 @@ def told_limits(apart: Iterable[str], empty: str) -> str:
 def describe_inputs(values: ValueKind, feeds: Mapping[str, np.ndarray]) -> str:
     """What inputs were like, in brackets, for a sentence."""
     shapes = ", ".join(str(list(array.shape)) for array in feeds.values())
-    return f" (inputs {values.words}, shapes {shapes}{_meant(values)})"
+    return f" (inputs {values.description}, shapes {shapes}{_meant(values)})"
 
 
 def _meant(values: ValueKind) -> str:
@@ -220,7 +224,7 @@ def _meant(values: ValueKind) -> str:
 
     Only of those for which right rules differ too: what overflows, and what is no number; "" for all others.
     """
-    kind = ValueKind.NON_FINITE if values is ValueKind.ENDLESS else values
+    kind = ValueKind.NON_FINITE if values is ValueKind.INFINITE else values
     if kind not in (ValueKind.NON_FINITE, ValueKind.EXTREME):
         return ""
     return f'; a rule that means this says differs={{"{kind_name(kind)}": "why"}}'
@@ -244,18 +248,18 @@ def adapted_kind(
     or something that may have been taken past the limits is divided.
     """
     if picks and values in (ValueKind.OFFSET, ValueKind.EXTREME):
-        return ValueKind.NEAR if values is ValueKind.OFFSET else None
+        return ValueKind.SMALL_OFFSET if values is ValueKind.OFFSET else None
     if values is ValueKind.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
-        return ValueKind.ENDLESS if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
+        return ValueKind.INFINITE if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
     if values is ValueKind.NON_FINITE and turn == NAN_FIRST:
         return None
     if values is ValueKind.MAGNITUDES:
         return None if reads_places(ops) else _of_magnitudes(turn, ops, inputs, picks=picks, squares=squares)
-    if values is ValueKind.LOUD and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
+    if values is ValueKind.UNIFORM_LARGE and (_reads_any_places(ops) or (not picks and _orders(ops, squares=squares))):
         return None
-    if values is ValueKind.LIMITS:
+    if values is ValueKind.INTEGER_LIMITS:
         # Where ONNX Runtime reduces integers to a sum, it stays at the end that it reaches: the order of terms decides.
-        return ValueKind.SUMMED if divides or _some(ops, lambda op: op.reduces == "sum") else values
+        return ValueKind.SUMMABLE_INTEGERS if divides or _some(ops, lambda op: op.reduces == "sum") else values
     return values
 
 
@@ -267,10 +271,12 @@ def _of_magnitudes(turn: int, ops: Collection[str], inputs: int, *, picks: bool,
     """
     hides = picks or _hides_small(ops)
     if hides and (picks or squares or adds_products(ops)):
-        return ValueKind.ROWS_OF_FACTORS if turn < ALONE else None
+        return ValueKind.SAFE_ROW_MAGNITUDES if turn < ALONE else None
     if turn >= ALONE:
-        return ValueKind.ROWS_OF_FACTORS if inputs > 1 or (hides and turn == ALONE) else None
-    return ValueKind.ROWS if hides else ValueKind.FACTORS if adds_products(ops) else ValueKind.MAGNITUDES
+        return ValueKind.SAFE_ROW_MAGNITUDES if inputs > 1 or (hides and turn == ALONE) else None
+    return (
+        ValueKind.ROW_MAGNITUDES if hides else ValueKind.SAFE_MAGNITUDES if adds_products(ops) else ValueKind.MAGNITUDES
+    )
 
 
 def is_worth_trying(plan: InputGenerator, values: ValueKind, seed: int, apart: frozenset[str]) -> bool:
@@ -280,11 +286,11 @@ def is_worth_trying(plan: InputGenerator, values: ValueKind, seed: int, apart: f
     """
     if kind_name(values) in apart:
         return False
-    if values is ValueKind.ENDLESS and kind_name(ValueKind.NON_FINITE) in apart:
+    if values is ValueKind.INFINITE and kind_name(ValueKind.NON_FINITE) in apart:
         return False
     if values in _OF_MAGNITUDES and kind_name(ValueKind.EXTREME) in apart:
         return False
-    if values is ValueKind.FAINT and any(kind in apart for kind in _TINY):
+    if values is ValueKind.TINY and any(kind in apart for kind in _TINY):
         return False
     if values is ValueKind.OUT_OF_ROLE and not apart.isdisjoint(map(kind_name, (*MASKED_KINDS, ValueKind.BACKWARDS))):
         return False
@@ -292,4 +298,4 @@ def is_worth_trying(plan: InputGenerator, values: ValueKind, seed: int, apart: f
         return False
     if values in MASKED_KINDS and kind_name(ValueKind.NON_FINITE) in apart and hides_endlessly(seed):
         return False
-    return values in _TELLING or plan.answers_to(values)
+    return values in _TELLING or plan.is_affected_by(values)

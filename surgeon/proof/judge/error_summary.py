@@ -34,26 +34,26 @@ class ErrorSummary:
         """Whether some output told something in some run."""
         return bool(self._telling)
 
-    def keep(self, found: TensorError, answer: np.ndarray, against: str, *, is_usual: bool) -> None:
+    def add(self, found: TensorError, answer: np.ndarray, against: str, *, is_usual: bool) -> None:
         """Keep an error that is the worst of its output, and whether it tells something: what rounding blurs, neither.
 
         answer: what the original made.  against: what the error is measured from.  is_usual: of usual inputs.
         """
         name = found.name
-        if found.doubted:
+        if found.original_error:
             self._doubted = self._doubted or original_wrong_reason(found, against)
-        if is_usual and found.blurred:
+        if is_usual and found.is_hidden:
             self._blurred.setdefault(name, found)
-        elif is_usual and not found.may_blur and found.scale:
+        elif is_usual and not found.may_hide and found.scale:
             self._clear.add(name)
-        if not found.telling and found.ok:
+        if not found.is_informative and found.ok:
             self._noisy.setdefault(name, found)
             return
         self._keep_worst(found)
         if not all_nan(answer) if answer.size else name in self._empty:
             self._telling.add(name)
 
-    def take(self, other: "ErrorSummary") -> None:
+    def merge(self, other: "ErrorSummary") -> None:
         """Keep what was worst in either."""
         for found in other.worst.values():
             self._keep_worst(found)
@@ -63,7 +63,7 @@ class ErrorSummary:
         if known is None or found.severity >= known.severity:
             self.worst[found.name] = found
 
-    def doubt(self) -> str:
+    def unproved_reason(self) -> str:
         """Why nothing is proved though all agree; empty where something is."""
         blurred = [error for name, error in self._blurred.items() if name not in self._clear]
         lost = [error for name, error in self._noisy.items() if name not in self._telling]

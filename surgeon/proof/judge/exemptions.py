@@ -23,11 +23,11 @@ def overflows(
 
     The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
     """
-    if kind_name(ValueKind.NON_FINITE) not in experiment.apart:
+    if kind_name(ValueKind.NON_FINITE) not in experiment.intended_differences:
         return False
     from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
 
-    before = experiment.minis.before
+    before = experiment.models.before
     products = products_of(before.graph)
     try:
         with exposing(before, products) as shown, oracle(cast(ModelProto, shown), {}) as inner:
@@ -47,11 +47,11 @@ def reach_fill(
 
     There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
     """
-    if kind_name(ValueKind.NON_FINITE) not in experiment.apart:
+    if kind_name(ValueKind.NON_FINITE) not in experiment.intended_differences:
         return False
     from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
 
-    graph = experiment.minis.before.graph
+    graph = experiment.models.before.graph
     given = {tensor.name: to_array(tensor) for tensor in graph.initializer}
     nodes = [node for node in graph.node if guess_node_traits(node).chooses or _adds(node)]
     inner = {name for node in graph.node for name in node.output if name}
@@ -59,7 +59,7 @@ def reach_fill(
     if not read:
         return False
     try:
-        with exposing(experiment.minis.before, list(read)) as shown, oracle(cast(ModelProto, shown), {}) as run:
+        with exposing(experiment.models.before, list(read)) as shown, oracle(cast(ModelProto, shown), {}) as run:
             known = {**given, **feeds, **run.run(dict(feeds))}
     except SessionError:
         return False
@@ -78,7 +78,7 @@ def _adds(node: NodeProto) -> bool:
 
 def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]:
     """Each constant of one finite negative number that a node chooses in places."""
-    for slot in guess_node_traits(node).moves:
+    for slot in guess_node_traits(node).copies_elements:
         values = np.unique(given.get(node.input[slot], np.zeros(0)))
         if values.size == 1 and -np.inf < values[0] < 0:
             yield float(values[0])
@@ -112,12 +112,12 @@ def cannot_be_empty(experiment: ProofCase, setting: DimAssignment | None, name: 
 
     Of what is empty along the first axis alone, as a batch without rows, nothing is asked.  name: of the node.
     """
-    graph = experiment.minis.after.graph
+    graph = experiment.models.after.graph
     inner = (size for item in experiment.inputs for size in item.shape[1:])
     if setting is None or all(setting.size(size) for size in inner):
         return False
     fixed = {tensor.name for tensor in graph.initializer}
-    shaped = (node for node in graph.node if node.name == name and guess_node_traits(node).regroups)
+    shaped = (node for node in graph.node if node.name == name and guess_node_traits(node).is_reshape)
     return any(not fixed.isdisjoint(node.input[1:]) for node in shaped)
 
 

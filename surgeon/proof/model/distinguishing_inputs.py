@@ -92,7 +92,9 @@ class DistinguishingInputs:
         picks = any(guess_node_traits(node).reduces == "pick" for model in models for node in nodes_of(model))
         return cls(floats, integers, differing, all(map(has_exact_ties, scopes)), joined, told, words, picks)
 
-    def numbers(self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int) -> Iterator[dict[str, np.ndarray]]:
+    def at_thresholds(
+        self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int
+    ) -> Iterator[dict[str, np.ndarray]]:
         """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
         for turn in range(turns):
             random = np.random.default_rng([seed, turn])
@@ -101,7 +103,7 @@ class DistinguishingInputs:
             if not made:
                 break
             yield {**feeds, **made}
-        tied = [want for want in plan.wants if want.edged and want.named is None and feeds[want.name].size]
+        tied = [want for want in plan.wants if want.takes_edge_values and want.named is None and feeds[want.name].size]
         for turn in range(min(turns - 1, _TIED_TURNS) if self.ties and tied else 0):
             yield {**feeds, **{want.name: _tied(want, feeds[want.name], seed + turn) for want in tied}}
         for turn in range(_JOINED_TURNS if self.joined and tied else 0):
@@ -140,7 +142,7 @@ class DistinguishingInputs:
 
     def _numbers_for(self, want: InputSpec, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
         """What an input is to meet, and what else may stand in it."""
-        if want.edged and want.named is None:
+        if want.takes_edge_values and want.named is None:
             return self.floats
         if want.dtype.kind not in "iu" or not array.size:
             return (), ()
@@ -148,7 +150,9 @@ class DistinguishingInputs:
         met, beside = ([number for number in some if low <= number <= high] for some in self.integers)
         return met, beside
 
-    def rows(self, plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
+    def visiting_rows(
+        self, plan: InputGenerator, sizes: Mapping[str, int], seed: int
+    ) -> Iterator[dict[str, np.ndarray]]:
         """Inputs whose indices go through all rows of the tables that differ, as far as `RUNS` sets reach."""
         wants = [(want, rows) for want in plan.wants if (rows := self._rows_of(want))]
         if not wants:
@@ -157,7 +161,7 @@ class DistinguishingInputs:
         counts = [max(math.prod(want.shape(larger)), 1) for want, _ in wants]
         runs = max(-(-rows // count) for (_, rows), count in zip(wants, counts, strict=True))
         for turn in range(runs if runs <= RUNS else 0):
-            feeds = plan.make(seed, larger)
+            feeds = plan.generate(seed, larger)
             for (want, rows), count in zip(wants, counts, strict=True):
                 indices = (turn * count + np.arange(count)) % rows
                 feeds[want.name] = indices.reshape(want.shape(larger)).astype(want.dtype)
@@ -178,7 +182,7 @@ class DistinguishingInputs:
         free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
         return [{**sizes, **dict.fromkeys(free, rows)} for rows in long] if free else []
 
-    def sized(
+    def at_sizes(
         self, plan: InputGenerator, sizes: Mapping[str, int], dims: Mapping[str, int]
     ) -> Iterator[dict[str, int]]:
         """The sizes that a model decides by, and the next ones, for all free sequences, or all other free dimensions.
@@ -191,7 +195,7 @@ class DistinguishingInputs:
             for size in dict.fromkeys(size + by for size in self.sizes for by in (0, 1)) if keys else ():
                 yield {**sizes, **dict.fromkeys(keys, size)}
 
-    def unmet(self, plan: InputGenerator, looked_up: bool, reached: set[int]) -> list[str]:
+    def unvisited_tables(self, plan: InputGenerator, looked_up: bool, reached: set[int]) -> list[str]:
         """The tables of which rows may not have been looked up.
 
         looked_up: whether all rows were that inputs point at.  reached: how long sequences were.
@@ -204,7 +208,7 @@ def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, n
     """The same inputs, but each float a little off, another part of itself each: nothing decides by its last bit."""
     random, made = np.random.default_rng(seed), dict(feeds)
     for want in plan.wants:
-        if want.edged:
+        if want.takes_edge_values:
             array = feeds[want.name].astype(np.float64)
             off = random.uniform(*_OFF, array.shape)
             made[want.name] = np.where(array == 0, off, array * (1 + off)).astype(want.dtype)
@@ -218,7 +222,7 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
     0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.  Nor is one met that a model does
     not decide at which decides behind what is not followed: sigmoid(x) > 0.25 stands for x > -1.0986123.
     """
-    apart = [sorted(some, key=lambda one: (not one.fed, not one.is_plain))[:_MOST_MET] for some in models]
+    apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MOST_MET] for some in models]
     every = [boundary for boundaries in apart for boundary in boundaries]
     solved = [number for boundary in every for number in boundary.solved().tolist()]
     numbers = np.array(list(dict.fromkeys(solved))[:_MOST_SOLVED], np.float64)
@@ -231,7 +235,7 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
         told &= ~missed | (plain & one.is_plain)
     by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
     for found_by, boundaries in zip(by_each, apart, strict=True):
-        if not all(one.fed for one in boundaries):
+        if not all(one.is_model_input for one in boundaries):
             plain &= found_by
     found: list[float] = numbers[told & (plain | np.all(by_each, axis=0))].tolist()
     return found[:_MOST_MET]
@@ -268,9 +272,9 @@ def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
         return 0, int(array.max())
     if want.kind == "counts" and "target" not in want.role.flags:
         return 0, _MOST_COUNTED
-    if (want.free and want.kind in ("plain", "compared")) or want.measured:
+    if (want.is_unconstrained and want.kind in ("plain", "compared")) or want.is_compared_length:
         limits = np.iinfo(want.dtype)
-        return int(limits.min) if want.signed else int(want.measured), int(limits.max)
+        return int(limits.min) if want.signed else int(want.is_compared_length), int(limits.max)
     return 1, 0
 
 

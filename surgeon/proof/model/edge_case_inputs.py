@@ -45,13 +45,13 @@ _KINDS = (
     EdgeCaseKind("masks that hide whole rows", ValueKind.HIDDEN_ROWS, (0, 1)),
     EdgeCaseKind("indices that count from the end", ValueKind.BACKWARDS, (0,)),
     EdgeCaseKind("counts and places that count from the end", ValueKind.COUNTS, (2, 4), alike=True),
-    EdgeCaseKind("integers that half of their bits do not hold", ValueKind.FAR, (0,), alike=True),
+    EdgeCaseKind("integers that half of their bits do not hold", ValueKind.LARGE_INTEGERS, (0,), alike=True),
 )
 
 
 def wants_both(plan: InputGenerator) -> bool:
     """Whether the plan of the other model has to be known, too, to make these inputs."""
-    return any(kind.alike and plan.answers_to(kind.values) for kind in _KINDS)
+    return any(kind.alike and plan.is_affected_by(kind.values) for kind in _KINDS)
 
 
 def edge_case_inputs(
@@ -63,9 +63,9 @@ def edge_case_inputs(
     alone, as where a run takes long.
     """
     for kind in _KINDS[:3] if few else _KINDS:
-        if plan.answers_to(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
+        if plan.is_affected_by(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
             for turn in kind.turns[:1] if few else kind.turns:
-                yield kind.words, plan.make(seed * _ROUND + turn, sizes, kind.values)
+                yield kind.words, plan.generate(seed * _ROUND + turn, sizes, kind.values)
     for made in () if few else _beside_usual(plan, sizes, seed):
         yield _KINDS[0].words, made
 
@@ -79,7 +79,7 @@ def _beside_usual(plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> 
     for name in names[:_BESIDE] if len(names) > 1 else ():
         for turn in (1, 2):
             usual, ends = (
-                plan.make(seed * _ROUND + turn, sizes, kind) for kind in (ValueKind.USUAL, ValueKind.NON_FINITE)
+                plan.generate(seed * _ROUND + turn, sizes, kind) for kind in (ValueKind.USUAL, ValueKind.NON_FINITE)
             )
             yield {**usual, name: ends[name]}
 
@@ -99,7 +99,7 @@ def with_small_rows(plan: InputGenerator, feeds: Mapping[str, np.ndarray], seed:
     made = dict(feeds)
     for want in plan.wants:
         array = feeds[want.name]
-        if want.edged and want.named is None and array.ndim in _OF_ROWS and array.size:
+        if want.takes_edge_values and want.named is None and array.ndim in _OF_ROWS and array.size:
             rows = array.reshape(-1, array.shape[-1]).astype(np.float64)
             least = float(ml_dtypes.finfo(want.dtype).tiny)
             turn = (np.arange(len(rows)) + seed) % len(_LESSER)

@@ -59,11 +59,13 @@ def run_inner_tensors(
         plan = InputGenerator(skeleton)
         last = plan.fallback_sets(dims or {})[-1:]
         size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MOST_SIZES), last)
-        sets = (plan.make(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.TAME))
+        sets = (
+            plan.generate(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.BENIGN)
+        )
         try:
             return _attempt(model, custom_ops, sets, names, inner, limit_bytes)
         except SessionError as refused:
-            refusal = f"ONNX Runtime does not load the model: {refused.line}"
+            refusal = f"ONNX Runtime does not load the model: {refused.message}"
         loading = _loading(model, inner, custom_ops)
         found = _attempt(model, custom_ops, sets, names, loading, limit_bytes)
         return replace(found, refusal=refusal)
@@ -91,7 +93,7 @@ def _attempt(
             try:
                 return _run(session, feeds, names, inner, limit)
             except SessionError as refused:
-                refusal = refusal or f"The model does not run on the inputs made for it: {refused.line}"
+                refusal = refusal or f"The model does not run on the inputs made for it: {refused.message}"
     return InnerValues(refusal=refusal)
 
 

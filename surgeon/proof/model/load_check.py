@@ -60,9 +60,9 @@ def loading(
         if expanded_count(opened.skeleton) > MOST_NODES:
             return LoadAnswer()
     refused = refusal(made, options)
-    if refused is None or refused.lacks == "memory" or (refused.missing and not refused.lacks):
+    if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()
-    why = _told(refused.line.rstrip("."), made)
+    why = _told(refused.message.rstrip("."), made)
     ways = ((original, optimised) for original in originals for optimised in (False, True))
     if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
         told = f"ONNX Runtime loads neither the original nor the result: {why}"
@@ -105,9 +105,9 @@ def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = Fals
         with away.open(given, optimised=optimised, only_loads=True, folder=folder) as whole:
             if whole.name == OrtSession.name:
                 return None
-            return SessionError("It runs in pieces, with implementations in Python.", missing=True)
+            return SessionError("It runs in pieces, with implementations in Python.", is_unsupported=True)
     except SessionError as refused:
-        return None if refused.cut_off else refused
+        return None if refused.hit_limit else refused
 
 
 def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:

@@ -64,12 +64,12 @@ class ComparisonTally:
     left_out: str = ""
 
     def __post_init__(self) -> None:
-        self.left_out = self.trials.left_out
+        self.left_out = self.trials.excluded_because
 
     @property
     def used(self) -> list[Trial]:
         """The trials that count."""
-        return [trial for trial in self.trials.made if id(trial) not in self.dropped]
+        return [trial for trial in self.trials.runs if id(trial) not in self.dropped]
 
     @property
     def worst(self) -> dict[str, Comparison]:
@@ -98,7 +98,7 @@ class ComparisonTally:
             if not trial.apart:
                 raise
             error = OutputError("", "", np.inf, np.inf, 0.0, 0.0, False)
-            told = f"the original alone runs ({refused.line.rstrip('.')})"
+            told = f"the original alone runs ({refused.message.rstrip('.')})"
             self.apart.setdefault(trial.words, []).append((trial, error, told))
         else:
             self.add(trial, answer)
@@ -124,7 +124,7 @@ class ComparisonTally:
                     why = f"is finite where the original is not ({count} of {array.size} elements)"
                     self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
-                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
+                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.reason}"))
 
     def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
         """Note a failure that is none without rows of which a mask hides all."""
@@ -142,7 +142,7 @@ class ComparisonTally:
                 continue
             place = next(place for place, (_, made) in enumerate(self.made) if made is found)
             self.made[place] = (trial, rest)
-            told = f"output '{found.error.name}' {found.why}"
+            told = f"output '{found.error.name}' {found.reason}"
             self.apart.setdefault(HIDDEN, []).append((trial, found.error, told))
         self.hidden.clear()
 
@@ -202,7 +202,7 @@ class ComparisonTally:
                 self.left_out = f"output '{error.name}' of the original moves as far when rounding changes"
             elif moved > MAX_NOISE * error.scale + error.allowed:
                 blurred = (
-                    f"Output '{error.name}' {comparison.why}, but the original's own answer moves as far "
+                    f"Output '{error.name}' {comparison.reason}, but the original's own answer moves as far "
                     f"({moved / ROUNDING_FACTOR:.3g}) when rounding changes."
                 )
             else:
@@ -213,7 +213,7 @@ class ComparisonTally:
             real.sort(key=lambda pair: -pair[1].error.severity)
             self.failed_on = tuple(dict.fromkeys(trial.told for trial, _ in real))
             worst = real[0][1]
-            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why} on {self.failed_on[0]}."
+            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.reason} on {self.failed_on[0]}."
         return (Outcome.UNPROVED, blurred) if blurred else None
 
     def _on_success(self) -> tuple[Outcome, str]:
@@ -234,8 +234,8 @@ class ComparisonTally:
             return Outcome.UNPROVED, "There is no output to compare."
         if all_are:
             return Outcome.UNPROVED, uninformative_message(empty, all_are=True)
-        if self.trials.unmet:
-            told = join_first([repr(name) for name in self.trials.unmet], 2)
+        if self.trials.unvisited_tables:
+            told = join_first([repr(name) for name in self.trials.unvisited_tables], 2)
             why = "Tables differ, and not all of their rows were looked up"
             return Outcome.UNPROVED, f"{why}: {told}; give inputs of your own (--inputs)."
         notes = [uninformative_message(empty, all_are=False)] if empty else []
@@ -273,7 +273,7 @@ def build_check_result(
         runs=len(used),
         tolerance=tolerances_in_force(dtypes, *asked),
         oracle=verdict.trials.oracle if used else "",
-        kinds=tuple(dict.fromkeys(trial.words or trial.kind.words for trial in made)),
+        kinds=tuple(dict.fromkeys(trial.words or trial.kind.description for trial in made)),
         sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
         differs_on=tuple(verdict.differing()) if outcome is not Outcome.FAILED else (),
         failed_on=verdict.failed_on,
@@ -347,8 +347,8 @@ class ModelCheck:
         self._trials.run(rewritten, exactly=self._runs_other is not self._away)
         verdict = ComparisonTally(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
         compared: LayerComparison | None = None
-        if self._trials.why:
-            outcome, reason = Outcome.UNPROVED, self._trials.why
+        if self._trials.unavailable_because:
+            outcome, reason = Outcome.UNPROVED, self._trials.unavailable_because
         else:
             refusal = self._answer(rewritten, verdict)
             outcome, reason = refusal or verdict.outcome()
@@ -368,19 +368,19 @@ class ModelCheck:
                 complaint = self._interface(session)
                 if complaint:
                     return Outcome.FAILED, complaint
-                for trial in self._trials.made:
+                for trial in self._trials.runs:
                     where = f" on the inputs of {trial.source}" if trial.source else ""
                     verdict.hold(trial, session, trial.feeds)
         except SessionError as refused:
-            if refused.missing:
-                return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.line}"
-            return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.line}"
+            if refused.is_unsupported:
+                return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.message}"
+            return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.message}"
         return None
 
     def _interface(self, session: ModelSession) -> str:
         """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
         other = self._other[0].upper() + self._other[1:]
-        wanted, feeds = required_inputs(self._skeleton.graph), self._trials.made[0].feeds
+        wanted, feeds = required_inputs(self._skeleton.graph), self._trials.runs[0].feeds
         for name in feeds:
             if name not in session.inputs and name in wanted:
                 return f"{other} has lost the input '{name}'."

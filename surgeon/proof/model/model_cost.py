@@ -61,7 +61,7 @@ def _loads(shapes: ShapeInference, scope: Scope, functions: Mapping[str, Scope],
     """What each node of a scope computes; a call of a function what its nodes do."""
     for node in scope.nodes:
         called = functions.get(node.op)
-        inside = shapes.inside(node) if called is not None and depth else None
+        inside = shapes.for_call(node) if called is not None and depth else None
         if inside is not None and called is not None:
             yield from _loads(inside, called, functions, depth - 1)
         else:

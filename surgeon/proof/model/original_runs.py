@@ -76,12 +76,12 @@ class OriginalRuns:
         self.original = original
         self.away = away
         self.rows = HiddenRows(original, skeleton, away)
-        self.made: list[Trial] = []
-        self.why = "" if skeleton.graph.output else "The model has no outputs to compare."
+        self.runs: list[Trial] = []
+        self.unavailable_because = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.oracle = ""
-        self.left_out = ""
+        self.excluded_because = ""
         self.refused = ""
-        self.unmet: Sequence[str] = ()
+        self.unvisited_tables: Sequence[str] = ()
         self._meeting: DistinguishingInputs | None = None
         self._theirs: InputGenerator | None = None  # what inputs the other model wants
         self._given = given
@@ -91,7 +91,7 @@ class OriginalRuns:
         self._refusal = ""  # why the original refused the first inputs that it refused
         self._work = 0  # of the largest run so far
         self._noise: dict[int, dict[str, float]] = {}  # by id() of the trial
-        self._done = bool(self.why)
+        self._done = bool(self.unavailable_because)
         if given or self._done:
             return
         try:
@@ -117,13 +117,15 @@ class OriginalRuns:
         try:
             with self.away.open(self.original) as session:
                 self.oracle = session.name
-                self.made.extend(self._trials(session))
+                self.runs.extend(self._trials(session))
         except InputsUnknown as unknown:
             self._stop(f"Inputs cannot be made: {unknown.reason}.")
         except SessionError as refused:
-            self._stop(f"ONNX Runtime does not load the original: {refused.line}")
-        if not self.made and not self.why:
-            self.why = self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
+            self._stop(f"ONNX Runtime does not load the original: {refused.message}")
+        if not self.runs and not self.unavailable_because:
+            self.unavailable_because = (
+                self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
+            )
 
     def _meeting_of(
         self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
@@ -161,8 +163,8 @@ class OriginalRuns:
                     yield feeds, {}
 
     def _stop(self, why: str) -> None:
-        self.made.clear()
-        self.why, self._done = why, True
+        self.runs.clear()
+        self.unavailable_because, self._done = why, True
 
     def _trials(self, session: ModelSession) -> Iterator[Trial]:
         """Yield the trials that the original accepts."""
@@ -175,7 +177,7 @@ class OriginalRuns:
         if made and self._work <= MUCH:
             yield from self._own_trials(session, self._plan, made[0])
             yield from self._long_trials(session, self._plan, made[0])
-        if made and self._plan.answers_to(ValueKind.FRACTIONS):
+        if made and self._plan.is_affected_by(ValueKind.FRACTIONS):
             yield from self._fraction_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
@@ -195,7 +197,7 @@ class OriginalRuns:
                 outputs = session.run(given.arrays)
                 again = session.run(given.arrays) if self._work < MUCH else outputs
             except SessionError as refused:
-                self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.line}"
+                self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.message}"
                 continue
             self._work = max(self._work, self._load.of(given.arrays))
             yield Trial(given.arrays, outputs, non_repeating_outputs(outputs, again), {}, source=str(given))
@@ -231,15 +233,15 @@ class OriginalRuns:
     ) -> Trial | None:
         """Run the original on one set of inputs, on tamer values if it refuses the usual ones or answers NaN alone."""
         answer: Trial | None = None
-        for values in (ValueKind.USUAL, ValueKind.UNSIGNED, ValueKind.TAME):
+        for values in (ValueKind.USUAL, ValueKind.UNSIGNED, ValueKind.BENIGN):
             if values is ValueKind.UNSIGNED and not plan.signed:
                 continue
-            feeds = plan.make(seed, sizes, values)
+            feeds = plan.generate(seed, sizes, values)
             try:
                 outputs = session.run(feeds)
                 again = session.run(feeds) if repeat else outputs
             except SessionError as refused:
-                self._refusal = self._refusal or refused.line
+                self._refusal = self._refusal or refused.message
                 continue
             answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes, values)
             if not all_nan(outputs):
@@ -248,22 +250,22 @@ class OriginalRuns:
 
     def _own_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield a trial with gaps in masks and other indices, at sizes of its own where the original takes such."""
-        if not (first.sizes or plan.answers_to(ValueKind.GAPS) or plan.answers_to(ValueKind.BACKWARDS)):
+        if not (first.sizes or plan.is_affected_by(ValueKind.MASK_GAPS) or plan.is_affected_by(ValueKind.BACKWARDS)):
             return
         larger = {name: size if name in self._dims else size + _MORE for name, size in first.sizes.items()}
         for sizes in (larger, first.sizes):
-            feeds = plan.make((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, ValueKind.GAPS)
+            feeds = plan.generate((self._seed + _OWN_SEED) * _OWN_TURNS, sizes, ValueKind.MASK_GAPS)
             try:
                 outputs = session.run(feeds)
             except SessionError:
                 continue  # of what the original does not take nothing is said
             if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes, ValueKind.GAPS)
+                yield Trial(feeds, outputs, first.unstable, sizes, ValueKind.MASK_GAPS)
                 return
 
     def _fraction_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield trials on fractions, where floats are taken for indices, counts or truths."""
-        sets = [plan.make(self._seed * TURNS + turn, first.sizes, ValueKind.FRACTIONS) for turn in FINITE]
+        sets = [plan.generate(self._seed * TURNS + turn, first.sizes, ValueKind.FRACTIONS) for turn in FINITE]
         for feeds in sets:  # halves move at once: noise is measured on what lies between
             with suppress(SessionError):
                 outputs = session.run(feeds)
@@ -273,7 +275,7 @@ class OriginalRuns:
         """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
         sets = plan.long_sets(self._dims) if first.sizes else []
         for sizes in [*sets, *(ConsistentSizes(self.original, self._dims).of(sets) if sets else ())]:
-            feeds = plan.make(self._seed + _OWN_SEED, sizes) if plan.has_room(sizes) else None
+            feeds = plan.generate(self._seed + _OWN_SEED, sizes) if plan.has_room(sizes) else None
             if feeds is None or self._load.of(feeds) > _LONG:
                 continue
             try:
@@ -289,7 +291,7 @@ class OriginalRuns:
     ) -> Iterator[Trial]:
         """Yield trials on numbers that a model decides at."""
         turns = _MANY_TURNS if self._load.of(wider.feeds) <= _LITTLE else _FEW_TURNS
-        for feeds in meeting.numbers(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
+        for feeds in meeting.at_thresholds(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
             with suppress(SessionError):
                 outputs = session.run(feeds)
                 calm = [away_from_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
@@ -301,7 +303,7 @@ class OriginalRuns:
         """Yield trials on all rows of tables that the other model has not."""
         if not meeting.tables:
             return
-        sets = list(meeting.rows(plan, first.sizes, self._seed))
+        sets = list(meeting.visiting_rows(plan, first.sizes, self._seed))
         looked_up = bool(sets) and self._is_cheap(sets, first)
         for feeds in sets if looked_up else ():
             try:
@@ -312,20 +314,20 @@ class OriginalRuns:
             yield Trial(feeds, outputs, first.unstable, {}, words=LOOKED_UP)
         reached = set[int]()
         for sizes in meeting.longest(plan, first.sizes):
-            feeds = plan.make(self._seed + _OWN_SEED, sizes)
+            feeds = plan.generate(self._seed + _OWN_SEED, sizes)
             with suppress(SessionError):
                 if self._is_cheap([feeds], first):
                     outputs = session.run(feeds)
                     yield Trial(feeds, outputs, first.unstable, sizes)
                     reached.update(sizes.values())
-        self.unmet = meeting.unmet(plan, looked_up, reached)
+        self.unvisited_tables = meeting.unvisited_tables(plan, looked_up, reached)
 
     def _sized_trials(
         self, session: ModelSession, plan: InputGenerator, first: Trial, meeting: DistinguishingInputs
     ) -> Iterator[Trial]:
         """Yield trials at sizes that a model decides by, as far as these compute little."""
-        for sizes in meeting.sized(plan, first.sizes, self._dims):
-            feeds = plan.make(self._seed + _OWN_SEED, sizes)
+        for sizes in meeting.at_sizes(plan, first.sizes, self._dims):
+            feeds = plan.generate(self._seed + _OWN_SEED, sizes)
             with suppress(SessionError):
                 if self._load.of(feeds) <= _LONG:
                     yield Trial(feeds, session.run(feeds), first.unstable, sizes)
@@ -350,7 +352,7 @@ class OriginalRuns:
         sizes = {**first.sizes, **{key: _BATCHES for key in batches if key in first.sizes}}
         shapes = {want.name: np.broadcast_to(np.empty((), want.dtype), want.shape(sizes)) for want in plan.wants}
         if sizes != first.sizes and self._load.of(shapes) <= _MODERATE:
-            feeds = plan.make(self._seed, sizes, first.kind)
+            feeds = plan.generate(self._seed, sizes, first.kind)
             with suppress(SessionError):
                 return replace(first, feeds=feeds, outputs=session.run(feeds), sizes=sizes)
         return first
@@ -371,15 +373,15 @@ class OriginalRuns:
         for turn in range(1 if self._work > MUCH else plan.seeds()):
             why = ""
             for values in _WIDE_TURNS[turn % len(_WIDE_TURNS)]:
-                feeds = plan.make(self._seed + turn, first.sizes, values)
+                feeds = plan.generate(self._seed + turn, first.sizes, values)
                 try:
                     outputs = session.run(feeds)
                 except SessionError as refused:
-                    why = f"the original refuses it ({refused.line.rstrip('.')})"
+                    why = f"the original refuses it ({refused.message.rstrip('.')})"
                     continue
                 if has_informative_outputs(outputs, first.outputs, entirely=values is ValueKind.LARGE):
                     yield Trial(feeds, outputs, unstable, first.sizes, values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"
             else:
-                self.left_out = why
+                self.excluded_because = why

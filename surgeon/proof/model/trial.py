@@ -33,4 +33,4 @@ class Trial:
     @property
     def told(self) -> str:
         """What inputs these are, as it is said in a sentence."""
-        return f"the inputs of {self.source}" if self.source else self.words or f"{self.kind.words} inputs"
+        return f"the inputs of {self.source}" if self.source else self.words or f"{self.kind.description} inputs"

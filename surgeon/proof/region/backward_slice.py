@@ -43,11 +43,11 @@ EXACT_DTYPES = (
 class RegionSlice:
     """A region with all that its proof needs.
 
-    real_weights: read large weights; reads_weights: whether there were any.  bakes: whether the replacement holds large
-    constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.  constants:
-    by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in order.
-    instead: names that the replacement reads in place of tensors taken out; again: nodes of the source that make some
-    of those.  rests: tensors taken for equal, as another site proves.  Raises CannotSlice.
+    real_weights: read large weights; reads_weights: whether there were any.  has_baked_weights: whether the replacement
+    holds large constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.
+    constants: by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in
+    order.  substitutes: names that the replacement reads in place of tensors taken out; recomputed: nodes of the source
+    that make some of those.  assumed_equal: tensors taken for equal, as another site proves.  Raises CannotSlice.
     """
 
     region: Region
@@ -55,16 +55,16 @@ class RegionSlice:
     shapes: ShapeInference
     real_weights: bool = False
     depth: int = 0
-    leaves: dict[Key, BoundaryInput] = field(default_factory=dict)
+    boundary_inputs: dict[Key, BoundaryInput] = field(default_factory=dict)
     constants: dict[str, TensorProto] = field(default_factory=dict)
     prefix: list[Node] = field(default_factory=list)
     before: list[Node] = field(default_factory=list)
     after: list[Node] = field(default_factory=list)
     reads_weights: bool = False
-    bakes: bool = False
-    instead: dict[str, str] = field(default_factory=dict)
-    rests: set[TensorAddress] = field(default_factory=set)
-    again: list[Node] = field(default_factory=list)
+    has_baked_weights: bool = False
+    substitutes: dict[str, str] = field(default_factory=dict)
+    assumed_equal: set[TensorAddress] = field(default_factory=set)
+    recomputed: list[Node] = field(default_factory=list)
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class RegionSlice:
     def __post_init__(self) -> None:
         region = self.region
         self._follow = DataDependence(self.origin, self.shapes, self._same)
-        self._alike = ValueEquivalence(self.origin, self.key, self._follow.may_hold)
+        self._alike = ValueEquivalence(self.origin, self.key, self._follow.is_provable_node)
         self._own = {name for node in region.before for name in node.outputs if name}
         self._inside = set(region.before)
         self._inside.update(self._between())
@@ -94,7 +94,7 @@ class RegionSlice:
             for leaf in alike:
                 self._go_back(leaf)
         for _ in range(self.depth):
-            for leaf in [leaf for leaf in self.leaves.values() if self._follows(leaf)]:
+            for leaf in [leaf for leaf in self.boundary_inputs.values() if self._follows(leaf)]:
                 self._go_back(leaf)
         self.prefix = self._sorted(self._reached)
         self.before = self._sorted(self._inside)
@@ -110,12 +110,12 @@ class RegionSlice:
         remade.update(old for old, _ in self.region.outputs)
         read = [(node.scope, name) for node in self.after for name in self.reads(node)]
         for scope, name in [*read, *((self.region.scope, new) for _, new in self.region.outputs)]:
-            if name in remade or name in self.instead or self.key(scope, name) not in made:
+            if name in remade or name in self.substitutes or self.key(scope, name) not in made:
                 continue
             array = self.origin.index.constants.array(self.region.scope, name)
             if array is not None:
-                self.instead[name] = self._fresh(name)
-                self.constants[self.instead[name]] = encode(array)
+                self.substitutes[name] = self._fresh(name)
+                self.constants[self.substitutes[name]] = encode(array)
             elif not self._repeat(scope, name):
                 raise CannotSlice(f"{name!r}, which is read now, is computed from what is taken out")
 
@@ -131,10 +131,12 @@ class RegionSlice:
             waiting += self.reads(found[1])
         if any(node.scope is not scope for node in needed):
             return False
-        self.again += [node for node in self.before if node in needed and node not in self.again]
+        self.recomputed += [node for node in self.before if node in needed and node not in self.recomputed]
         for node in needed:
-            self.instead.update((made, self._fresh(made)) for made in node.outputs if made not in ("", *self.instead))
-        self.instead[name] = self.instead[self._same(scope, name)]
+            self.substitutes.update(
+                (made, self._fresh(made)) for made in node.outputs if made not in ("", *self.substitutes)
+            )
+        self.substitutes[name] = self.substitutes[self._same(scope, name)]
         return True
 
     @property
@@ -146,20 +148,20 @@ class RegionSlice:
     @property
     def grows(self) -> bool:
         """Whether a greater depth would go back further."""
-        return any(self._follows(leaf) for leaf in self.leaves.values())
+        return any(self._follows(leaf) for leaf in self.boundary_inputs.values())
 
     @property
     def weights(self) -> int:
         """The bytes of weights that inputs stand for, and that were not read."""
-        return sum(leaf.size_in_bytes for leaf in self.leaves.values() if leaf.weight)
+        return sum(leaf.size_in_bytes for leaf in self.boundary_inputs.values() if leaf.weight)
 
     def read_weights(self) -> None:
         """Take in by their values the weights that inputs stand for."""
         self.real_weights = True
-        for key, leaf in [(key, leaf) for key, leaf in self.leaves.items() if leaf.weight]:
+        for key, leaf in [(key, leaf) for key, leaf in self.boundary_inputs.items() if leaf.weight]:
             array = self.origin.constants.array(self.origin.scope(leaf.scope), leaf.tensor)
             if array is not None:
-                del self.leaves[key]
+                del self.boundary_inputs[key]
                 self.constants[leaf.name] = encode(array)
                 self.reads_weights = True
 
@@ -170,12 +172,12 @@ class RegionSlice:
     def key(self, scope: Scope, name: str) -> Key:
         """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
         name = self._same(scope, name)
-        home = self.origin.scope(scope).home(name)
+        home = self.origin.scope(scope).defining_scope(name)
         return (id(home if home is not None else self.origin.scope(self.region.scope)), name)
 
     def _same(self, scope: Scope, name: str) -> str:
         """What is read in the place of a tensor, as another site proves; what the region makes stays what it is."""
-        return name if name in self._own else self.origin.same(scope, name, self.rests)
+        return name if name in self._own else self.origin.substitute(scope, name, self.assumed_equal)
 
     def name(self, scope: Scope, name: str) -> str:
         """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""
@@ -184,7 +186,7 @@ class RegionSlice:
     def _read_by_region(self) -> Iterator[tuple[Scope, str]]:
         """All tensors that the region's nodes read, and those that outputs were handed on to."""
         region = self.region
-        for node in sorted(self._inside, key=lambda item: item.origin):
+        for node in sorted(self._inside, key=lambda item: item.source_slot):
             yield from ((node.scope, name) for name in self.reads(node))
         made = {name for node in region.after for name in node.outputs}
         for node in region.after:
@@ -218,7 +220,7 @@ class RegionSlice:
         """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
         is_near = self.shapes.facts(home, name).dtype in INTEGERS_AND_BOOL or node.op in TRANSPARENT
         further = INTEGERS_AND_BOOL if self.depth else frozenset()
-        return self._follow.may_hold(node) and (is_near or self._follow.is_of(home, name, further))
+        return self._follow.is_provable_node(node) and (is_near or self._follow.depends_only_on(home, name, further))
 
     def reads(self, node: Node) -> Iterator[str]:
         """The tensors that a node reads, its bodies included."""
@@ -251,7 +253,7 @@ class RegionSlice:
             if leaf.value is None and self._leads_back(leaf):
                 waiting += self._include(leaf)
             else:
-                self.leaves[key] = leaf
+                self.boundary_inputs[key] = leaf
 
     def _leaf(self, scope: Scope, name: str, key: Key) -> BoundaryInput:
         home = self.origin.scope(scope)
@@ -264,7 +266,7 @@ class RegionSlice:
     def _go_back(self, leaf: BoundaryInput) -> None:
         """Let the node that makes a leaf be part of the mini-models, if that can be."""
         if self._may_go_back(leaf):
-            self.leaves.pop(self.key(leaf.scope, leaf.tensor), None)
+            self.boundary_inputs.pop(self.key(leaf.scope, leaf.tensor), None)
             for scope, name in self._include(leaf):
                 self._reach(scope, name)
 
@@ -279,7 +281,7 @@ class RegionSlice:
         for name in node.outputs:
             if name:
                 self._names.setdefault((id(home), name), self._fresh(name))
-                self.leaves.pop((id(home), name), None)
+                self.boundary_inputs.pop((id(home), name), None)
         return [(home, name) for name in self.reads(node)]
 
     def _leads_back(self, leaf: BoundaryInput) -> bool:
@@ -288,22 +290,24 @@ class RegionSlice:
         if found is None or not self._may_go_back(leaf):
             return False
         return (
-            leaf.dtype in INTEGERS_AND_BOOL or found[1].op in TRANSPARENT or self._follow.is_of(leaf.scope, leaf.tensor)
+            leaf.dtype in INTEGERS_AND_BOOL
+            or found[1].op in TRANSPARENT
+            or self._follow.depends_only_on(leaf.scope, leaf.tensor)
         )
 
     def _follows(self, leaf: BoundaryInput) -> bool:
         """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
         # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
-        return self._may_go_back(leaf) and self._follow.is_of(leaf.scope, leaf.tensor, INTEGERS_AND_BOOL)
+        return self._may_go_back(leaf) and self._follow.depends_only_on(leaf.scope, leaf.tensor, INTEGERS_AND_BOOL)
 
     def _may_go_back(self, leaf: BoundaryInput) -> bool:
         found = self.origin.producer(leaf.scope, leaf.tensor)
-        return found is not None and len(self._reached) < MOST_NODES and self._follow.may_hold(found[1])
+        return found is not None and len(self._reached) < MOST_NODES and self._follow.is_provable_node(found[1])
 
     def _twins(self) -> Iterator[BoundaryInput]:
         """Leaves that hold the same values as another, made by another node."""
         alike: dict[str, list[BoundaryInput]] = {}
-        for leaf in self.leaves.values():
+        for leaf in self.boundary_inputs.values():
             found = self.origin.producer(leaf.scope, leaf.tensor)
             if found is not None and self._may_go_back(leaf):
                 alike.setdefault(found[1].op, []).append(leaf)
@@ -315,7 +319,7 @@ class RegionSlice:
 
     def _regrouped(self) -> list[BoundaryInput]:
         """Leaves that hold the elements of another behind reshapes, through which rules look."""
-        leaves = self.leaves.items()
+        leaves = self.boundary_inputs.items()
         behind = {key: self.key(*source_before_reshapes(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
         shared = Counter(behind.values())
         return [leaf for key, leaf in leaves if behind[key] != key and shared[behind[key]] > 1]
@@ -323,12 +327,12 @@ class RegionSlice:
     def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
         """Take in a constant by its value; a large weight becomes a leaf."""
         origin, home = self.origin, self.origin.scope(scope)
-        if home.home(name) is None:
+        if home.defining_scope(name) is None:
             tensor = scope.initializers.get(name)  # made for the replacement
             if tensor is None:
                 raise CannotSlice(f"{name!r}, which it reads, is no tensor of the source")
             self.constants[self._names[key]] = tensor
-            self.bakes = self.bakes or math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS
+            self.has_baked_weights = self.has_baked_weights or math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS
             return True
         if not origin.constants.is_constant(home, name):
             return False
@@ -341,7 +345,7 @@ class RegionSlice:
             and facts.dtype not in EXACT_DTYPES
             and not self.real_weights
         ):
-            self.leaves[key] = BoundaryInput(self._names[key], scope, name, facts.dtype, shape, weight=True)
+            self.boundary_inputs[key] = BoundaryInput(self._names[key], scope, name, facts.dtype, shape, weight=True)
             return True
         array = origin.constants.array(home, name)
         if array is None:

@@ -21,14 +21,14 @@ class DataDependence:
     def __init__(self, origin: OriginalModel, shapes: ShapeInference, same: Callable[[Scope, str], str]) -> None:
         self._origin, self._shapes, self._same = origin, shapes, same
 
-    def is_of(self, scope: Scope, name: str, dtypes: frozenset[int] = frozenset()) -> bool:
+    def depends_only_on(self, scope: Scope, name: str, dtypes: frozenset[int] = frozenset()) -> bool:
         """Whether a tensor is computed from constants and tensors of these dtypes alone."""
         waiting, seen = [(scope, name)], dict[tuple[int, str], None]()
         known = self._origin.of_data  # whichever region asks: tensors that are equal follow from the same
         while waiting:
             scope, name = waiting.pop()
             name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
-            home = self._origin.scope(scope).home(name)
+            home = self._origin.scope(scope).defining_scope(name)
             key = (id(home), name)
             is_far = (self._shapes, dtypes, key) in known
             if not is_far and (key in seen or self._is_fixed(scope, name)):
@@ -38,7 +38,7 @@ class DataDependence:
                 continue
             found = self._origin.producer(scope, name)
             is_far = is_far or len(seen) > MOST_NODES
-            if is_far or found is None or not self.may_hold(found[1]) or (dtypes and found[1].op in LOOKUPS):
+            if is_far or found is None or not self.is_provable_node(found[1]) or (dtypes and found[1].op in LOOKUPS):
                 known.add((self._shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
                 return False
             # What is read first is looked at first: that is data, where any of it is.
@@ -53,7 +53,7 @@ class DataDependence:
         value = self._shapes.value(home, name) if self._shapes.facts(home, name).dtype in INTEGERS_AND_BOOL else None
         return value is not None and all(isinstance(item, int) for item in value.flat)
 
-    def may_hold(self, node: Node) -> bool:
+    def is_provable_node(self, node: Node) -> bool:
         """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
         domain, op = split_op(node.op)
         known = schema(domain, op, None)

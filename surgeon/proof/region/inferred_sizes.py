@@ -24,7 +24,7 @@ def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray 
             known = traits_of(reader.op)
             is_target = any(reader.inputs[slot : slot + 1] == (target,) for slot in known.sizes_at)
             shape = shapes.facts(home, reader.outputs[0]).shape
-            if known.regroups and is_target and shape is not None and len(shape) == len(parts):
+            if known.is_reshape and is_target and shape is not None and len(shape) == len(parts):
                 return np.array([shape[parts.index(name)]], dtype=object)
     return None
 

@@ -53,7 +53,7 @@ def position_literals(cut: "RegionSlice") -> frozenset[int]:
         told = traits_of(node.op)
         if slot in told.sizes_at:
             return True
-        puts_together = slot in told.moves and not told.broadcasts and not told.reduces
+        puts_together = slot in told.copies_elements and not told.broadcasts and not told.reduces
         made = [cut.name(node.scope, name) for name in node.outputs if name]
         return puts_together and all(readers[name] and is_size(name) for name in made)
 
@@ -70,7 +70,7 @@ def _values(cut: "RegionSlice", constants: Iterable[str]) -> frozenset[int]:
             found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
         elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
             found.update(dims_encoded_by(numpy_helper.to_array(tensor)))
-    for leaf in cut.leaves.values():
+    for leaf in cut.boundary_inputs.values():
         if leaf.value is not None:
             found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
     for node in (*cut.prefix, *cut.before, *cut.after):

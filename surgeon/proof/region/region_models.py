@@ -35,14 +35,14 @@ HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 def mini_models(cut: RegionSlice) -> RegionModels:
     """Build both mini-models of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
-    inputs = [_input(leaf, dims) for leaf in cut.leaves.values()]
+    inputs = [_input(leaf, dims) for leaf in cut.boundary_inputs.values()]
     prefix = [_node(cut, node) for node in cut.prefix]
     before = [*prefix, *(_node(cut, node) for node in cut.before)]
     made = {name for node in cut.after for name in node.outputs}
-    after = [*prefix, *(_again(cut, node) for node in cut.again), *(_node(cut, node, made) for node in cut.after)]
+    after = [*prefix, *(_again(cut, node) for node in cut.recomputed), *(_node(cut, node, made) for node in cut.after)]
     for old, new in cut.region.outputs:
         if new != old:
-            source = new if new in made else cut.instead.get(new) or cut.name(cut.region.scope, new)
+            source = new if new in made else cut.substitutes.get(new) or cut.name(cut.region.scope, new)
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
             raise CannotSlice(f"nothing makes {old!r} any more")
@@ -79,7 +79,7 @@ def _input(leaf: BoundaryInput, dims: dict[Size, str]) -> onnx.ValueInfoProto:
 def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
     """What the nodes make and look up in, as the sizes of the inputs tell how large it is, so that indices fit."""
     free = frozenset().union(*map(symbols, dims))
-    given = cut.constants.keys() | {leaf.name for leaf in cut.leaves.values()}
+    given = cut.constants.keys() | {leaf.name for leaf in cut.boundary_inputs.values()}
     found = {cut.name(scope, name): cut.shapes.facts(cut.origin.scope(scope), name) for scope, name in _looked_up(cut)}
     for name, (dtype, shape) in found.items():
         if dtype and shape is not None and name not in given:
@@ -97,7 +97,7 @@ def _node(cut: RegionSlice, node: Node, made: "frozenset[str] | set[str]" = froz
     """A node with the names of the mini-models; references to a function's attributes are resolved."""
     proto = NodeProto()
     proto.CopyFrom(_full(cut, node))
-    instead = cut.instead if made else {}
+    instead = cut.substitutes if made else {}
 
     def called(name: str) -> str:
         return name if not name or name in made else instead.get(name) or cut.name(node.scope, name)
@@ -124,8 +124,8 @@ def _again(cut: RegionSlice, node: Node) -> NodeProto:
     """A node of the source beside what came, with names of its own for what it makes."""
     proto = _node(cut, node)
     for names in (proto.input, proto.output):
-        names[:] = [cut.instead.get(name, name) for name in names]
-    _rename_captured(proto, cut.instead)
+        names[:] = [cut.substitutes.get(name, name) for name in names]
+    _rename_captured(proto, cut.substitutes)
     return proto
 
 
@@ -154,7 +154,7 @@ def _full(cut: RegionSlice, node: Node) -> NodeProto:
     """The node with all its data: those of its own tensors and of its bodies may have been left in the file."""
     proto = node.proto
     if node.original and any(item.type in HEAVY for item in proto.attribute):
-        proto = NodeProto.FromString(cut.origin.model.full(proto))
+        proto = NodeProto.FromString(cut.origin.model.serialize(proto))
         for item in proto.attribute:
             if item.type == AttributeProto.TENSOR and item.t.data_location == TensorProto.EXTERNAL:
                 value = cut.origin.model.value(item.t)
@@ -243,7 +243,7 @@ def _computes_both(cut: RegionSlice, node: Node) -> bool:
 def _sums(cut: RegionSlice, node: Node) -> Iterator[Reduction]:
     """The sums that one node takes."""
     known = traits_of(node.op)
-    if known.reads_places and known.weight is not None:
+    if known.reads_indices and known.weight is not None:
         weight = _shape(cut, node, node.inputs[known.weight])
         if weight is not None:
             yield Reduction(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
@@ -270,27 +270,29 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
     """The experiment that proves the region of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
     minis = mini_models(cut)
     return ProofCase(
-        minis=minis,
-        inputs=tuple(CaseInput(leaf.name, leaf.shape or (), leaf.value, leaf.weight) for leaf in cut.leaves.values()),
+        models=minis,
+        inputs=tuple(
+            CaseInput(leaf.name, leaf.shape or (), leaf.value, leaf.weight) for leaf in cut.boundary_inputs.values()
+        ),
         outputs=tuple(name for name, _ in cut.region.outputs),
         options=options,
         bodies_before=_bodies(cut, minis.before, cut.before, bodies),
         bodies_after=_bodies(cut, minis.after, cut.after, bodies),
-        empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
-        zeros=sign_sensitive_outputs(cut.region),
-        stated={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
-        added=frozenset(_added(cut)),
-        pinned=region_literals(cut),
-        values=value_literals(cut),
-        places=position_literals(cut),
-        loads=tuple(_loads(cut)),
-        wishes=tuple(_wishes(cut)),
-        most=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
-        sums=tuple(reductions(cut)),
+        always_empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
+        sign_sensitive=sign_sensitive_outputs(cut.region),
+        stated_shapes={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
+        replacement_only=frozenset(_added(cut)),
+        literals=region_literals(cut),
+        value_literals=value_literals(cut),
+        position_literals=position_literals(cut),
+        costs=tuple(_loads(cut)),
+        size_constraints=tuple(_wishes(cut)),
+        max_dims=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
+        reductions=tuple(reductions(cut)),
         picks_by_products=picks_by_products(cut),
         weights=cut.weights,
-        slack=cut.region.slack,
-        apart=cut.region.apart,
+        slack=cut.region.intended_error,
+        intended_differences=cut.region.intended_differences,
     )
 
 
@@ -322,7 +324,7 @@ def _bodies(
 def _wishes(cut: RegionSlice) -> Iterator[SizeConstraint]:
     """What nodes want of sizes, where more than one is free: one by itself has nothing to fit."""
     free: set[str] = set()
-    for leaf in cut.leaves.values():
+    for leaf in cut.boundary_inputs.values():
         values = () if leaf.value is None else leaf.value.reshape(-1)
         free.update(name for size in (*(leaf.shape or ()), *values) for name in symbols(size))
     if len(free) < 2:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from surgeon.ir.constants import ConstantValue
-from surgeon.ir.equivalence import DEPTH, are_equal, repeats
+from surgeon.ir.equivalence import DEPTH, are_equal, is_deterministic
 from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, TRANSPARENT
@@ -31,13 +31,13 @@ class ValueEquivalence:
     def __init__(
         self, origin: OriginalModel, key: Callable[[Scope, str], Key], may_hold: Callable[[Node], bool]
     ) -> None:
-        self._origin, self._key, self.repeats = origin, key, may_hold
+        self._origin, self._key, self.is_deterministic = origin, key, may_hold
 
     def are_equal(self, one: Tensor, other: Tensor) -> bool:
         """Whether two tensors hold the same values, as the matcher sees it: made alike from the same."""
         return are_equal(self, one, other)
 
-    def behind(self, tensor: Tensor) -> Tensor:
+    def source_of(self, tensor: Tensor) -> Tensor:
         """The tensor behind copies of it, and casts whatever they do: the two are cut together."""
         scope, name = tensor
         found = self._origin.producer(scope, name) if name else None
@@ -50,7 +50,7 @@ class ValueEquivalence:
         """What the source has one of; an input that is left out is the same everywhere."""
         return self._key(*tensor) if tensor[1] else ""
 
-    def maker(self, tensor: Tensor) -> tuple[Node, Sequence[Tensor], int] | None:
+    def producer(self, tensor: Tensor) -> tuple[Node, Sequence[Tensor], int] | None:
         """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
         found = self._origin.producer(*tensor)
         if found is None:
@@ -72,14 +72,14 @@ class NodeEquivalence(ValueEquivalence):
     """
 
     def __init__(self, origin: OriginalModel, own: Collection[str]) -> None:
-        super().__init__(origin, self._identity, lambda node: repeats(node.op, origin.index.local))
+        super().__init__(origin, self._identity, lambda node: is_deterministic(node.op, origin.index.local))
         self._own, self.rests = own, set[TensorAddress]()
 
-    def behind(self, tensor: Tensor) -> Tensor:
+    def source_of(self, tensor: Tensor) -> Tensor:
         """What is read in the place of a tensor, as another site proves."""
         scope, name = tensor
-        return tensor if name in self._own else (scope, self._origin.same(scope, name, self.rests))
+        return tensor if name in self._own else (scope, self._origin.substitute(scope, name, self.rests))
 
     def _identity(self, scope: Scope, name: str) -> Key:
-        home = self._origin.scope(scope).home(name)
+        home = self._origin.scope(scope).defining_scope(name)
         return id(self._origin.scope(scope) if home is None else home), name

@@ -15,8 +15,8 @@ from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
 def error_message(error: SessionError, experiment: ProofCase, side: ModelProto, setting: DimAssignment | None) -> str:
     """What a runtime says, as a clause; of a lack of memory, which tensor takes it."""
-    line = error.line.rstrip(".")
-    told = largest_tensor(experiment, side, setting) if error.line == OUT_OF_MEMORY and setting is not None else ""
+    line = error.message.rstrip(".")
+    told = largest_tensor(experiment, side, setting) if error.message == OUT_OF_MEMORY and setting is not None else ""
     return f"{line} ({told})" if told else line
 
 
@@ -46,7 +46,9 @@ def largest_tensor(experiment: ProofCase, side: ModelProto, setting: DimAssignme
 
 def dims_to_json(setting: DimAssignment | None) -> dict[str, Any] | None:
     """The sizes of a run as JSON holds them."""
-    return None if setting is None else {"by_symbol": dict(setting.by_symbol), "shrunk": sorted(setting.shrunk.items())}
+    return (
+        None if setting is None else {"by_symbol": dict(setting.by_symbol), "shrunk": sorted(setting.reduced.items())}
+    )
 
 
 def dims_from_json(noted: Mapping[str, Any]) -> DimAssignment:
@@ -67,7 +69,7 @@ def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | N
 
 def _at(experiment: ProofCase, side: ModelProto, setting: DimAssignment) -> ModelProto:
     """A side with the sizes of a run in place of its free dimensions, and in the tensors that follow from them."""
-    dims = experiment.minis.dims
+    dims = experiment.models.dims
     made = with_fixed_dims(side, lambda text: setting.size(dims[text]) if text in dims else None)
     values = {item.name: item.value for item in experiment.inputs if item.value is not None}
     for port in made.graph.input:

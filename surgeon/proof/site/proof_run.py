@@ -82,15 +82,15 @@ class ProofRun:
         self.experiment, self.options, self.is_evaluated = experiment, experiment.options, is_evaluated
         self.reference: Float64Reference | None = None
         self.oracle, self.independent, self.against = "", True, "the original's own result"
-        self.ledger, self.runs, self.refusal = ErrorSummary(experiment.empty), 0, ""
+        self.ledger, self.runs, self.refusal = ErrorSummary(experiment.always_empty), 0, ""
         self.is_of_weights = False  # it fails for other weights than the usual ones alone
         self._ran_at: DimAssignment | None = None  # all kinds of inputs
         self._tells, self._rounds = False, False  # a run at sizes other than 1; an output of integers, made of floats
         picks, squares, divides = experiment.picks_by_products, experiment.squares, experiment.divides
         self._suited = partial(adapted_kind, picks=picks, squares=squares, divides=divides)
         self._ops, self._terms = experiment.ops, 1  # of the longest sum, at the sizes of the run
-        self._errs_alike = have_common_nodes(experiment.minis, has_absolute_error)
-        self._zeros = frozenset[str]() if begins_at_zero(self._ops) else experiment.zeros
+        self._errs_alike = have_common_nodes(experiment.models, has_absolute_error)
+        self._zeros = frozenset[str]() if begins_at_zero(self._ops) else experiment.sign_sensitive
         self._kinds, self._tried = dict[str, None](), list[DimAssignment]()
         self._only_filled = ""  # sizes, one of them 0, at which the original runs and the replacement does not
 
@@ -107,17 +107,17 @@ class ProofRun:
     @property
     def sizes(self) -> Iterable[str]:
         """The sets of sizes at which they did, in words."""
-        return (setting.told for setting in self._tried if setting.by_symbol)
+        return (setting.description for setting in self._tried if setting.by_symbol)
 
-    def take(self, other: "ProofRun") -> None:
+    def merge(self, other: "ProofRun") -> None:
         """Count the runs of another proof of the same region among these, and keep what was worst in either."""
         self.runs += other.runs
-        self.ledger.take(other.ledger)
+        self.ledger.merge(other.ledger)
 
-    def judged(self) -> tuple[Outcome, str]:
+    def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; what cannot be fed, or answers anew each time, is unproved."""
         try:
-            with front_opened(self.experiment.minis, self._oracle) as (minis, self._fed, made):
+            with front_opened(self.experiment.models, self._oracle) as (minis, self._fed, made):
                 return self._judged(minis, made)
         except CannotSlice as error:
             return Outcome.UNPROVED, str(error)
@@ -132,20 +132,20 @@ class ProofRun:
             first = self._oracle(minis.before, bodies)
         except SessionError as error:
             if self._state_sizes():
-                return self.judged()
-            return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.line.rstrip('.')}"
+                return self.outcome()
+            return Outcome.UNPROVED, f"nothing here runs the original nodes: {error.message.rstrip('.')}"
         with first:
             self._note(REPLACEMENT)
             try:
                 second = self._oracle(minis.after, self.experiment.bodies_after)
             except SessionError as error:
                 if self._state_sizes():
-                    return self.judged()
-                if error.missing:
-                    return Outcome.UNPROVED, f"nothing here runs the replacement: {error.line.rstrip('.')}"
-                return Outcome.FAILED, f"the replacement does not load: {error.line.rstrip('.')}"
+                    return self.outcome()
+                if error.is_unsupported:
+                    return Outcome.UNPROVED, f"nothing here runs the replacement: {error.message.rstrip('.')}"
+                return Outcome.FAILED, f"the replacement does not load: {error.message.rstrip('.')}"
             with second, ExitStack() as stack:
-                self.oracle, self.independent = second.name, first.independent and second.independent
+                self.oracle, self.independent = second.name, first.is_independent and second.is_independent
                 if first.name not in (second.name, *KERNEL_ORACLES):
                     self.oracle += f", the original under {first.name}"
                 self.reference = self._reference(minis.before, bodies)
@@ -173,9 +173,9 @@ class ProofRun:
         if self.experiment.inputs and not self.ledger.tells:
             why = "no output tells anything: empty, NaN, or lost in rounding wherever it was computed"
             return Outcome.UNPROVED, why
-        if doubt := unmatched(self.experiment.minis.before) or self.ledger.doubt():
+        if doubt := unmatched(self.experiment.models.before) or self.ledger.unproved_reason():
             return Outcome.UNPROVED, doubt
-        return Outcome.PROVED, told_limits(self.experiment.apart, self._only_filled)
+        return Outcome.PROVED, told_limits(self.experiment.intended_differences, self._only_filled)
 
     def _note(self, side: str) -> None:
         """Say what runs next, for whoever has to tell why it never ended."""
@@ -205,7 +205,7 @@ class ProofRun:
             if failure and group[0].elements > MOST_AGAIN:
                 continue
             before = self.ledger, self.runs
-            self.ledger, self.runs = ErrorSummary(self.experiment.empty), 0
+            self.ledger, self.runs = ErrorSummary(self.experiment.always_empty), 0
             found = self._run_group(group)
             if not self.runs:
                 self.ledger, self.runs = before
@@ -213,16 +213,16 @@ class ProofRun:
             failure = found
             if not failure and not self._tells:
                 continue
-            if not (failure and group[0].shrunk) or self.experiment.weights:
+            if not (failure and group[0].reduced) or self.experiment.weights:
                 break  # else: what fails with dims made smaller may be right as they are
         if not self.runs or failure or not self._tells or self._once:
             return failure
         at = self._ran_at or group[0]
-        full = sizes.full(MOST_AT_ONCE if self.experiment.brief else MAX_FULL_ELEMENTS) if group[0].shrunk else ()
+        full = sizes.full(MOST_AT_ONCE if self.experiment.is_brief else MAX_FULL_ELEMENTS) if group[0].reduced else ()
         further: Iterable[DimAssignment] = tuple(full)
-        if not self.experiment.brief:
+        if not self.experiment.is_brief:
             failure = self._run_weighed(at) or self._run_often(at)
-            further = (*further, *sizes.further(at))
+            further = (*further, *sizes.variations(at))
         roomy: DimAssignment | None = None
         long: DimAssignment | None = None
         wanted = () if failure else (setting for setting in further if not adds_nothing(setting, self._ops))
@@ -234,10 +234,12 @@ class ProofRun:
             special = {"has_room": setting is roomy, "is_counted": counted, "is_first": setting is long}
             kinds = [*kinds_at_other_sizes(number, longest, **special), *self._feeder.counts_sized(setting)]
             failure = self._run_at(setting, kinds)
-            for alone in sizes.apart(setting, at) if self.runs == runs else ():  # it takes no such sizes together
+            for alone in (
+                sizes.one_at_a_time(setting, at) if self.runs == runs else ()
+            ):  # it takes no such sizes together
                 failure = failure or self._run_at(alone, kinds)
             if self.runs == runs:
-                failure = failure or self._run_longest(sizes.longest(setting, at), kinds)
+                failure = failure or self._run_longest(sizes.longest_accepted(setting, at), kinds)
             if failure:
                 break
         return failure
@@ -254,13 +256,13 @@ class ProofRun:
     def _run_weighed(self, setting: DimAssignment) -> str:
         """Run on other weights than the usual ones, where such are made up; returns what is wrong."""
         for values in WEIGHED if self._feeder.weights else ():
-            if kind_name(values) in self.experiment.apart:
+            if kind_name(values) in self.experiment.intended_differences:
                 continue
-            failure = self._run(self._feeder.weighed(setting, values), values)
+            failure = self._run(self._feeder.with_weights(setting, values), values)
             if failure:
                 self.is_of_weights = True
-                return f"{failure} (weights {values.words})"
-            self._kinds[f"weights {values.words}"] = None
+                return f"{failure} (weights {values.description})"
+            self._kinds[f"weights {values.description}"] = None
         return ""
 
     def _run_often(self, setting: DimAssignment) -> str:
@@ -275,13 +277,13 @@ class ProofRun:
             failure = self._run_at(setting, self._kinds_at(setting, has_run))
             if self.runs and not has_run:
                 self._ran_at = setting
-            if failure or ((self.experiment.brief or self._once) and self._tells):
+            if failure or ((self.experiment.is_brief or self._once) and self._tells):
                 return failure
         return ""
 
     def _kinds_at(self, setting: DimAssignment, has_run: bool) -> Sequence[tuple[ValueKind, int]]:
         """The kinds of inputs at the sizes of a group: all of them at the first that runs."""
-        if self._once or has_run or self.experiment.brief:
+        if self._once or has_run or self.experiment.is_brief:
             return SINGLE_RUN_SCHEDULE if self._once else OTHER_SIZES_SCHEDULE if has_run else BRIEF_SCHEDULE
         return (*FULL_SCHEDULE, *self._feeder.more(setting)) if setting.work <= COSTLY_WORK else COSTLY_SCHEDULE
 
@@ -291,16 +293,16 @@ class ProofRun:
         self._terms = self.experiment.longest_sum(setting.size)
         for kind, turn in sorted(kinds, key=lambda item: item != self._suspect):
             values = self._suited(kind, turn, self._ops, len(self._feeder.plain))
-            if values is None or not self._feeder.tries(values, turn):
+            if values is None or not self._feeder.is_informative(values, turn):
                 continue
             feeds, runs = self._feeder.make(setting, values, turn), self.runs
             failure = self._run(feeds, values, turn)
-            self._tells = self._tells or (self.runs > 0 and setting.tells)
+            self._tells = self._tells or (self.runs > 0 and setting.is_informative)
             if failure:
                 self._suspect = kind, turn
                 return f"{failure}{describe_inputs(values, feeds)}"
             if self.runs > runs:
-                self._kinds[values.words] = None
+                self._kinds[values.description] = None
             elif self.runs == before and setting.elements > REDUCE_ABOVE_ELEMENTS:
                 break  # what refuses much refuses its sizes: it is not made again with other numbers
         if self.runs > before:
@@ -314,7 +316,9 @@ class ProofRun:
             feeds = self._fed(feeds)
             original = self._first.run(feeds)
         except SessionError as error:
-            self.refusal = self.refusal or error_message(error, self.experiment, self.experiment.minis.before, self._at)
+            self.refusal = self.refusal or error_message(
+                error, self.experiment, self.experiment.models.before, self._at
+            )
             return ""
         if (self._is_empty or values in (ValueKind.COUNTS, ValueKind.OUT_OF_ROLE)) and not self._fits(original):
             return ""  # the rule may stand on the shapes that the source states, which x[:-0] has not
@@ -328,15 +332,15 @@ class ProofRun:
         try:
             rewritten = self._second.run(feeds)
         except SessionError as error:
-            if error.missing:
-                why = error_message(error, self.experiment, self.experiment.minis.after, self._at)
+            if error.is_unsupported:
+                why = error_message(error, self.experiment, self.experiment.models.after, self._at)
                 raise CannotSlice(f"nothing here runs the replacement: {why}") from error
             is_odd = self._is_empty and not cannot_be_empty(self.experiment, self._at, error.node)
             if is_odd and self._at is not None and self._fits(original):
-                self._only_filled = self._only_filled or self._at.told or "0"
+                self._only_filled = self._only_filled or self._at.description or "0"
             if is_odd or not self._fits(original):
                 return ""  # kernels differ in whether they take sizes that do not fit, and tensors without elements
-            return f"the replacement does not run where the original does: {error.line.rstrip('.')}"
+            return f"the replacement does not run where the original does: {error.message.rstrip('.')}"
         common = original.keys() & rewritten.keys()
         if any(rewritten[name].shape != original[name].shape for name in common) and not self._fits(original):
             self.runs -= 1
@@ -353,7 +357,7 @@ class ProofRun:
             if found is None:
                 return ""
             is_usual = values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT
-            self.ledger.keep(found, answer, self.against, is_usual=is_usual)
+            self.ledger.add(found, answer, self.against, is_usual=is_usual)
             if not found.ok:
                 return f"{name!r} {found.why}"
         self._agreed += 1
@@ -403,8 +407,8 @@ class ProofRun:
         )
         answer, asked = original if exact is None else exact, partial(settled, terms=self._terms)
         if loses:
-            found = asked(Sensitivity.alike(0.0))
+            found = asked(Sensitivity.uniform(0.0))
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
-        found = self._moves.settle(asked, name, answer, original.dtype, feeds)
+        found = self._moves.judge(asked, name, answer, original.dtype, feeds)
         return None if not found.ok and reach_fill(self.experiment, feeds, self._oracle) else found

@@ -45,7 +45,7 @@ def reduce_dims(experiment: ProofCase) -> Iterator[ProofCase]:
     Nothing where little is computed, or no dim is large.
     """
     sizes = SizeStrategies(experiment, experiment.options.dims)
-    usual = sizes.as_it_is() if _summed(experiment) else sizes.usual()
+    usual = sizes.as_it_is() if _summed(experiment) else sizes.default()
     if usual is not None and usual.elements <= REDUCE_ABOVE_ELEMENTS and usual.work <= REDUCE_ABOVE_WORK:
         return
     apart = _with_columns_apart(experiment)
@@ -61,7 +61,7 @@ def reduce_dims(experiment: ProofCase) -> Iterator[ProofCase]:
 
 def _work(experiment: ProofCase) -> int:
     """What the original nodes compute at the first sizes that are tried, in multiplications."""
-    usual = SizeStrategies(experiment, experiment.options.dims).usual()
+    usual = SizeStrategies(experiment, experiment.options.dims).default()
     return 0 if usual is None else usual.work
 
 
@@ -74,22 +74,24 @@ def _with(experiment: ProofCase, renamed: Renamed) -> ProofCase:
     def numbers(those: Iterable[int]) -> frozenset[int]:
         return frozenset(renamed.get(number, number) for number in those)
 
-    minis = experiment.minis
+    minis = experiment.models
     return replace(
         experiment,
-        minis=replace(
+        models=replace(
             minis,
             before=_model(minis.before, renamed),
             after=_model(minis.after, renamed),
             dims={text: name(size) for text, size in minis.dims.items()},
         ),
         inputs=tuple(_input(item, name) for item in experiment.inputs),
-        pinned=numbers(experiment.pinned),
-        values=numbers(experiment.values),
-        places=None if experiment.places is None else numbers(experiment.places),
-        wishes=tuple(SizeConstraint(name(x.one), name(x.other), x.at_least, x.likely) for x in experiment.wishes),
-        sums=tuple(Reduction(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.sums),
-        loads=tuple(CostTerm(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.loads),
+        literals=numbers(experiment.literals),
+        value_literals=numbers(experiment.value_literals),
+        position_literals=None if experiment.position_literals is None else numbers(experiment.position_literals),
+        size_constraints=tuple(
+            SizeConstraint(name(x.one), name(x.other), x.at_least, x.is_soft) for x in experiment.size_constraints
+        ),
+        reductions=tuple(Reduction(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in experiment.reductions),
+        costs=tuple(CostTerm(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in experiment.costs),
     )
 
 
@@ -98,11 +100,11 @@ def _with_columns_apart(experiment: ProofCase) -> ProofCase:
 
     As of the projection behind an attention: its rows are all heads together, which stay.
     """
-    columns = {name: axis for name, axis in _columns(experiment.minis.before) if name in _wide(experiment)}
+    columns = {name: axis for name, axis in _columns(experiment.models.before) if name in _wide(experiment)}
     if not columns:
         return experiment
-    minis, dims = experiment.minis, dict(experiment.minis.dims)
-    taken = {*experiment.pinned, *(size for item in experiment.inputs for size in item.shape)}
+    minis, dims = experiment.models, dict(experiment.models.dims)
+    taken = {*experiment.literals, *(size for item in experiment.inputs for size in item.shape)}
     number = next(number for number in count(MAX_UNREDUCED_DIM + 1) if number not in taken)
     text = f"d{len(dims)}"
     before, after = ModelProto(), ModelProto()
@@ -122,16 +124,16 @@ def _with_columns_apart(experiment: ProofCase) -> ProofCase:
     made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
     return replace(
         experiment,
-        minis=replace(minis, before=before, after=after, dims={**dims, text: number}),
+        models=replace(minis, before=before, after=after, dims={**dims, text: number}),
         inputs=tuple(
             replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
             for item in experiment.inputs
         ),
-        loads=tuple(
+        costs=tuple(
             replace(load, each=narrow(load.each, len(load.each) - 1))
             if load.others in made_of
             else replace(load, each=weights.get(load.each, load.each))
-            for load in experiment.loads
+            for load in experiment.costs
         ),
     )
 
@@ -164,7 +166,7 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
                 if node.output[0] not in readers:
                     yield port.name, axis
                 break
-            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.moves:
+            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.copies_elements:
                 break
             name, axis = node.output[0], 1 - axis
 
@@ -175,7 +177,7 @@ def _renamed(experiment: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     A dim stays that a float may stand for; of the sum of two dims, these are taken.  A product most often is one, as
     the width of all heads, and follows from its factors; rows times columns of a picture may be a dim like others.
     """
-    models = (experiment.minis.before, experiment.minis.after)
+    models = (experiment.models.before, experiment.models.after)
     constants = [tensor for model in models for tensor in _tensors(model)]
     dims = _fixed_dims(experiment)
     floats = {number for tensor in constants if tensor.data_type not in INTEGERS_AND_BOOL for number in _floats(tensor)}
@@ -183,7 +185,7 @@ def _renamed(experiment: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     floats.update(
         number for item in given for number in dims_encoded_by(np.array([item.f] * item.HasField("f"), np.float32))
     )
-    numbers = {abs(number) for number in (*dims, *experiment.values)}
+    numbers = {abs(number) for number in (*dims, *experiment.value_literals)}
     factors = numbers - {0, 1}
     least = max(
         (number for number in numbers if number <= MAX_UNREDUCED_DIM), default=0
@@ -192,9 +194,11 @@ def _renamed(experiment: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
     products: dict[int, int] = {}
     taken = set(numbers)
     summed = _summed(experiment)
-    spoken = experiment.values.union(*(tensor.dims for tensor in constants if tensor.data_type in INTEGERS_AND_BOOL))
+    spoken = experiment.value_literals.union(
+        *(tensor.dims for tensor in constants if tensor.data_type in INTEGERS_AND_BOOL)
+    )
     parts = {part for size in dims & spoken for part in summed.get(size, (size,))}.union(*summed.values())
-    multiples = {size for size in dims - experiment.pinned if matches_literal(size, experiment.pinned)}
+    multiples = {size for size in dims - experiment.literals if matches_literal(size, experiment.literals)}
     for size in sorted(parts | multiples):
         if size <= MAX_UNREDUCED_DIM or size in floats:
             continue
@@ -219,14 +223,14 @@ def _fixed_dims(experiment: ProofCase) -> set[int]:
 def _summed(experiment: ProofCase) -> dict[int, tuple[int, int]]:
     """The large numbers of which a region speaks and that are the sum of two dims of its inputs, and these."""
     sums = {one + other: (one, other) for one, other in combinations(sorted(_fixed_dims(experiment)), 2)}
-    return {size: sums[size] for size in sums.keys() & experiment.values if size > LARGE_SUM}
+    return {size: sums[size] for size in sums.keys() & experiment.value_literals if size > LARGE_SUM}
 
 
 def _followed(experiment: ProofCase, renamed: Renamed) -> dict[int, int]:
     """The same with numbers that follow from such a dim: products and sums with others, and the last of its places."""
     dims = _fixed_dims(experiment)
-    numbers = dims | experiment.values
-    for model in (experiment.minis.before, experiment.minis.after):
+    numbers = dims | experiment.value_literals
+    for model in (experiment.models.before, experiment.models.after):
         few = filter(_may_hold_dims, _tensors(model))
         numbers = numbers.union(*(numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in few))
     found = dict(renamed)
@@ -326,7 +330,7 @@ def prove_case(experiment: ProofCase, note: Callable[[Any], None] = lambda _: No
             {error.dtype: None for error in proof.ledger.worst.values()}, options.rtol, options.atol
         ),
         seconds=time.perf_counter() - started,
-        is_of_weights=proof.is_of_weights,
+        depends_on_weights=proof.is_of_weights,
         kinds=tuple(proof.kinds),
         sizes=tuple(dict.fromkeys(proof.sizes)),
     )
@@ -334,14 +338,14 @@ def prove_case(experiment: ProofCase, note: Callable[[Any], None] = lambda _: No
 
 def _by_itself(experiment: ProofCase) -> str:
     """Why agreement says little where the rule's own pattern computed what the rule wrote, or took out."""
-    minis, custom_ops = experiment.minis, experiment.options.custom_ops
+    minis, custom_ops = experiment.models, experiment.options.custom_ops
     help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (minis.after, minis.before))), "")
     return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
 
 
 def _unlike_bodies(experiment: ProofCase) -> str:
     """What of the replacement ONNX Runtime runs otherwise than it was run here, as a clause; empty for nothing."""
-    written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(experiment.minis.after))
+    written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(experiment.models.after))
     coarse = [(op, IMPRECISE_BODIES[domain, op]) for domain, op in written if (domain, op) in IMPRECISE_BODIES]
     return "; ".join(f"{op} was not run as ONNX Runtime runs it, which has no kernel: {body}" for op, body in coarse)
 
@@ -366,8 +370,8 @@ def _found(experiment: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun
             failed = failed or (attempt, Outcome.UNPROVED, told)
         elif outcome is Outcome.PROVED:
             once = ProofRun(experiment, note, once=True)
-            if once.judged()[0] is Outcome.PROVED:
-                attempt.take(once)
+            if once.outcome()[0] is Outcome.PROVED:
+                attempt.merge(once)
                 return attempt, outcome, reason
     return failed or _run(experiment, note)
 
@@ -380,7 +384,7 @@ def _is_much_as_it_is(experiment: ProofCase) -> bool:
 
 def _made_smaller(experiment: ProofCase, narrow: ProofCase) -> str:
     """Which dims were smaller in a narrow run that is the last word, in words."""
-    usual = SizeStrategies(narrow, narrow.options.dims).usual()
+    usual = SizeStrategies(narrow, narrow.options.dims).default()
     pairs = zip(experiment.inputs, narrow.inputs, strict=True)
     dims = {(one, other) for was, now in pairs for one, other in zip(was.shape, now.shape, strict=True)}
     sizes = {one: other if usual is None else usual.size(other) for one, other in dims if isinstance(one, int)}
@@ -394,10 +398,10 @@ def _run(experiment: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, 
     What fails where they run has failed.
     """
     proof = ProofRun(experiment, note)
-    outcome, reason = proof.judged()
+    outcome, reason = proof.outcome()
     if proof.is_refused and outcome is not Outcome.FAILED:
         other = ProofRun(experiment, note, is_evaluated=True)
-        found = other.judged()
+        found = other.outcome()
         if found[0] is not Outcome.UNPROVED:
             return other, *found
     return proof, outcome, reason

@@ -88,7 +88,7 @@ class SiteProver:
 
     def plain(self, scope: Scope, names: Sequence[str]) -> Hashable | None:
         """What tells tensors that a site of the main graph reads; None where a proof may rest on more of them."""
-        return None if self._origin.shares else self._signatures.plain(scope, names, self._shapes)
+        return None if self._origin.shares else self._signatures.of_data(scope, names, self._shapes)
 
     def rests(self, region: Region) -> set[TensorAddress]:
         """The tensors that a proof of this region may have taken for equal to others, as other sites prove."""
@@ -98,7 +98,7 @@ class SiteProver:
         for shapes in self._entrances.into(region.scope):
             for depth in (0, max(DEEPER)):
                 with suppress(CannotSlice):  # then nothing was proved in that way
-                    found |= RegionSlice(region, self._origin, shapes, depth=depth).rests
+                    found |= RegionSlice(region, self._origin, shapes, depth=depth).assumed_equal
         return found
 
     def _signed(self, region: Region) -> Iterator[tuple[Signature, ShapeInference]]:
@@ -152,7 +152,7 @@ class SiteProver:
                     first = self._forms.setdefault(proof_class_of(item), signature)
                     if first != signature:
                         led[signature] = first
-                        item = replace(item, brief=True)
+                        item = replace(item, is_brief=True)
                 yield item
 
         self._keep(waiting, experiments())
@@ -184,7 +184,7 @@ class SiteProver:
         """What proves a region, or the proof where nothing has to be run for it."""
         try:
             cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
-            if cut.bakes and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
+            if cut.has_baked_weights and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
                 cut.read_weights()
                 self._whole.add(signature)
             return self._prepared(cut)
@@ -235,7 +235,7 @@ class SiteProver:
         if not is_whole and not self._may_read(made_up.weights):
             megabytes = f"{made_up.weights / 1e6:,.0f} MB"
             why = f"it fails with weights made up, and its own, which take {megabytes}, are more than a proof reads"
-            is_open = made_up.bakes or failed.is_of_weights
+            is_open = made_up.has_baked_weights or failed.depends_on_weights
             return replace(failed, outcome=Outcome.UNPROVED, reason=why) if is_open else failed
         for depth in DEEPER:
             try:
@@ -269,8 +269,8 @@ class SiteProver:
             except CannotSlice:
                 continue  # said when the region is proved
             main = self._origin.scope(self._origin.index.main)
-            for leaf in cut.leaves.values():
-                if leaf.shape is None and self._origin.scope(leaf.scope).home(leaf.tensor) is main:
+            for leaf in cut.boundary_inputs.values():
+                if leaf.shape is None and self._origin.scope(leaf.scope).defining_scope(leaf.tensor) is main:
                     unknown[leaf.tensor] = main
         if not unknown:
             return False
@@ -280,7 +280,7 @@ class SiteProver:
         self._untold = _as_clause(found.refusal)
         tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
         for name, (dtype, shape) in tensors.items():
-            self._shapes.learn(unknown[name], name, dtype, shape)
+            self._shapes.add_observed(unknown[name], name, dtype, shape)
         self._entrances.forget()
         self._cuts.clear()
         self._origin.of_data.clear()

@@ -45,7 +45,7 @@ def start() -> None:
 
 def needs_this_process(experiment: ProofCase) -> bool:
     """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    minis, own = experiment.minis, local_only_ops(experiment.options.custom_ops)
+    minis, own = experiment.models, local_only_ops(experiment.options.custom_ops)
     return holds_any(minis.before, own) or holds_any(minis.after, own)
 
 
@@ -96,7 +96,7 @@ def _proofs_made(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]
     results = worker_pool.run(tasks(), jobs or worker_pool.default_jobs())
     again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
     if again:  # some kernels crash on a tensor without elements: what else was tried still counts
-        without = [replace(asked[place], takes_empty=False) for place in again]
+        without = [replace(asked[place], allows_empty=False) for place in again]
         more = worker_pool.run((_task(experiment) for experiment in without), jobs or worker_pool.default_jobs())
         for place, result in zip(again, more, strict=True):
             results[place] = result
@@ -109,7 +109,9 @@ def _task(experiment: ProofCase) -> Task:
 
 def _ended_on_empty(result: TaskOutcome) -> bool:
     """Whether an experiment ended its child on a tensor without elements."""
-    return isinstance(result, TaskFailure) and isinstance(result.noted, dict) and bool(result.noted.get("empty"))
+    return (
+        isinstance(result, TaskFailure) and isinstance(result.last_note, dict) and bool(result.last_note.get("empty"))
+    )
 
 
 def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
@@ -126,8 +128,8 @@ def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
     if isinstance(result, TaskResult):
         with suppress(ValueError):
             return from_json_value(TracedShapes, result.value)
-    why = _TRACE_WITHOUT.get(result.why) if isinstance(result, TaskFailure) else None
-    how = f" with {result.how}" if isinstance(result, TaskFailure) and result.how else ""
+    why = _TRACE_WITHOUT.get(result.cause) if isinstance(result, TaskFailure) else None
+    how = f" with {result.detail}" if isinstance(result, TaskFailure) and result.detail else ""
     return TracedShapes({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
 
 
@@ -141,17 +143,17 @@ def _proof(experiment: ProofCase, result: TaskOutcome) -> SiteProof:
 
 
 def _without_answer(experiment: ProofCase, failure: TaskFailure) -> SiteProof:
-    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    noted = failure.last_note if isinstance(failure.last_note, dict) else {}
     side = str(noted.get("side") or "its proof")
-    if failure.why in ("time", "clock"):
+    if failure.cause in ("time", "clock"):
         return SiteProof(Outcome.UNPROVED, _too_long(experiment, failure, noted))
-    if failure.why == "memory":
+    if failure.cause == "memory":
         told = _largest(experiment, noted)
         why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({told})' if told else ''}"
         cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
         return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
-    why = f"{side} ends the process that runs it{f' with {failure.how}' if failure.how else ''}"
-    if side == REPLACEMENT and failure.how in CPU_FAULT_SIGNALS:
+    why = f"{side} ends the process that runs it{f' with {failure.detail}' if failure.detail else ''}"
+    if side == REPLACEMENT and failure.detail in CPU_FAULT_SIGNALS:
         return SiteProof(Outcome.FAILED, f"{why}, where the original does not")
     return SiteProof(Outcome.UNPROVED, why)
 
@@ -159,7 +161,7 @@ def _without_answer(experiment: ProofCase, failure: TaskFailure) -> SiteProof:
 def _too_long(experiment: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
     """What was reached in the time, and what to do."""
     seconds, agreed = experiment.options.proof_time, noted.get("agreed")
-    took = f"{seconds:g} s" if failure.why == "time" else f"{wall_clock_limit(seconds):g} s by the clock"
+    took = f"{seconds:g} s" if failure.cause == "time" else f"{wall_clock_limit(seconds):g} s by the clock"
     until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
     cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
     return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
@@ -170,7 +172,7 @@ def _largest(experiment: ProofCase, noted: dict[str, Any]) -> str:
     at = noted.get("at")
     if not isinstance(at, dict):
         return ""
-    minis = experiment.minis
+    minis = experiment.models
     side = minis.after if noted.get("side") == REPLACEMENT else minis.before
     return largest_tensor(experiment, side, dims_from_json(at))
 

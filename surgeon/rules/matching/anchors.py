@@ -21,7 +21,7 @@ def anchors(compiled: CompiledPattern, scope: Scope) -> list[Node]:
     """Nodes of the op that the pattern needs and the scope has fewest of."""
     by_op = scope.by_op
     if not compiled.required:
-        return list(scope.live_nodes()) if compiled.wild is None else nodes_matching_glob(scope, *compiled.wild)
+        return list(scope.live_nodes()) if compiled.op_glob is None else nodes_matching_glob(scope, *compiled.op_glob)
     rarest = min(compiled.required, key=lambda group: (sum(len(by_op.get(op, ())) for op in group), sorted(group)))
     return sorted((node for op in rarest for node in by_op.get(op, ()) if node.alive), key=_SLOT)
 
@@ -40,7 +40,7 @@ class RootFinder:
 
     def __init__(self, index: Index, scope: Scope, compiled: CompiledPattern) -> None:
         self.compiled, self._scope = compiled, scope
-        self._heads, self._ways = compiled.heads[0], compiled.ways
+        self._heads, self._ways = compiled.output_ops[0], compiled.ways
         self._consumers, self._work = scope.consumers, MatchCost.of(index)
         self._scalar = partial(index.constants.scalar, scope)
         self._promising: dict[Node, bool] = {}  # what `may_expand` has said of nodes

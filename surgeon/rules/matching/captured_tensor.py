@@ -100,7 +100,7 @@ class CapturedTensor(Operators, gs.Variable):
         return None if found is None else list(found.reshape(-1))
 
     @property
-    def choice(self) -> AffineMask | None:
+    def mask_values(self) -> AffineMask | None:
         """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
@@ -136,7 +136,7 @@ class CapturedTensor(Operators, gs.Variable):
         return tuple(known.of(scope, name) if self.shape == other.shape else None for name in names)
 
     @property
-    def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:
+    def source_constant(self) -> np.ndarray[Any, np.dtype[Any]] | None:
         """The constant of which all elements of it are: what is looked up, cut or moved, or it itself; None elsewhere.
 
         The match rests on the nodes that take them there.
@@ -144,9 +144,9 @@ class CapturedTensor(Operators, gs.Variable):
         self._ask("values")
         index, scope, name, taken = self._match.index, self._match.scope, self._name, list[str]()
         while not index.constants.is_constant(scope, name):
-            home = scope.home(name)
+            home = scope.defining_scope(name)
             node = None if home is None else home.producers.get(name)
-            if home is None or node is None or traits_of(node.op).moves != (0,):
+            if home is None or node is None or traits_of(node.op).copies_elements != (0,):
                 return None
             taken.append(name)
             scope, name = home, node.inputs[0]
@@ -154,7 +154,7 @@ class CapturedTensor(Operators, gs.Variable):
         return index.constants.array(scope, name)
 
     @property
-    def is_of_products(self) -> bool:
+    def is_matmul_result(self) -> bool:
         """Whether its elements are of products of matrices, perhaps times constants, and moved, beside zeros: no mask.
 
         The match rests on the nodes that make it so.
@@ -172,7 +172,7 @@ class CapturedTensor(Operators, gs.Variable):
                 return False
             known = traits_of(node.op)
             taken[name] = known.product in ("matrices", "equation")
-            among = known.moves or known.carries
+            among = known.copies_elements or known.nearly_copies_elements
             if known.family == "product":
                 waiting += [read for read in node.inputs if not constants.is_constant(scope, read)]
             elif among:

@@ -34,13 +34,14 @@ class CompiledPattern:
     """A pattern ready to run, each part made when it is asked for: a model without the ops it needs asks for few.
 
     outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
-    heads: ops that can make each output (None: any).  required: groups of ops of which one must be there.
+    output_ops: ops that can make each output (None: any).  required: groups of ops of which one must be there.
     allowed: all ops that may lie between a required op and the root (None: any); ways: which may stand where.  depth:
     nodes on the longest path, those that change nothing not counted.
-    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  sizes: nodes of
-    the pattern in each chain, by where the state keeps its node.  spelling: heads, required and allowed for a person,
-    who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  wild: globs of the
-    domain and op of the first output, where it has such.  search: what finds the places in place of all that.
+    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  chain_lengths:
+    nodes of the pattern in each chain, by where the state keeps its node.  written_ops: heads, required and allowed for
+    a person, who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  op_glob:
+    globs of the domain and op of the first output, where it has such.  search: what finds the places in place of all
+    that.
     """
 
     search: Search | None = None
@@ -60,14 +61,14 @@ class CompiledPattern:
         return tuple(tuple(self.compiler.keys(value)) for value in self.pattern.outputs)
 
     @cached_property
-    def heads(self) -> tuple[frozenset[str] | None, ...]:
+    def output_ops(self) -> tuple[frozenset[str] | None, ...]:
         return tuple(map(self.compiler.heads, self.pattern.outputs))
 
     @cached_property
     def required(self) -> frozenset[frozenset[str]]:
         return self.compiler.required(self.pattern.outputs[0])
 
-    def lacks(self, has: HasAnyOp, *, forms: bool = False) -> bool:
+    def misses_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
         return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
 
@@ -79,7 +80,7 @@ class CompiledPattern:
     def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
         """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
         value = self.pattern.outputs[0]
-        if not isinstance(value, NodeOutput) or self.compiler.flat(value) is not None or self.wild is not None:
+        if not isinstance(value, NodeOutput) or self.compiler.flat(value) is not None or self.op_glob is not None:
             return {}
         operation, plan = value.operation, InputOrder.of(value.operation)
         heads = ((place, self.compiler.heads(item)) for place, item in enumerate(operation.inputs) if item is not None)
@@ -109,17 +110,17 @@ class CompiledPattern:
         return _is_plain(self.pattern.outputs)
 
     @cached_property
-    def sizes(self) -> dict[int, int]:
+    def chain_lengths(self) -> dict[int, int]:
         """Known of all chains once the matchers are made."""
         _ = self.outputs
         return {key: flat.size for key, flat in self.compiler.flats.items() if flat is not None}
 
     @cached_property
-    def spelling(self) -> WrittenOps:
+    def written_ops(self) -> WrittenOps:
         return _spelling(self.compiler)
 
     @cached_property
-    def wild(self) -> tuple[str, str] | None:
+    def op_glob(self) -> tuple[str, str] | None:
         return _wild(self.pattern.outputs[0])
 
 
@@ -135,7 +136,7 @@ class _Searched(CompiledPattern):
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
         self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
 
-    def lacks(self, has: HasAnyOp, *, forms: bool = False) -> bool:
+    def misses_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Nobody knows what a search needs."""
         return False
 
@@ -238,11 +239,16 @@ class PatternCompiler(OpRequirements):
         accepts, is_random = op_predicate(operation), operation.op in RANDOM
 
         def match(state: MatchState, name: str, then: Continuation) -> bool:
-            nodes, made = state.nodes, state.made
-            mark, held, before = len(nodes), len(state.bound), made.get(key)
+            nodes, made = state.nodes, state.node_of_pattern
+            mark, held, before = len(nodes), len(state.bindings), made.get(key)
             state.visited += 1
             node = state.producers.get(name)
-            while node is not None and not accepts(node.op) and node.op in TRANSPARENT and state.passes(node, name):
+            while (
+                node is not None
+                and not accepts(node.op)
+                and node.op in TRANSPARENT
+                and state.is_passthrough(node, name)
+            ):
                 nodes.append(node)
                 name = node.inputs[0]
                 node = state.producers.get(name)
@@ -258,8 +264,8 @@ class PatternCompiler(OpRequirements):
             made[key] = node
             if next(differ(state, node), None) is None and inputs(state, node, then):
                 return True
-            while len(state.bound) > held:
-                state.bound.popitem()
+            while len(state.bindings) > held:
+                state.bindings.popitem()
             if before is None:
                 del made[key]
             else:

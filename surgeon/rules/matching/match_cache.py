@@ -68,7 +68,7 @@ class RecordingState(MatchState):
     def end(self, finish: Any) -> bool:
         """Let what is matched have the last word.  What that asks is no part of the search."""
         known = len(self.asked)
-        self.ends.append((list(self.nodes), dict(self.bound), dict(self.made)))
+        self.ends.append((list(self.nodes), dict(self.bindings), dict(self.node_of_pattern)))
         is_found = bool(finish())
         while len(self.asked) > known:
             self.asked.popitem()
@@ -111,8 +111,8 @@ class CachedResult:
         """Put a state where the search was then.  met: what an attempt like it has before it."""
         names, nodes = met
         state.nodes = [nodes[place] for place in self.nodes]
-        state.made = {key: nodes[place] for key, place in self.made}
-        state.bound = {key: _named(held, names) for key, held in self.bound}
+        state.node_of_pattern = {key: nodes[place] for key, place in self.made}
+        state.bindings = {key: _named(held, names) for key, held in self.bound}
 
 
 VisitedTensors = tuple[
@@ -208,7 +208,7 @@ class MatchCache:
     """
 
     def __init__(self, compiled: CompiledPattern, index: Index) -> None:
-        self._kinds = index.noted(NodeKinds, NodeKinds)
+        self._kinds = index.cached_analysis(NodeKinds, NodeKinds)
         self._known: dict[Any, list[CachedAttempt | None]] = {}
         outputs = compiled.pattern.outputs
         ops = (value.operation for value in walk_values(outputs) if isinstance(value, NodeOutput))
@@ -302,7 +302,7 @@ class AnchorPath(NamedTuple):
         inside = set(state.nodes)
         if search is None or not compiled.is_plain or any(node.op in TRANSPARENT for node in inside):
             return None
-        known = {name for node in inside for name in node.outputs}.union(state.bound.values())
+        known = {name for node in inside for name in node.outputs}.union(state.bindings.values())
         for name in {name for node in inside for name in node.inputs} - known:
             number = state.scalar(name)
             if number is None or not number[3] or number[2]:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import AttributeProto, helper
 
 from surgeon.ir.constants import ConstantValue
-from surgeon.ir.equivalence import are_equal, repeats
+from surgeon.ir.equivalence import are_equal, is_deterministic
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
@@ -41,7 +41,7 @@ class MatchCost:
     @classmethod
     def of(cls, index: Index) -> "MatchCost":
         """The counts of an index, which go on with every search."""
-        return index.noted(cls, cls)
+        return index.cached_analysis(cls, cls)
 
     @property
     def total(self) -> int:
@@ -59,9 +59,9 @@ class MatchState:
     """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
 
     __slots__ = (
-        "bound",
+        "bindings",
         "index",
-        "made",
+        "node_of_pattern",
         "nodes",
         "producers",
         "scalars",
@@ -75,9 +75,9 @@ class MatchState:
         self.index, self.scope = index, scope
         self.producers: Mapping[str, Node] = scope.producers
         self.scalars = index.constants.scalars_of(scope)
-        self.bound: dict[str, Any] = {}
+        self.bindings: dict[str, Any] = {}
         self.nodes: list[Node] = []
-        self.made: dict[int, Node] = {}
+        self.node_of_pattern: dict[int, Node] = {}
         self.steps = self.visited = 0
         self.virtual = 0  # nodes that are in no model, made so far
 
@@ -92,7 +92,7 @@ class MatchState:
         """(value, eps, rank, is float) of a scalar constant, or None."""
         return self.index.constants.scalar(self.scope, name)
 
-    def passes(self, node: Node, name: str) -> bool:
+    def is_passthrough(self, node: Node, name: str) -> bool:
         """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
         when = traits_of(node.op).transparent
         if when == "always":
@@ -118,25 +118,25 @@ class MatchState:
     def canonical(self, name: str) -> str:
         """The tensor behind nodes that change nothing."""
         node = self.producers.get(name)
-        while node is not None and node.op in TRANSPARENT and self.passes(node, name):
+        while node is not None and node.op in TRANSPARENT and self.is_passthrough(node, name):
             name = node.inputs[0]
             node = self.producers.get(name)
         return name
 
-    behind = canonical
+    source_of = canonical
 
     def key(self, name: str) -> str:
         """What a tensor goes by among those of the scope."""
         return name
 
-    def maker(self, name: str) -> tuple[Node, Sequence[str], int] | None:
+    def producer(self, name: str) -> tuple[Node, Sequence[str], int] | None:
         """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
         node = self.producers.get(name)
         return None if node is None else (node, node.inputs, node.outputs.index(name))
 
-    def repeats(self, node: Node) -> bool:
+    def is_deterministic(self, node: Node) -> bool:
         """Whether a node gives the same for the same."""
-        return repeats(node.op, self.index.local)
+        return is_deterministic(node.op, self.index.local)
 
     def constant(self, name: str) -> ConstantValue | None:
         """A constant by value, else None."""
@@ -154,7 +154,7 @@ class MatchState:
         """Whether a tensor is known to be of floats."""
         return shapes_of(self.index).is_float(self.scope, name)
 
-    def same(self, a: str, b: str) -> bool:
+    def same_values(self, a: str, b: str) -> bool:
         """Whether two tensors hold the same values, see `surgeon.ir.equivalence`."""
         return a == b or are_equal(self, a, b)
 

@@ -29,7 +29,7 @@ from surgeon.rules.matching.shape_uses import ShapeUse, find_shape_uses
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.shape_inference import ShapeInference
 
-_SLOT, _RECORD = attrgetter("slot"), attrgetter("record")
+_SLOT, _RECORD = attrgetter("slot"), attrgetter("encoded")
 
 
 @dataclass(eq=False, slots=True)
@@ -114,8 +114,8 @@ class Match(ResultBase):
 
     def require_claims(self) -> None:
         """Raise ConditionFailed where a claim of the pattern about its tensors, or their axes, does not hold."""
-        if self.pattern.record is not None:
-            self.pattern.record(self).require_dims()
+        if self.pattern.captures_class is not None:
+            self.pattern.captures_class(self).require_dims()
         for claim in self.pattern.claims:
             if claim.name in self.bound:
                 others = [self[item.name] if isinstance(item, (NamedValue, Var)) else item for item in claim.others]
@@ -147,7 +147,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
-    if compiled.lacks(scope.has_any, forms=True):
+    if compiled.misses_required_op(scope.has_any, forms=True):
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
@@ -336,7 +336,7 @@ def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, 
             nodes = nodes if input_produced_inside(state, compiled, wider) else wider
         sizes = find_shape_uses(state, nodes, names)
         is_free = has_no_outside_uses(state, nodes, names, apart={asked.node for asked in sizes})
-    match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bound), kept)
+    match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bindings), kept)
     match.sizes = sizes
     return match, passed, is_free
 
@@ -344,7 +344,7 @@ def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, 
 def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> list[str]:
     """Tensors that may be the next output: of the node it belongs to if that is known, else above what is bound."""
     for key, position in compiled.keys[len(names)]:
-        node = state.made.get(key)
+        node = state.node_of_pattern.get(key)
         if node is not None and position < len(node.outputs):
             return [node.outputs[position]]
     return [name for name in _near(state, compiled, len(names)) if name not in names]
@@ -352,9 +352,9 @@ def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple
 
 def _near(state: MatchState, compiled: CompiledPattern, place: int) -> list[str]:
     """Tensors that could be a further output: made above what is bound, by an op that heads it."""
-    heads, keys = compiled.heads[place], compiled.keys[place]
+    heads, keys = compiled.output_ops[place], compiled.keys[place]
     position = keys[0][1] if keys else 0
-    tensors = [held for held in state.bound.values() if isinstance(held, str)]
+    tensors = [held for held in state.bindings.values() if isinstance(held, str)]
     tensors += [name for node in state.nodes for name in node.outputs]
     homes = [(state.scope.home_of_read(name) or state.scope, name) for name in dict.fromkeys(tensors)]
     level = [reader for home, name in homes for reader in home.readers(name)]

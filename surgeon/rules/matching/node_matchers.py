@@ -88,12 +88,12 @@ def inputs_matcher(
     def match(state: MatchState, node: Node, then: Continuation) -> bool:
         inputs = without_trailing_empty(node)
         if rest is not None:
-            if rest.name in state.bound:
-                return bool(state.bound[rest.name] == inputs[count:]) and run(state, node, inputs, 0, then)
-            state.bound[rest.name] = VariadicBinding(inputs[count:])
+            if rest.name in state.bindings:
+                return bool(state.bindings[rest.name] == inputs[count:]) and run(state, node, inputs, 0, then)
+            state.bindings[rest.name] = VariadicBinding(inputs[count:])
             if run(state, node, inputs, 0, then):
                 return True
-            del state.bound[rest.name]
+            del state.bindings[rest.name]
             return False
         if len(inputs) > count or (plan.checks_rank and raised_rank(state, inputs, plan.literals)):
             return False
@@ -208,10 +208,10 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
             if not known:
                 yield NodeDifference("reference", name, None, None)
             elif isinstance(value, Var):
-                if value.name not in state.bound:
-                    state.bound[value.name] = (found,)
+                if value.name not in state.bindings:
+                    state.bindings[value.name] = (found,)
                 elif not is_bound_to(state, value, found) and not _held_axes(state, node, name, value, found):
-                    yield NodeDifference("again", value.name, state.bound[value.name], found)
+                    yield NodeDifference("again", value.name, state.bindings[value.name], found)
             elif not _same_value(state, node, name, found, value):
                 yield NodeDifference("value", name, value, found)
         extra = {item.name: item for item in items if item.name not in wanted and item.name not in parameters}
@@ -220,7 +220,7 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
                 if item.ref_attr_name:
                     yield NodeDifference("reference", name, None, None)
             told = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
-            state.bound[others.name] = (told,)
+            state.bindings[others.name] = (told,)
             return
         for name, item in extra.items():
             if not _is_default(node, name, state):
@@ -288,7 +288,7 @@ def _same_axes(state: MatchState, node: Node, name: str, wanted: Value | None) -
 
 def _held_axes(state: MatchState, node: Node, name: str, var: Var, found: Any) -> bool:
     """Whether a variable stands for these axes already, counted from the other end perhaps."""
-    held = state.bound.get(var.name)
+    held = state.bindings.get(var.name)
     return name in AXES and type(held) is tuple and _same_value(state, node, name, found, held[0])
 
 

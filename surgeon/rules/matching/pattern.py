@@ -39,17 +39,17 @@ class Search:
     """What finds the places of a rule that has no pattern.
 
     find: goes over one scope, once, and yields places in the order of the nodes; the scope is edited between two of
-    them, so what it yields must hold whatever was done with the places before.  absent: what to say of a model in which
-    it finds nothing, as a clause; left: what it says in place of that, of one scope, where it found something and left
-    it on purpose ("" where it did not).  last: its rule comes behind all others, as what it finds is of use to none of
-    them.
+    them, so what it yields must hold whatever was done with the places before.  none_found: what to say of a model in
+    which it finds nothing, as a clause; why_skipped: what it says in place of that, of one scope, where it found
+    something and left it on purpose ("" where it did not).  last: its rule comes behind all others, as what it finds is
+    of use to none of them.
     """
 
     find: Callable[[Index, Scope], Iterator[Found]]
-    absent: str
+    none_found: str
     last: bool = False
-    left: Callable[[Index, Scope], str] | None = None
-    replaces: Callable[[str], bool] | None = None
+    why_skipped: Callable[[Index, Scope], str] | None = None
+    handles_op: Callable[[str], bool] | None = None
 
     @property
     def name(self) -> str:
@@ -58,8 +58,8 @@ class Search:
 
     def why_none(self, index: Index, scopes: Sequence[Scope]) -> str:
         """Why it finds nothing in these scopes, as a clause."""
-        told = (self.left(index, scope) for scope in scopes) if self.left is not None else iter(())
-        return next(filter(None, told), self.absent)
+        told = (self.why_skipped(index, scope) for scope in scopes) if self.why_skipped is not None else iter(())
+        return next(filter(None, told), self.none_found)
 
     @property
     def summary(self) -> str:
@@ -162,12 +162,11 @@ class WordCall:
 class Pattern:
     """A traced function.
 
-    outputs: the tensors it returns.  captures: every name it binds; inner: those of g.capture; loose: these and
-    what may be anything, which a match may make itself.  claims: what else must
-    hold of a match that binds their names.  said: how a word says a value, by the value's id.  record: the
-    `declared_captures.Captures` that the function takes.  returned: how many outputs the function returns;
-    exposed: which tensors of g.exposed are outputs behind them; can_expose: how many there are.  values: as
-    `walk_values` finds them below the outputs.
+    outputs: the tensors it returns.  captures: every name it binds; named_inner: those of g.capture; may_be_inner:
+    these and what may be anything, which a match may make itself.  claims: what else must hold of a match that binds
+    their names.  said: how a word says a value, by the value's id.  captures_class: the `declared_captures.Captures`
+    that the function takes.  returned: how many outputs the function returns; exposed: which tensors of g.exposed are
+    outputs behind them; can_expose: how many there are.  values: as `walk_values` finds them below the outputs.
     """
 
     name: str
@@ -175,11 +174,11 @@ class Pattern:
     captures: frozenset[str]
     where: str
     function: Callable[..., Any] = field(repr=False)
-    inner: frozenset[str] = frozenset()
-    loose: frozenset[str] = frozenset()
+    named_inner: frozenset[str] = frozenset()
+    may_be_inner: frozenset[str] = frozenset()
     claims: tuple[Constraint, ...] = field(default=(), compare=False)
     said: "Mapping[int, WordCall]" = field(default_factory=dict, compare=False, repr=False)
-    record: type[Any] | None = field(default=None, compare=False)
+    captures_class: type[Any] | None = field(default=None, compare=False)
     returned: int = field(default=1, compare=False)
     exposed: tuple[int, ...] = ()
     can_expose: int = field(default=0, compare=False)

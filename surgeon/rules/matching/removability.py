@@ -21,7 +21,7 @@ def has_no_outside_uses(
     among: asked of these alone.  apart: nodes that may read them.
     """
     inside = {*nodes, *apart}
-    held, consumers = state.scope.held, state.scope.consumers
+    held, consumers = state.scope.protected, state.scope.consumers
     for node in nodes if among is None else among:
         for name in node.outputs:
             if name and name not in names:
@@ -49,7 +49,7 @@ def with_helper_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[s
         node = waiting.pop()
         if node in inside or node in found:
             continue
-        if node.scope is not scope or len(found) == ASIDE_LIMIT or scope.held.keys() & set(node.outputs):
+        if node.scope is not scope or len(found) == ASIDE_LIMIT or scope.protected.keys() & set(node.outputs):
             return nodes
         found[node] = None
         readers = [reader for name in node.outputs for reader in scope.readers(name)]
@@ -64,7 +64,7 @@ def kept_passthrough_nodes(state: MatchState, nodes: tuple[Node, ...], names: tu
 
     What such a node reads must be there without the match: an input of it, an output, or made by another one.
     """
-    explicit = {id(node) for node in state.made.values()}
+    explicit = {id(node) for node in state.node_of_pattern.values()}
     found: set[Node] = set()
     for node in nodes:
         if node.op not in TRANSPARENT or id(node) in explicit or has_no_outside_uses(state, nodes, names, (node,)):
@@ -80,7 +80,7 @@ def kept_shared_nodes(
 ) -> set[Node]:
     """Matched nodes that stay: shared ones of which somebody else uses what they make, and what those read."""
     inside = set(nodes)
-    made = (state.made[key] for key in shared if key in state.made)
+    made = (state.node_of_pattern[key] for key in shared if key in state.node_of_pattern)
     waiting = [node for node in made if not has_no_outside_uses(state, nodes, names, (node,))]
     found: set[Node] = set()
     while waiting:
@@ -95,8 +95,8 @@ def input_produced_inside(
     state: MatchState, compiled: CompiledPattern, nodes: tuple[Node, ...]
 ) -> tuple[str, Node] | None:
     """An input of the pattern that a matched node makes, so that it would go, and that node; None without one."""
-    producers, loose = state.producers, compiled.pattern.loose
-    for key, held in state.bound.items():
+    producers, loose = state.producers, compiled.pattern.may_be_inner
+    for key, held in state.bindings.items():
         for name in _names(held):
             source = producers.get(name)
             if source is not None and source in nodes and key not in loose:
@@ -139,9 +139,11 @@ def find_reentry(
 def _unasked(state: MatchState, compiled: CompiledPattern) -> set[str]:
     """Tensors that a match met only where its pattern takes any tensor: no replacement can ask for them."""
     pattern = compiled.pattern
-    held = {key: _names(value) for key, value in state.bound.items()}
-    met = {name for key in pattern.loose - pattern.inner for name in held.get(key, ())}
-    return met.difference(*(names for key, names in held.items() if key not in pattern.loose - pattern.inner))
+    held = {key: _names(value) for key, value in state.bindings.items()}
+    met = {name for key in pattern.may_be_inner - pattern.named_inner for name in held.get(key, ())}
+    return met.difference(
+        *(names for key, names in held.items() if key not in pattern.may_be_inner - pattern.named_inner)
+    )
 
 
 def _names(held: Any) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ def var_matcher(var: Var) -> Matcher:
     key, kind = var.name, var.kind
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
-        bound = state.bound
+        bound = state.bindings
         if name[:1] == VIRTUAL_PREFIX:
             return False
         if key in bound:
             held = bound[key]
-            return (held == name or (isinstance(held, str) and state.same(held, name))) and then()
+            return (held == name or (isinstance(held, str) and state.same_values(held, name))) and then()
         if kind == "constant" and not state.is_constant(name):
             return False
         return _bind(state, key, name, then)
@@ -27,10 +27,10 @@ def var_matcher(var: Var) -> Matcher:
 
 
 def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
-    state.bound[key] = held
+    state.bindings[key] = held
     if then():
         return True
-    del state.bound[key]
+    del state.bindings[key]
     return False
 
 
@@ -55,21 +55,21 @@ def constant_number(state: MatchState, var: Var, name: str) -> Any:
 
 def bind_number(state: MatchState, var: Var, number: Any, then: Continuation) -> bool:
     """Bind a Python value (kept in a 1-tuple, to tell it from a tensor's name)."""
-    if var.name in state.bound:
+    if var.name in state.bindings:
         return is_bound_to(state, var, number) and then()
     return _bind(state, var.name, (number,), then)
 
 
 def bind_absent(state: MatchState, var: Var, then: Continuation) -> bool:
     """Bind an input that is left out."""
-    if var.name in state.bound:
-        return state.bound[var.name] is None and then()
+    if var.name in state.bindings:
+        return state.bindings[var.name] is None and then()
     return _bind(state, var.name, None, then)
 
 
 def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
     """Whether a name is bound to this number already."""
-    held = state.bound[var.name]
+    held = state.bindings[var.name]
     return bool(held == (number,)) or (
         isinstance(held, tuple) and isinstance(number, (int, float)) and constants_close(held[0], number, None, 0.0)
     )
@@ -87,12 +87,12 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
     def match(state: MatchState, tensor: str, then: Continuation) -> bool:
         if is_asked and tensor[:1] == VIRTUAL_PREFIX:
             return False
-        if name in state.bound:
-            return state.same(state.bound[name], tensor) and inner(state, tensor, then)
-        state.bound[name] = tensor
+        if name in state.bindings:
+            return state.same_values(state.bindings[name], tensor) and inner(state, tensor, then)
+        state.bindings[name] = tensor
         if inner(state, tensor, then):
             return True
-        del state.bound[name]
+        del state.bindings[name]
         return False
 
     return match

@@ -41,12 +41,12 @@ def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, ma
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
     that are there also where one is not.
     """
-    if not may_lack and compiled.lacks(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
+    if not may_lack and compiled.misses_required_op(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
         return
-    if compiled.wild is not None:
-        yield from nodes_matching_glob(scope, *compiled.wild)
+    if compiled.op_glob is not None:
+        yield from nodes_matching_glob(scope, *compiled.op_glob)
         return
-    spelling = compiled.spelling
+    spelling = compiled.written_ops
     if not spelling.required:
         heads = spelling.heads[0]
         yield from scope.live_nodes() if heads is None else _nodes(scope, heads)
@@ -88,7 +88,7 @@ class TolerantRootPaths:
 
     def __init__(self, scope: Scope, compiled: CompiledPattern) -> None:
         self.scope = scope
-        self.heads, self.allowed = _bare(compiled.spelling.heads[0]), _bare(compiled.spelling.allowed)
+        self.heads, self.allowed = _bare(compiled.written_ops.heads[0]), _bare(compiled.written_ops.allowed)
         self.depth = min(compiled.depth, pattern_size(compiled.pattern) + SLACK)
         first = next(iter(compiled.pattern.outputs), None)  # what a search finds has none
         inputs = first.operation.inputs if isinstance(first, NodeOutput) else ()

@@ -135,7 +135,7 @@ def fault_failure(
         "rank": lambda: _raised(chain, total.rank, raises_rank(state, leaves, total.rank)),
         "held": lambda: MatchFailure(
             "value",
-            f"{chain.capture!r} to be {state.bound[chain.capture or ''][0]} again",
+            f"{chain.capture!r} to be {state.bindings[chain.capture or ''][0]} again",
             str(captured_number(chain, total)),
         ),
     }

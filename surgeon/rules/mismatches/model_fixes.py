@@ -24,7 +24,7 @@ def suggest_value(
     nodes: those matched so far.  array: the value, of integers: where what reads it would make another shape, there is
     more to change than that.
     """
-    home = state.scope.home(name)
+    home = state.scope.defining_scope(name)
     if home is None or not state.index.constants.is_constant(state.scope, name):
         return ""
     if array is not None and not all(_reads_as_well(state, item, name, array) for item in nodes if name in item.inputs):
@@ -38,7 +38,7 @@ def suggest_value(
 
 def suggest_constant(state: MatchState, name: str) -> str:
     """Make a constant of an initializer that a caller may override."""
-    home = state.scope.home(name)
+    home = state.scope.defining_scope(name)
     is_default = home is not None and name in home.initializers and name in home.inputs
     return f"take {name!r} out of the inputs of the graph" if is_default else ""
 

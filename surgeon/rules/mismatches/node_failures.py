@@ -57,7 +57,7 @@ def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
         )
     if state.index.constants.is_constant(state.scope, name):
         return "constant", repr(name)
-    home = state.scope.home(name)
+    home = state.scope.defining_scope(name)
     if home is not None and name in home.initializers:
         return "an initializer that a caller may override because it is an input too", f"({name!r})"
     return ("input", repr(name)) if name else ("nothing", "")
@@ -190,7 +190,7 @@ def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, n
 
 def no_output(compiled: CompiledPattern, place: int) -> MatchFailure:
     """A further output of a pattern for which there is no tensor."""
-    by = " or ".join(sorted(compiled.heads[place] or ())) or "any op"
+    by = " or ".join(sorted(compiled.output_ops[place] or ())) or "any op"
     wanted = f"output {place} of the pattern, made by {by}"
     return MatchFailure("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
 
@@ -225,7 +225,7 @@ def _escapes(
         for name in node.outputs:
             if not name or name in names:
                 continue
-            if name in scope.held:
+            if name in scope.protected:
                 yield _held(state, node, name, inside)
                 continue
             for reader in scope.consumers.get(name, ()):
@@ -235,7 +235,7 @@ def _escapes(
 
 
 def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
-    why = state.scope.held[name]
+    why = state.scope.protected[name]
     told = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
     is_output = _is_output(state.scope, name)
     others = [reader for reader in state.scope.readers(name) if reader not in inside]

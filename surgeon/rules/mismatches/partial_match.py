@@ -61,10 +61,10 @@ class PartialMatch(MatchState):
     def copy(self) -> "PartialMatch":
         """One that goes on by itself."""
         made = PartialMatch(self.index, self.scope)
-        made.bound, made.nodes, made.made, made.fault = (
-            dict(self.bound),
+        made.bindings, made.nodes, made.node_of_pattern, made.fault = (
+            dict(self.bindings),
             without_virtual(self.nodes),
-            dict(self.made),
+            dict(self.node_of_pattern),
             self.fault,
         )
         return made
@@ -73,7 +73,7 @@ class PartialMatch(MatchState):
         """The same with one more node of the pattern found.  passed: nodes looked through."""
         made = self.copy()
         made.nodes += [*passed, node]
-        made.made[key] = node
+        made.node_of_pattern[key] = node
         return made
 
     @property
@@ -101,7 +101,7 @@ class FailureTracker:
         """Remember what ends ways to fit, if one came further than all before; none goes on from here."""
         finding = with_pattern_line(finding, line)
         for fit in fits:
-            is_taken = finding.kind not in KINDS_AT_UNMATCHED_NODE and line.key in fit.made
+            is_taken = finding.kind not in KINDS_AT_UNMATCHED_NODE and line.key in fit.node_of_pattern
             best, depth = self.best, self._depth(fit) - (self.sizes.get(line.key, 1) if is_taken else 0)
             if best is None or (not best.is_only and not best.is_whole and depth > best.matched):
                 first, also = (finding, None) if fit.fault is None else (fit.fault, finding)
@@ -119,7 +119,7 @@ class FailureTracker:
 
     def _depth(self, fit: PartialMatch) -> int:
         """Nodes of the pattern that are matched, one less where something is wrong."""
-        return sum(self.sizes.get(key, 1) for key in fit.made) - (fit.fault is not None)
+        return sum(self.sizes.get(key, 1) for key in fit.node_of_pattern) - (fit.fault is not None)
 
     def kept(self, fits: list[PartialMatch]) -> list[PartialMatch]:
         """Those that came furthest; what has no fault first."""
@@ -152,7 +152,7 @@ def _deepest(
     is_only: bool = False,
     is_whole: bool = False,
 ) -> FurthestFailure:
-    return FurthestFailure(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.made), is_whole)
+    return FurthestFailure(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.node_of_pattern), is_whole)
 
 
 def with_pattern_line(finding: MatchFailure, line: PatternLine) -> MatchFailure:

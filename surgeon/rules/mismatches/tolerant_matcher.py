@@ -71,7 +71,7 @@ def furthest_failure(index: Index, compiled: CompiledPattern, root: Node, refuse
 
 class TolerantMatcher(FailureTracker):
     def __init__(self, index: Index, scope: Scope, compiled: CompiledPattern, refuse: Refuse) -> None:
-        super().__init__(compiled.sizes)
+        super().__init__(compiled.chain_lengths)
         self.compiled, self.compiler, self.refuse = compiled, compiled.compiler, refuse
         self.start = PartialMatch(index, scope)
         self.looks = 0
@@ -121,12 +121,12 @@ class TolerantMatcher(FailureTracker):
             finding, is_alike = node_failures.another_value(fit, fit.nodes, value, name)
             return (self.excused if is_alike else self.missed)([fit], finding, line)
         if isinstance(value, NamedValue):
-            held = fit.bound.get(value.name)
-            if held is not None and not fit.same(held, name):
+            held = fit.bindings.get(value.name)
+            if held is not None and not fit.same_values(held, name):
                 fits = self.excused([fit], node_failures.another(fit, value.name, held, name, fit.reader), line)
             else:
                 fits = [fit.copy()]
-                fits[0].bound[value.name] = name
+                fits[0].bindings[value.name] = name
             return self._value(value.value, name, fits, line)
         if isinstance(value, AnyOf):
             return self._any_of(value, name, fit, line)
@@ -139,12 +139,12 @@ class TolerantMatcher(FailureTracker):
             number = constant_number(fit, var, name)
             if number is None:
                 return self.missed([fit], node_failures.no_constant(fit, key, name, reader), line)
-            return self.excused([fit], node_failures.another_number(key, fit.bound[key], number, reader), line)
-        if key in fit.bound:
-            return self.excused([fit], node_failures.another(fit, key, fit.bound[key], name, reader), line)
+            return self.excused([fit], node_failures.another_number(key, fit.bindings[key], number, reader), line)
+        if key in fit.bindings:
+            return self.excused([fit], node_failures.another(fit, key, fit.bindings[key], name, reader), line)
         fits = self.excused([fit], node_failures.no_constant(fit, key, name, reader), line)
         for grown in fits:
-            grown.bound[key] = name
+            grown.bindings[key] = name
         return fits
 
     def _any_of(self, value: AnyOf, name: str, fit: PartialMatch, line: PatternLine) -> list[PartialMatch]:
@@ -163,7 +163,7 @@ class TolerantMatcher(FailureTracker):
         line = PatternLine(operation.where, qualified_op(operation), id(operation))
         accepts, passed, behind = op_predicate(operation), list[Node](), name
         node = fit.producers.get(name)
-        while node is not None and not accepts(node.op) and node.op in TRANSPARENT and fit.passes(node, behind):
+        while node is not None and not accepts(node.op) and node.op in TRANSPARENT and fit.is_passthrough(node, behind):
             passed.append(node)
             behind = node.inputs[0]
             node = fit.producers.get(behind)
@@ -174,7 +174,7 @@ class TolerantMatcher(FailureTracker):
                 return self.missed([fit], finding, line)
             fits = [grown.took(line.key, node) for grown in self.excused([fit], finding, line)]
         else:
-            is_other = operation.op in RANDOM and fit.made.get(line.key) not in (None, node)
+            is_other = operation.op in RANDOM and fit.node_of_pattern.get(line.key) not in (None, node)
             if is_other or not is_output(node, position, behind):
                 return self.missed([fit], node_failures.other_output(fit, operation, position, behind), line)
             grown = fit.took(line.key, node, passed)
@@ -192,7 +192,9 @@ class TolerantMatcher(FailureTracker):
         if has_constant and len(inputs) > len(set(inputs)) == 1 and not op_predicate(operation)(node.op):
             return self._of_one_tensor(operation, inputs[0], fits, line)
         if rest is not None:
-            held = [fit.bound.setdefault(rest.name, VariadicBinding(inputs[count:])) == inputs[count:] for fit in fits]
+            held = [
+                fit.bindings.setdefault(rest.name, VariadicBinding(inputs[count:])) == inputs[count:] for fit in fits
+            ]
             others = [fit for fit, is_held in zip(fits, held, strict=True) if not is_held]
             fits = [fit for fit in fits if fit not in others]
             self.missed(others, node_failures.other_rest(node, rest.name), line)
@@ -243,7 +245,9 @@ class TolerantMatcher(FailureTracker):
             elif name:
                 found += self._nearly(value, name, fit, line)
             elif isinstance(value, Var) and value.optional:
-                self.missed([fit], node_failures.another(fit, value.name, fit.bound[value.name], "", fit.reader), line)
+                self.missed(
+                    [fit], node_failures.another(fit, value.name, fit.bindings[value.name], "", fit.reader), line
+                )
             else:
                 self.missed([fit], node_failures.left_out(operation, node, place), line)
         return self.kept(found)
@@ -259,7 +263,7 @@ class TolerantMatcher(FailureTracker):
             finding = node_failures.other_parameter(fit, node, name, value.value.tolist(), found)
             return self.excused([fit], replace(finding, where=value.where), line)
         if isinstance(value, Var) and value.kind in ("scalar", "list"):
-            finding = node_failures.another_number(value.name, fit.bound[value.name], found, fit.reader)
+            finding = node_failures.another_number(value.name, fit.bindings[value.name], found, fit.reader)
             return self.excused([fit], finding, line)
         return self.missed([fit], node_failures.other_parameter(fit, node, name, None, found), line)
 
@@ -340,7 +344,7 @@ class TolerantMatcher(FailureTracker):
                 fits = go_on(fits, finding, line)
         if chain.capture is not None:
             for grown in fits:
-                grown.bound.setdefault(chain.capture, (captured_number(chain, total),))
+                grown.bindings.setdefault(chain.capture, (captured_number(chain, total),))
         return self._operands(chain, 0, leaves, fits, line)
 
     def _operands(

@@ -52,8 +52,8 @@ def _constant(values: Any) -> Any:
 
 def can_redirect(scope: Scope, old: str, new: str) -> bool:
     """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
-    home = scope.home(new)
-    return all(reader.scope is scope or reader.scope.home(new) is home for reader in scope.readers(old))
+    home = scope.defining_scope(new)
+    return all(reader.scope is scope or reader.scope.defining_scope(new) is home for reader in scope.readers(old))
 
 
 def require_shareable(match: Match, fragment: Replacement) -> None:
@@ -63,9 +63,9 @@ def require_shareable(match: Match, fragment: Replacement) -> None:
         require(name in scope.initializers, f"{name!r} is no initializer, and no node of the match makes it")
         require(ref.kind == "capture", f"{name!r} can only give way to a tensor that is there")
         new = match.tensor(ref.key)
-        why = index.held(scope, name)
+        why = index.pin_reason(scope, name)
         require(why is None, f"{name!r}, equal to {new!r}, must keep its name: {why}")
-        home = scope.home(new)
+        home = scope.defining_scope(new)
         require(home is not None and new in home.initializers, f"{new!r}, to be read for {name!r}, is no initializer")
         for tensor, at in ((name, scope), (new, home or scope)):
             given = index.is_overridable(at, tensor)

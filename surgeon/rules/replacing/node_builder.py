@@ -106,8 +106,8 @@ def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, h
     names = scope.names
     sources: list[str] = []
     for node in gone:
-        if node.record is None and not had_rules:
-            sources.append(names[node.origin] or node.label)
+        if node.encoded is None and not had_rules:
+            sources.append(names[node.source_slot] or node.label)
             continue
         proto = node.proto
         earlier = [item.value for item in proto.metadata_props if item.key == FROM]

@@ -282,7 +282,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
         name, kind = parameter.name, parameter.how
         record = captures_class_of(parameter)
         if record is not None:
-            own = match.pattern.record
+            own = match.pattern.captures_class
             value = (own if own is not None and issubclass(own, record) else record)(match)
         elif name in match.bound:
             value = match[name]

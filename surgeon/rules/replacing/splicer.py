@@ -85,7 +85,7 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[RewriteStep] = []
-        self.wrote: dict[Node, RewriteStep] = {}  # by the nodes that are not of the file
+        self.step_of: dict[Node, RewriteStep] = {}  # by the nodes that are not of the file
         self.names = FreshNames(index)
         self.inner: set[str] = set()  # tensors that the source has not
         self._redirectors: dict[Node, list[RewriteStep]] = {}
@@ -191,7 +191,7 @@ class Splicer:
     def _enter(self, step: RewriteStep, made: Sequence[Node]) -> None:
         """Let the nodes that a step lists be part of its scope."""
         for node in made:
-            self.wrote[node] = step
+            self.step_of[node] = step
             attach(step.scope, node)
             if node not in step.kept:
                 self.inner.update([name for name in node.outputs if name not in step.outputs])
@@ -222,7 +222,10 @@ class Splicer:
     def _builds_on(self, step: RewriteStep) -> Sequence[RewriteStep]:
         rests_on = () if self._repeats(step) else step.match.kept
         used = (*step.removed, *rests_on, *step.orphans)
-        found = [*step.before, *[self.wrote[node] for node in used if node.record is not None and node in self.wrote]]
+        found = [
+            *step.before,
+            *[self.step_of[node] for node in used if node.encoded is not None and node in self.step_of],
+        ]
         if self._redirectors:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
@@ -234,7 +237,7 @@ class Splicer:
             return False
         (gone,), (first,) = step.removed, match.kept
         read = tuple(match.tensor(ref.key) for ref in fragment.outputs if ref.kind == "capture")
-        is_repeated = gone in self.wrote and first in self.wrote and read == first.outputs
+        is_repeated = gone in self.step_of and first in self.step_of and read == first.outputs
         return is_repeated and can_copy(step.scope, read, self.inner)
 
     def require_writable(self, match: Match, fragment: Replacement) -> None:
@@ -251,7 +254,7 @@ class Splicer:
                 require(node not in owners, f"{node.label!r}, which holds a body, would have to move")
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if ref.kind == "capture" and all(node.op == "Identity" for node in match.nodes):
-                why = match.index.held(scope, name)
+                why = match.index.pin_reason(scope, name)
                 require(why is None, f"{name!r} must keep its name: {why}")
 
     def _constant(
@@ -296,7 +299,7 @@ class Splicer:
                 continue
             if ref.kind == "constant":
                 yield maker.node(constant_node(fragment.constants[ref.key]), {FIRST: name})
-            elif ref.kind == "capture" and name not in scope.held and can_redirect(scope, name, names[ref]):
+            elif ref.kind == "capture" and name not in scope.protected and can_redirect(scope, name, names[ref]):
                 self._redirect(step, name, names[ref])
             else:
                 yield maker.node(
@@ -322,13 +325,13 @@ class Splicer:
         if self._is_of_source(step.scope, new):
             mark_equal(step.scope, old, new)
             return
-        step.before = [*step.before, *(self.wrote[reader] for reader in readers if reader in self.wrote)]
+        step.before = [*step.before, *(self.step_of[reader] for reader in readers if reader in self.step_of)]
         for reader in readers:
             self._redirectors.setdefault(reader, []).append(step)
 
     def _is_of_source(self, scope: Scope, name: str) -> bool:
         """Whether the source has a tensor, made by a node that is still there."""
-        home = scope.home(name)
+        home = scope.defining_scope(name)
         node = None if home is None else home.producers.get(name)
         return node is not None and node.original
 

@@ -119,7 +119,7 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     arrays = [array for array in weights if array is not None]
     if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
         return None
-    nodes = [index.model.body(inner) for inner in body.proto.node]
+    nodes = [index.model.serialize_pieces(inner) for inner in body.proto.node]
     if sum(map(size_of, nodes)) > MOST:
         return None
     used = index.used(node)
@@ -130,7 +130,7 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
     function.output.extend(value.name for value in body.proto.output)
     # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
-    function.node.extend(NodeProto.FromString(index.model.full(inner)) for inner in body.proto.node)
+    function.node.extend(NodeProto.FromString(index.model.serialize(inner)) for inner in body.proto.node)
     bound = {"body": (function,), "outside": VariadicBinding(outside), "weights": (arrays,), "used": (used,)}
     return Found((node,), outputs, bound, made_by)
 
@@ -150,5 +150,5 @@ def _outside(graph: GraphProto) -> list[str]:
 
 
 decided_branches = Search(
-    _decided_branches, "no If has a condition that is fixed in the file", replaces=lambda op: op == "If"
+    _decided_branches, "no If has a condition that is fixed in the file", handles_op=lambda op: op == "If"
 )

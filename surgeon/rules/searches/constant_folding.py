@@ -36,7 +36,7 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "nothing is computed from constants alone", left=partial(_left, most, growth))
+    return Search(find, "nothing is computed from constants alone", why_skipped=partial(_left, most, growth))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
@@ -104,7 +104,7 @@ class ConstantFolder:
         left: list[tuple[str, int]] = []
         for node in reversed(self.nodes):
             used = [name for name in node.outputs if name and scope.is_needed(name)]
-            outside = [name for name in used if name in scope.held or not absorbed.issuperset(scope.readers(name))]
+            outside = [name for name in used if name in scope.protected or not absorbed.issuperset(scope.readers(name))]
             if outside and node.op in IDENTITY_OPS:
                 continue  # of a weight: folded it would be there twice
             added = self.added(node, used) if outside else 0
@@ -121,7 +121,7 @@ class ConstantFolder:
         found: set[Node] = set()
         for node in reversed(self.nodes):
             names = [name for name in node.outputs if name]
-            if all(name not in self.scope.held and found.issuperset(self.scope.readers(name)) for name in names):
+            if all(name not in self.scope.protected and found.issuperset(self.scope.readers(name)) for name in names):
                 found.add(node)
         return [node for node in self.nodes if node in found]
 
@@ -246,7 +246,7 @@ class ConstantFolder:
 
         So may any op of floats that is not known to do otherwise.
         """
-        is_sum = bool(traits_of(node.op).product) or traits_of(node.op).adds_up
+        is_sum = bool(traits_of(node.op).product) or traits_of(node.op).accumulates
         read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
         return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
 

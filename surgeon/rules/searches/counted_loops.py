@@ -65,7 +65,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
         used = index.used(node)
         outputs = tuple(compress(node.outputs, used))
         if outputs:
-            function = _limited(NodeProto.FromString(index.model.full(node.proto)))
+            function = _limited(NodeProto.FromString(index.model.serialize(node.proto)))
             bound = {
                 "body": (function,),
                 "start": count.start or None,
@@ -79,7 +79,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 counted_loops = Search(
-    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=lambda op: op == "Loop"
+    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", handles_op=lambda op: op == "Loop"
 )
 
 

@@ -16,12 +16,12 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     found where it repeats another, and then refused with the reason; none reads it.  What a kernel writes into is
     nobody else's.
     """
-    contents = index.noted(TensorContents, lambda: TensorContents(index.model))
+    contents = index.cached_analysis(TensorContents, lambda: TensorContents(index.model))
     firsts = DuplicateFinder(contents)
     apart = _overwritten(index)
     tensors = ((name, tensor) for name, tensor in scope.initializers.items() if name and name not in apart)
     read = [(name, tensor) for name, tensor in tensors if scope.is_read(name)]
-    stay = {name for name, _ in read if name in scope.held or index.is_overridable(scope, name)}
+    stay = {name for name, _ in read if name in scope.protected or index.is_overridable(scope, name)}
     try:
         for name, tensor in sorted(read, key=lambda item: item[0] in stay) if stay else read:
             first = firsts.first(tensor)

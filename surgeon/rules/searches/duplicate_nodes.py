@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 
-from surgeon.ir.equivalence import repeats, said_by
+from surgeon.ir.equivalence import is_deterministic, said_by
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
@@ -25,7 +25,7 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         pairs = [(new, old) for new, old in zip(node.outputs, first.outputs, strict=True) if new]
         seen.held.update((new, seen.held[old]) for new, old in pairs)
-        if all(index.held(scope, new) is None or node.op not in IDENTITY_OPS for new, _ in pairs):
+        if all(index.pin_reason(scope, new) is None or node.op not in IDENTITY_OPS for new, _ in pairs):
             names = tuple(new for new, _ in pairs)
             yield Found((node,), names, {"first": VariadicBinding(old for _, old in pairs)}, (first,))
 
@@ -104,7 +104,7 @@ class _Numbering:
         if op not in self._kinds:
             domain, name = split_op(op)
             known = schema(domain, name, self.scope.versions.get(domain))
-            may_go = repeats(op, self._index.local) and not traits_of(op).unshared
+            may_go = is_deterministic(op, self._index.local) and not traits_of(op).unshared
             self._kinds[op] = (may_go, known is None or bool(known.attributes))
         return self._kinds[op]
 

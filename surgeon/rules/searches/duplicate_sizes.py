@@ -30,7 +30,7 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
         if value is None or not any(isinstance(item, Expr) for item in value.flat):
             continue
         first = firsts.setdefault((dtype, value.shape, tuple(value.flat)), node)
-        if first is not node and index.held(scope, name) is None:
+        if first is not node and index.pin_reason(scope, name) is None:
             repeated.append((node, first))
     for node, first in reversed(repeated):  # with the last of them go those that it was computed by
         if node.alive and first.alive:

@@ -65,7 +65,7 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     if not scope.proto.output:
         return
     bodies = {qualified_name(item.domain, item.name): item for item in index.model.skeleton.functions}
-    for node in reversed(scope.unread()):
+    for node in reversed(scope.dead_nodes()):
         if node.alive and not _may_do_more(node, bodies):
             yield Found((node,), (), {})
 
@@ -74,7 +74,7 @@ def _left(index: Index, scope: Scope) -> str:
     """What is read by nobody and stays; "" where there is none."""
     if not scope.proto.output:
         return "the graph has no outputs, so that no node is read in the end"
-    left = scope.unread()
+    left = scope.dead_nodes()
     if not left:
         return ""
     which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
@@ -101,4 +101,4 @@ def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...
     return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
 
 
-unread_nodes = Search(_unread_nodes, "every node is read", left=_left)
+unread_nodes = Search(_unread_nodes, "every node is read", why_skipped=_left)

@@ -187,7 +187,7 @@ class _Value:
 
     def __init__(self, index: Index, scope: Scope, name: str) -> None:
         self.name = name
-        home = scope.home(name) if name else None
+        home = scope.defining_scope(name) if name else None
         maker = home.producers.get(name) if home is not None else None
         self.list_node = maker if maker is not None and maker.op == _LISTS else None
         is_constant = bool(name) and self.list_node is None and index.constants.is_constant(scope, name)

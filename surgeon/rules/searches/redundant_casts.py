@@ -41,7 +41,7 @@ def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
         limits = _limits(types.dtype(scope, node.inputs[0]))
         found = _Contents(index, scope).of(x)
         if limits is not None and found is not None and limits[0] <= found.least and found.largest <= limits[1]:
-            is_shared = len(scope.readers(node.inputs[0])) > 1 or index.held(scope, node.inputs[0]) is not None
+            is_shared = len(scope.readers(node.inputs[0])) > 1 or index.pin_reason(scope, node.inputs[0]) is not None
             goes, stays = ((node,), (narrow,)) if is_shared else ((narrow, node), ())
             kept = sorted((*found.nodes, *stays), key=lambda item: item.slot)
             yield Found(goes, node.outputs[:1], {"x": x}, tuple(kept))
@@ -97,7 +97,7 @@ class _Contents:
                 return None
             nodes = left.nodes | right.nodes
             return _Whole(left.least + right.least, left.largest + right.largest, nodes)
-        slots = traits_of(node.op).moves
+        slots = traits_of(node.op).copies_elements
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         return self._any_of([name for name in inputs if name])
 

@@ -39,7 +39,7 @@ def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
         nodes = _makers(index, scope, x, steps)
         if nodes is None:
             continue
-        is_shared = len(scope.readers(back.inputs[0])) > 1 or index.held(scope, back.inputs[0]) is not None
+        is_shared = len(scope.readers(back.inputs[0])) > 1 or index.pin_reason(scope, back.inputs[0]) is not None
         goes, stays = ((back,), (there,)) if is_shared else ((there, back), ())
         kept = tuple(sorted({*nodes, *stays}, key=lambda node: node.slot))
         yield Found(goes, back.outputs[:1], {"x": x, "scale": back.inputs[1]}, kept)
@@ -76,7 +76,7 @@ def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] |
             if _steps(index, scope, node) != steps:
                 return None
             continue
-        slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).moves
+        slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).copies_elements
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         if not inputs or not all(inputs):
             return None

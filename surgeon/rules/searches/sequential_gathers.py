@@ -82,14 +82,14 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Pic
     if len(line) > 1:
         (end,) = readers if len(readers := scope.readers(node.outputs[0])) == 1 else (node,)
         is_shaped = end.op == "Reshape" and elements.shapes.facts(scope, end.outputs[0]).shape == shape
-        if not is_shaped or index.held(scope, node.outputs[0]) is not None:
+        if not is_shaped or index.pin_reason(scope, node.outputs[0]) is not None:
             return None
         nodes = (node, end)
     found = elements.affine(scope, indices)
     steps = None if found is None else apart(found, own)
     if steps is None:
         return None
-    is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.held(scope, flat.outputs[0]) is not None
+    is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.pin_reason(scope, flat.outputs[0]) is not None
     return _Picked(x, indices, nodes if is_shared else (flat, *nodes), steps, shape, (flat,) if is_shared else ())
 
 
@@ -131,7 +131,7 @@ def _holder(elements: SymbolicElements, scope: Scope, name: str, size: Size) -> 
             value = elements.shapes.value(scope, here)
             if value is not None and value.reshape(-1)[0] == size:
                 return here
-        home = scope.home(here)
+        home = scope.defining_scope(here)
         node = None if home is None else home.producers.get(here)
         fresh = [read for read in (() if node is None else node.inputs) if read and read not in seen]
         seen.update(fresh)

@@ -133,7 +133,7 @@ class PatternGraph(Graph):
         self.said: dict[int, WordCall] = {}
         super().__init__(home=home)
 
-    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def call_word(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Use a word, and remember that it was one."""
         found = word(self, *args)
         if not isinstance(found, TracedTensor):  # several tensors: no one value that the word says

@@ -37,17 +37,18 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Implementation:
     """One operator's implementation: the function, and the file that it was written in.
 
-    `file` is None where it was written in a notebook, at a prompt or on standard input.  `is_given` is True where the
-    file was given as `custom_ops`, so that a process may run it to have the function.  `is_trusted` functions are a
-    library's own, and run in this process: nobody is still writing them, and what they call may be known here alone.
+    `file` is None where it was written in a notebook, at a prompt or on standard input.  `from_custom_ops` is True
+    where the file was given as `custom_ops`, so that a process may run it to have the function.  `runs_in_process`
+    functions are a library's own, and run in this process: nobody is still writing them, and what they call may be
+    known here alone.
     """
 
     domain: str
     op: str
     function: Callable[..., Any]
     file: Path | None
-    is_trusted: bool = False
-    is_given: bool = False
+    runs_in_process: bool = False
+    from_custom_ops: bool = False
 
     @property
     def name(self) -> str:
@@ -57,14 +58,14 @@ class Implementation:
     @property
     def where(self) -> str:
         """Where a person finds it, as a phrase behind its name; empty where that is no file of his."""
-        return f" in '{self.file}'" if self.file is not None and not self.is_trusted else ""
+        return f" in '{self.file}'" if self.file is not None and not self.runs_in_process else ""
 
     def require(self) -> None:
         """Raise UsageError where this process can neither run it nor send it to another."""
-        if self.is_trusted and isinstance(self.function, PickledFunction):
+        if self.runs_in_process and isinstance(self.function, PickledFunction):
             self.function.require()
 
-    def packed(self) -> bytes | None:
+    def pickled(self) -> bytes | None:
         """The function as bytes for another process; None where that process has to run the file to have it.
 
         Raises UsageError for a function that does not travel.
@@ -72,7 +73,7 @@ class Implementation:
         try:
             return pickle_function(self.function)
         except UsageError as error:
-            if self.is_given:
+            if self.from_custom_ops:
                 return None
             if isinstance(self.function, PickledFunction):
                 raise
@@ -131,7 +132,7 @@ def register_trusted(name: str, function: Callable[..., Any]) -> Implementation:
     Called as `implements` says.  Raises UsageError for a name of another form.
     """
     domain, op = _divided(name)
-    made = _registered[domain, op] = Implementation(domain, op, function, None, is_trusted=True)
+    made = _registered[domain, op] = Implementation(domain, op, function, None, runs_in_process=True)
     return made
 
 
@@ -240,14 +241,16 @@ def _run(file: Path, path: Path | str) -> list[Implementation]:
     finally:
         # That the file is named here: a helper of it elsewhere may have registered the function.
         found = [
-            replace(one, file=file, is_given=True) for key, one in _registered.items() if before.get(key) is not one
+            replace(one, file=file, from_custom_ops=True)
+            for key, one in _registered.items()
+            if before.get(key) is not one
         ]
         _registered.clear()
         _registered.update(before)
         # A neighbour that registers has to run again for the next file, or for the user's own code, that imports it.
         for one in found:
             written_in = getattr(one.function, "__module__", None)
-            if written_in and not one.is_trusted and written_in not in (name, *modules):
+            if written_in and not one.runs_in_process and written_in not in (name, *modules):
                 sys.modules.pop(written_in, None)
     return _required(found, path)
 
@@ -291,20 +294,20 @@ def local_only_ops(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str
 
     Raises UsageError as `load` does.
     """
-    return frozenset(key for key, one in available(custom_ops).items() if one.is_trusted)
+    return frozenset(key for key, one in available(custom_ops).items() if one.runs_in_process)
 
 
 def _record(one: Implementation) -> _Record:
     """An implementation as plain values."""
     data, refusal = None, ""
-    if one.is_trusted:
+    if one.runs_in_process:
         refusal = f"What computes {one.name} runs in the process that named it alone: ask for it there."
     else:
         try:
-            data = one.packed()
+            data = one.pickled()
         except UsageError as error:
             refusal = str(error)
-    return one.domain, one.op, one.file, one.is_trusted, one.is_given, data, refusal
+    return one.domain, one.op, one.file, one.runs_in_process, one.from_custom_ops, data, refusal
 
 
 def _of_record(record: _Record) -> Implementation:

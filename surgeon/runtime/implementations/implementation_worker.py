@@ -41,8 +41,8 @@ class ImplementationWorker:
     def __init__(self, implementations: Sequence[Implementation], limit: float | None = None) -> None:
         self._where = {one.name: one.where for one in implementations}
         self._limit = CALL_TIMEOUT if limit is None else limit
-        functions = tuple((one.name, one.packed(), str(one.file or "")) for one in implementations)
-        beside = [str(one.file.parent) for one in implementations if one.is_given and one.file is not None]
+        functions = tuple((one.name, one.pickled(), str(one.file or "")) for one in implementations)
+        beside = [str(one.file.parent) for one in implementations if one.from_custom_ops and one.file is not None]
         self._served = FunctionSet(functions, tuple(dict.fromkeys((*beside, *search_path()))), os.getcwd())
         self._child: Worker | None = None
 
@@ -77,15 +77,15 @@ class ImplementationWorker:
 
     def _asked(self, child: Worker, op: str, function: str, argument: Any, limit: float) -> TaskResult:
         """Ask the process.  Raises SessionError where it ends or takes too long, as `call` does."""
-        found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, ALL_MEMORY, clock=limit))
+        found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, ALL_MEMORY, wall_seconds=limit))
         if isinstance(found, TaskResult):
             return found
         self._child = None
         release_worker(child)
-        if found.why == "memory":
-            raise SessionError(OUT_OF_MEMORY, missing=True)
-        if found.why == "clock":
-            raise self._failure(op, f"has not answered within {limit:g} s: make it faster", missing=True)
+        if found.cause == "memory":
+            raise SessionError(OUT_OF_MEMORY, is_unsupported=True)
+        if found.cause == "clock":
+            raise self._failure(op, f"has not answered within {limit:g} s: make it faster", is_unsupported=True)
         raise self._failure(op, _ending(found))
 
     def close(self) -> None:
@@ -94,8 +94,10 @@ class ImplementationWorker:
         if child is not None:
             release_worker(child)
 
-    def _failure(self, op: str, what: str, *, missing: bool = False) -> SessionError:
-        return SessionError(f"The implementation of {op}{self._where.get(op, '')} {what}.", missing=missing)
+    def _failure(self, op: str, what: str, *, is_unsupported: bool = False) -> SessionError:
+        return SessionError(
+            f"The implementation of {op}{self._where.get(op, '')} {what}.", is_unsupported=is_unsupported
+        )
 
 
 def _numbers(value: Any) -> np.ndarray:
@@ -108,7 +110,7 @@ def _numbers(value: Any) -> np.ndarray:
 
 def _ending(failure: TaskFailure) -> str:
     """Say how a process ended that should not have."""
-    if failure.why == "crash":
-        return f"crashed ({failure.how}): correct it"
-    how = f" ({failure.how})" if failure.how else ""
+    if failure.cause == "crash":
+        return f"crashed ({failure.detail}): correct it"
+    how = f" ({failure.detail})" if failure.detail else ""
     return f"ended its process{how}: let it return its result"

@@ -101,7 +101,7 @@ def _of_scope(shapes: ShapeInference, scope: Scope, depth: int) -> Iterator[Size
     yield from size_constraints(shapes, scope.nodes)
     for node in scope.nodes:
         called = shapes.origin.index.called(node)
-        inside = shapes.inside(node) if called is not None and depth else None
+        inside = shapes.for_call(node) if called is not None and depth else None
         if called is not None and inside is not None:
             yield from _of_scope(inside, called, depth - 1)
 
@@ -110,4 +110,4 @@ def _with(chosen: _Sizes, every: Iterator[SizeConstraint]) -> Iterator[SizeConst
     """The same where some sizes are numbers."""
     for wish in dict.fromkeys(every):
         one, other = substitute(wish.one, chosen), substitute(wish.other, chosen)
-        yield SizeConstraint(one, other, wish.at_least, wish.likely)
+        yield SizeConstraint(one, other, wish.at_least, wish.is_soft)

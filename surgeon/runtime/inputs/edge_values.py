@@ -49,19 +49,21 @@ def edge_values(
         ValueKind.DENORMALS: lambda: _denormals(dtype, shape, seed, random),
         ValueKind.EXTREME: lambda: _extreme(narrow if seed % 2 else dtype, shape, seed, random),
         ValueKind.NON_FINITE: lambda: _non_finite(shape, seed, random),
-        ValueKind.ENDLESS: lambda: _endless(shape, seed, random),
+        ValueKind.INFINITE: lambda: _endless(shape, seed, random),
         ValueKind.CONSTANT_ROWS: lambda: _constant_rows(shape, seed, random),
         ValueKind.OFFSET: lambda: _offset(narrow, shape, seed, random),
-        ValueKind.NEAR: lambda: _offset(np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random),
+        ValueKind.SMALL_OFFSET: lambda: _offset(
+            np.dtype(np.float16) if narrow.itemsize > 2 else narrow, shape, seed, random
+        ),
         ValueKind.SMALL: lambda: _small(narrow, shape, random),
         ValueKind.ORDERED: lambda: _ordered(narrow, shape, seed, random),
         ValueKind.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
-        ValueKind.FACTORS: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
-        ValueKind.ROWS: lambda: _rows(narrow, shape, seed, random),
-        ValueKind.ROWS_OF_FACTORS: lambda: _rows(narrow, shape, 0, random, _FACTORS),
-        ValueKind.FAINT: lambda: _faint(narrow, shape, seed, random),
-        ValueKind.LOUD: lambda: _loud(narrow, shape, seed, random),
-        ValueKind.PATTERNS: lambda: _patterns(shape, random),
+        ValueKind.SAFE_MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
+        ValueKind.ROW_MAGNITUDES: lambda: _rows(narrow, shape, seed, random),
+        ValueKind.SAFE_ROW_MAGNITUDES: lambda: _rows(narrow, shape, 0, random, _FACTORS),
+        ValueKind.TINY: lambda: _faint(narrow, shape, seed, random),
+        ValueKind.UNIFORM_LARGE: lambda: _loud(narrow, shape, seed, random),
+        ValueKind.ZEROS_AND_ONES: lambda: _patterns(shape, random),
     }
     return np.asarray(made[values]())
 

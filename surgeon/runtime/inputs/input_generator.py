@@ -28,7 +28,7 @@ __all__ = ["InputGenerator", "InputsUnknown", "ValueKind", "generate_inputs"]
 
 
 class InputGenerator:
-    """What inputs a model wants, read once; `make` then yields as many sets of arrays as asked for.
+    """What inputs a model wants, read once; `generate` then yields as many sets of arrays as asked for.
 
     `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
     it is subtracted from one.  A model's own inputs are named by people; a tensor inside of it has its maker's name,
@@ -64,9 +64,11 @@ class InputGenerator:
         wants = [want for want in wants if want.name not in bare]
         self.wants = tuple(wants)
         self.signed = any(want.signed for want in wants)
-        self.widens = any(want.widens for want in wants)
-        self.hiding = [want.name for want in wants if want.hides]  # inputs that say which scores are hidden
-        self.edged = frozenset(want.name for want in wants if want.edged)  # inputs that `wants.EDGES` differ for
+        self.widens = any(want.takes_wide_values for want in wants)
+        self.hiding = [want.name for want in wants if want.is_mask]  # inputs that say which scores are hidden
+        self.edged = frozenset(
+            want.name for want in wants if want.takes_edge_values
+        )  # inputs that `wants.EDGES` differ for
 
     def speak(self, words: Collection[str]) -> None:
         """Let inputs of strings hold these, too."""
@@ -77,7 +79,7 @@ class InputGenerator:
         """How many strings the inputs of strings are to hold, at most."""
         return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
 
-    def answers_to(self, values: ValueKind) -> bool:
+    def is_affected_by(self, values: ValueKind) -> bool:
         """Whether values of this kind differ from the usual ones in any input."""
         return any(want.answers_to(values) for want in self.wants)
 
@@ -111,7 +113,7 @@ class InputGenerator:
         """Return further sets, for a model that refuses all of `size_sets`."""
         return fallback_sets(self.free, dims)
 
-    def make(
+    def generate(
         self, seed: int, sizes: Mapping[str, int], values: ValueKind = ValueKind.USUAL, leave: Collection[str] = ()
     ) -> dict[str, np.ndarray]:
         """Return one array per input but those to leave out, the same for the same arguments."""
@@ -123,9 +125,9 @@ class InputGenerator:
 
     def _kind_of(self, want: InputSpec, seed: int, values: ValueKind) -> ValueKind:
         """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
-        if values is not ValueKind.ROWS_OF_FACTORS or len(self.edged) < 2 or not want.edged:
+        if values is not ValueKind.SAFE_ROW_MAGNITUDES or len(self.edged) < 2 or not want.takes_edge_values:
             return values
-        place = [other.name for other in self.wants if other.edged].index(want.name)
+        place = [other.name for other in self.wants if other.takes_edge_values].index(want.name)
         return values if (place + seed) % 2 == 0 else ValueKind.USUAL
 
 
@@ -143,7 +145,7 @@ def generate_inputs(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int])
     2, sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names what no input has.
     """
     plan = InputGenerator(skeleton)
-    return plan.make(seed, plan.size_sets(dims)[0])
+    return plan.generate(seed, plan.size_sets(dims)[0])
 
 
 def _require_tensor(entry: ValueInfoProto) -> None:

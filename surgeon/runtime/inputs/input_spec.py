@@ -29,43 +29,44 @@ class ValueKind(enum.Enum):
     USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
     WIDE: floats of 2**-10 to 2**6 (beside float16: 2**4), integers to 2**10, exact zeros, both signs.  LARGE: the same
     and a few of up to 2**13 (2**6.5).  WIDE_POSITIVE: WIDE, but floats above zero and integers not below.  Inputs that
-    an index or a size hangs on stay as in USUAL.  TAME: as small as can be, for models that refuse the others or
+    an index or a size hangs on stay as in USUAL.  BENIGN: as small as can be, for models that refuse the others or
     answer NaN: ones, floats in (0.1, 1).
 
     The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
     zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
     large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
-    one slice along every axis.  ENDLESS: the same without NaN, in one of three seeds NaN throughout, for of a few NaN
+    one slice along every axis.  INFINITE: the same without NaN, in one of three seeds NaN throughout, for of a few NaN
     it hangs on their places whether a maximum sees them, and in one each row with infinity of one sign alone.
     CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1) about a common mean far from
-    zero: 1e4; 16 in float16, less in narrower dtypes.  NEAR: the same with 16 at most.  SMALL: normal(0, 1e-4), in
-    float16 normal(0, 2**-8): near what is added to a variance lest it be zero.  ORDERED: in turn rows along the last
+    zero: 1e4; 16 in float16, less in narrower dtypes.  SMALL_OFFSET: the same with 16 at most.  SMALL: normal(0, 1e-4),
+    in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.  ORDERED: in turn rows along the last
     axis that rise, or fall, of whole numbers, of parts of one, of zeros but for a one, of ones, of pairs of equals.
 
-    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  FACTORS: those of a
-    third of its exponents, of which sums of products overflow in no order.  ROWS: normal(0, 1), each row along the last
-    axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a sum loses the
-    small; none is so large that sums overflow.  ROWS_OF_FACTORS: the same of a third of the exponents, along the last
-    axis, in every other input; in the next seed, the others.
+    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  SAFE_MAGNITUDES: those
+    of a third of its exponents, of which sums of products overflow in no order.  ROW_MAGNITUDES: normal(0, 1), each row
+    along the last axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a
+    sum loses the small; none is so large that sums overflow.  SAFE_ROW_MAGNITUDES: the same of a third of the
+    exponents, along the last axis, in every other input; in the next seed, the others.
 
-    FAINT: normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes: products of
-    two of the first, and the second themselves, are far below all usual numbers, and still normal ones.  LOUD: all of
-    about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
+    TINY: normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes: products of
+    two of the first, and the second themselves, are far below all usual numbers, and still normal ones.  UNIFORM_LARGE:
+    all of about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
 
-    FAR: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.  LIMITS: the
-    same with integers near both ends of their dtype, where sums and products wrap, and of every magnitude between;
-    SUMMED: with a few integers of which a sum still fits, and float32 holds none.  In all three, bytes are at one end.
+    LARGE_INTEGERS: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.
+    INTEGER_LIMITS: the same with integers near both ends of their dtype, where sums and products wrap, and of every
+    magnitude between; SUMMABLE_INTEGERS: with a few integers of which a sum still fits, and float32 holds none.  In all
+    three, bytes are at one end.
 
     HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
     with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
     hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
-    GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal attention
-    may see, and no two side by side, which may be all that a row with a window sees.
-    BACKWARDS: indices of which some count from the end of their table.
+    MASK_GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal
+    attention may see, and no two side by side, which may be all that a row with a window sees.  BACKWARDS: indices of
+    which some count from the end of their table.
 
     COUNTS: other sizes, counts, steps and places to begin than the usual ones, some of them negative.
 
-    PATTERNS: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
+    ZEROS_AND_ONES: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
 
     FRACTIONS: floats that are taken for indices, counts, lengths or truths, or that one of these is computed from
     (`Want.fractional`), in turn between whole numbers, halfway between them, NaN, and beside the ends of their range.
@@ -80,76 +81,76 @@ class ValueKind(enum.Enum):
     WIDE = enum.auto()
     LARGE = enum.auto()
     WIDE_POSITIVE = enum.auto()
-    TAME = enum.auto()
+    BENIGN = enum.auto()
     ZEROS = enum.auto()
     DENORMALS = enum.auto()
     EXTREME = enum.auto()
     NON_FINITE = enum.auto()
-    ENDLESS = enum.auto()
+    INFINITE = enum.auto()
     CONSTANT_ROWS = enum.auto()
     OFFSET = enum.auto()
-    NEAR = enum.auto()
+    SMALL_OFFSET = enum.auto()
     SMALL = enum.auto()
     ORDERED = enum.auto()
     MAGNITUDES = enum.auto()
-    FACTORS = enum.auto()
-    ROWS = enum.auto()
-    ROWS_OF_FACTORS = enum.auto()
-    FAINT = enum.auto()
-    LOUD = enum.auto()
-    FAR = enum.auto()
-    LIMITS = enum.auto()
-    SUMMED = enum.auto()
+    SAFE_MAGNITUDES = enum.auto()
+    ROW_MAGNITUDES = enum.auto()
+    SAFE_ROW_MAGNITUDES = enum.auto()
+    TINY = enum.auto()
+    UNIFORM_LARGE = enum.auto()
+    LARGE_INTEGERS = enum.auto()
+    INTEGER_LIMITS = enum.auto()
+    SUMMABLE_INTEGERS = enum.auto()
     HOLES = enum.auto()
     HIDDEN_ROWS = enum.auto()
-    GAPS = enum.auto()
+    MASK_GAPS = enum.auto()
     BACKWARDS = enum.auto()
     COUNTS = enum.auto()
-    PATTERNS = enum.auto()
+    ZEROS_AND_ONES = enum.auto()
     FRACTIONS = enum.auto()
     OUT_OF_ROLE = enum.auto()
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The kind as it is said in a sentence."""
         return self.name.lower().replace("_", " ")
 
 
 WIDE_KINDS = frozenset((ValueKind.WIDE, ValueKind.LARGE, ValueKind.WIDE_POSITIVE))
-POSITIVE_KINDS = frozenset((ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.TAME))
-FAR_KINDS = (ValueKind.FAR, ValueKind.LIMITS, ValueKind.SUMMED)
+POSITIVE_KINDS = frozenset((ValueKind.UNSIGNED, ValueKind.WIDE_POSITIVE, ValueKind.BENIGN))
+FAR_KINDS = (ValueKind.LARGE_INTEGERS, ValueKind.INTEGER_LIMITS, ValueKind.SUMMABLE_INTEGERS)
 EDGES = (
     ValueKind.ZEROS,
     ValueKind.DENORMALS,
     ValueKind.EXTREME,
     ValueKind.NON_FINITE,
-    ValueKind.ENDLESS,
+    ValueKind.INFINITE,
     ValueKind.CONSTANT_ROWS,
     ValueKind.OFFSET,
-    ValueKind.NEAR,
+    ValueKind.SMALL_OFFSET,
     ValueKind.SMALL,
     ValueKind.ORDERED,
     ValueKind.MAGNITUDES,
-    ValueKind.FACTORS,
-    ValueKind.ROWS,
-    ValueKind.ROWS_OF_FACTORS,
-    ValueKind.FAINT,
-    ValueKind.LOUD,
-    ValueKind.PATTERNS,
+    ValueKind.SAFE_MAGNITUDES,
+    ValueKind.ROW_MAGNITUDES,
+    ValueKind.SAFE_ROW_MAGNITUDES,
+    ValueKind.TINY,
+    ValueKind.UNIFORM_LARGE,
+    ValueKind.ZEROS_AND_ONES,
 )
 # These stand for others, or go with them.
 _STANDING_IN = frozenset(
     (
         *(
-            ValueKind.NEAR,
-            ValueKind.ENDLESS,
-            ValueKind.FACTORS,
-            ValueKind.ROWS,
-            ValueKind.ROWS_OF_FACTORS,
-            ValueKind.FAINT,
-            ValueKind.LOUD,
+            ValueKind.SMALL_OFFSET,
+            ValueKind.INFINITE,
+            ValueKind.SAFE_MAGNITUDES,
+            ValueKind.ROW_MAGNITUDES,
+            ValueKind.SAFE_ROW_MAGNITUDES,
+            ValueKind.TINY,
+            ValueKind.UNIFORM_LARGE,
         ),
-        *(ValueKind.PATTERNS, ValueKind.ORDERED),
+        *(ValueKind.ZEROS_AND_ONES, ValueKind.ORDERED),
     )
 )
 MASKED_KINDS = (ValueKind.HOLES, ValueKind.HIDDEN_ROWS)
@@ -173,11 +174,11 @@ OVERFLOWING = frozenset(
         ),
         *(
             ValueKind.MAGNITUDES,
-            ValueKind.FACTORS,
-            ValueKind.ROWS,
-            ValueKind.ROWS_OF_FACTORS,
-            ValueKind.FAINT,
-            ValueKind.LOUD,
+            ValueKind.SAFE_MAGNITUDES,
+            ValueKind.ROW_MAGNITUDES,
+            ValueKind.SAFE_ROW_MAGNITUDES,
+            ValueKind.TINY,
+            ValueKind.UNIFORM_LARGE,
         ),
     )
 )
@@ -202,45 +203,45 @@ class InputSpec:
     named: str | None  # the role that its name suggests, if that is asked
     turn: int  # place among the inputs that are conditions
     kind: str  # which values it takes: plain, compared, mask, indices, ...
-    free: bool  # no index and no size hangs on the values
+    is_unconstrained: bool  # no index and no size hangs on the values
     half: bool  # the model holds float16
     keeps_role: bool = True  # it is that of a whole model, or how much memory it takes hangs on the values
 
     @property
     def signed(self) -> bool:
         """Whether integers are made of both signs."""
-        return self.free and self.kind in ("plain", "compared") and _is_signed(self.dtype)
+        return self.is_unconstrained and self.kind in ("plain", "compared") and _is_signed(self.dtype)
 
     @property
-    def widens(self) -> bool:
+    def takes_wide_values(self) -> bool:
         """Whether wide-ranging values differ from the usual ones."""
-        return self.free and self.kind in ("plain", "compared") and self.named is None
+        return self.is_unconstrained and self.kind in ("plain", "compared") and self.named is None
 
     @property
-    def edged(self) -> bool:
+    def takes_edge_values(self) -> bool:
         """Whether the edges of its dtype differ from the usual values: a real float that goes into arithmetic alone."""
-        return self.free and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
+        return self.is_unconstrained and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
 
     @property
-    def far(self) -> bool:
+    def takes_large_integers(self) -> bool:
         """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
-        return (self.widens or self.measured) and self.dtype.kind in "iu"
+        return (self.takes_wide_values or self.is_compared_length) and self.dtype.kind in "iu"
 
     @property
-    def measured(self) -> bool:
+    def is_compared_length(self) -> bool:
         """Whether it is a length that nothing but a comparison hangs on."""
-        return self.free and self.kind == "lengths"
+        return self.is_unconstrained and self.kind == "lengths"
 
     @property
-    def hides(self) -> bool:
+    def is_mask(self) -> bool:
         """Whether it says which scores are hidden: a mask, or floats that are added to them."""
-        return self.kind == "mask" or (self.edged and "scores" in self.role.flags and len(self.dims) > 0)
+        return self.kind == "mask" or (self.takes_edge_values and "scores" in self.role.flags and len(self.dims) > 0)
 
     @property
-    def leaves_role(self) -> bool:
+    def may_ignore_role(self) -> bool:
         """Whether a proof may give it any numbers, whatever they are taken for."""
         has_role = self.kind in ("lengths", "counts", "mask")  # what is an index as it is has a table's rows alone
-        is_bound = has_role or (not self.free and self.kind in ("plain", "compared"))
+        is_bound = has_role or (not self.is_unconstrained and self.kind in ("plain", "compared"))
         is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
         return is_bound and is_number and self.named is None and not self.keeps_role
 
@@ -249,33 +250,33 @@ class InputSpec:
         """Whether it is a float that becomes a whole number or a truth, or that one is computed from."""
         is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
         is_float = self.dtype.name in FLOATS and self.dtype.kind != "c"
-        is_computed = self.kind == "plain" and not self.free and not self.keeps_role
+        is_computed = self.kind == "plain" and not self.is_unconstrained and not self.keeps_role
         return is_float and self.named is None and (is_role or is_computed)
 
     @property
-    def looks_up(self) -> bool:
+    def is_index(self) -> bool:
         """Whether it holds indices, some of which may count from the end."""
         return self.kind == "indices" and _is_signed(self.dtype) and self.named != "position"
 
     def answers_to(self, values: ValueKind) -> bool:
         """Whether values of this kind differ from the usual ones here."""
         if values in WIDE_KINDS:
-            return self.widens
+            return self.takes_wide_values
         if values in EDGES:
-            return self.edged
+            return self.takes_edge_values
         if values in MASKED_KINDS:
-            return self.hides or (values is ValueKind.HIDDEN_ROWS and self.measured)
-        if values is ValueKind.GAPS:
+            return self.is_mask or (values is ValueKind.HIDDEN_ROWS and self.is_compared_length)
+        if values is ValueKind.MASK_GAPS:
             return self.kind == "mask"
         if values in FAR_KINDS:
-            return self.far
+            return self.takes_large_integers
         if values is ValueKind.OUT_OF_ROLE:
-            return self.leaves_role
+            return self.may_ignore_role
         if values is ValueKind.FRACTIONS:
             return self.fractional
         if values is ValueKind.COUNTS:
             return self.kind == "counts"
-        return self.looks_up if values is ValueKind.BACKWARDS else True
+        return self.is_index if values is ValueKind.BACKWARDS else True
 
     def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape under these sizes."""

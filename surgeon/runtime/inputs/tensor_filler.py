@@ -61,7 +61,7 @@ class TensorFiller:
     def __init__(self, want: InputSpec, seed: int, sizes: Mapping[str, int], values: ValueKind) -> None:
         self.want, self.seed, self.sizes = want, seed, sizes
         self.values = values if want.answers_to(values) else ValueKind.USUAL
-        self.tame = values is ValueKind.TAME
+        self.tame = values is ValueKind.BENIGN
         self.shape = want.shape(sizes)
         self._key = zlib.crc32(want.name.encode())
         self.random = np.random.default_rng([seed, self._key])
@@ -107,7 +107,7 @@ class TensorFiller:
             return np.ones(self.shape, dtype=np.int64)
         if not self.shape:
             return np.asarray((self.seed + 1) % 2)
-        if self.values in MASKED_KINDS or self.values is ValueKind.GAPS:
+        if self.values in MASKED_KINDS or self.values is ValueKind.MASK_GAPS:
             return self._truths(1 - self._hidden())
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
@@ -245,9 +245,13 @@ class TensorFiller:
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
         if self.values in FAR_KINDS:
-            return self._integers() if self.values is ValueKind.LIMITS else np.asarray(np.maximum(self._integers(), 1))
+            return (
+                self._integers()
+                if self.values is ValueKind.INTEGER_LIMITS
+                else np.asarray(np.maximum(self._integers(), 1))
+            )
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
-        if self.want.named is None and not self.want.free and "length" not in self.want.role.flags:
+        if self.want.named is None and not self.want.is_unconstrained and "length" not in self.want.role.flags:
             longest = min(longest, _MOST_TRIPS)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
@@ -313,7 +317,7 @@ class TensorFiller:
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
 
     def _hidden(self) -> np.ndarray:
-        rows, apart = self.values is ValueKind.HIDDEN_ROWS, self.values is ValueKind.GAPS
+        rows, apart = self.values is ValueKind.HIDDEN_ROWS, self.values is ValueKind.MASK_GAPS
         return random_mask(self.shape, self.seed, self.random, rows=rows, apart=apart)
 
     def _integers(self) -> np.ndarray:
@@ -328,7 +332,7 @@ class TensorFiller:
             made = self.random.integers(low, int(limits.max) + 1, self.shape)
             if self.values in FAR_KINDS:  # all at one end, so that sums are as large as they can be
                 inwards = self.random.integers(0, _NEAR_END, self.shape)
-                is_low = negative and (self.values is ValueKind.FAR or self.seed % 2 == 1)
+                is_low = negative and (self.values is ValueKind.LARGE_INTEGERS or self.seed % 2 == 1)
                 return np.asarray(int(limits.min) + inwards if is_low else int(limits.max) - inwards)
         elif self.values in WIDE_KINDS:
             made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
@@ -337,13 +341,13 @@ class TensorFiller:
             made = self._pinned(made, [tail, -tail if negative else 0, 0])
         else:
             made = self.random.integers(1 - _PLAIN_INTEGERS if negative else 0, _PLAIN_INTEGERS, self.shape)
-        if self.values is ValueKind.FAR:
+        if self.values is ValueKind.LARGE_INTEGERS:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
             made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
-        if self.values is ValueKind.SUMMED:
+        if self.values is ValueKind.SUMMABLE_INTEGERS:
             far = (1 << min(8 * dtype.itemsize - 7, _HELD_BY_DOUBLES)) + 5
             made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
-        if self.values is ValueKind.LIMITS:
+        if self.values is ValueKind.INTEGER_LIMITS:
             made = self._near_limits(made, negative)
         if negative and self.values is ValueKind.USUAL:
             size = int(self.random.integers(1, _PLAIN_INTEGERS))

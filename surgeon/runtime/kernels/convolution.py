@@ -40,7 +40,7 @@ def _with_bias(made: Array, bias: Array | None) -> Array:
 
 def _padded(x: Array, axes: Sequence[WindowAxis]) -> Array:
     """Lay zeros around x, or cut it where padding is negative, so that the last window ends with it."""
-    heads, tails = [axis.head for axis in axes], [axis.behind for axis in axes]
+    heads, tails = [axis.pad_begin for axis in axes], [axis.behind for axis in axes]
     cut = tuple(
         slice(max(0, -head), size + min(0, tail)) for head, tail, size in zip(heads, tails, x.shape[2:], strict=True)
     )

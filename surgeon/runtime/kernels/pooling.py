@@ -87,8 +87,8 @@ def average_pool(x: Array, *, kernel_shape: Sequence[int], count_include_pad: in
 
 def _counted(axis: WindowAxis, padding: bool) -> Array:
     """Return for each window of an axis how many of its elements count."""
-    at = np.arange(axis.count)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.head
-    low, high = (-axis.head, axis.size + axis.tail) if padding else (0, axis.size)
+    at = np.arange(axis.count)[:, None] * axis.stride + np.arange(axis.kernel) * axis.dilation - axis.pad_begin
+    low, high = (-axis.pad_begin, axis.size + axis.pad_end) if padding else (0, axis.size)
     return ((at >= low) & (at < high)).sum(axis=1)
 
 

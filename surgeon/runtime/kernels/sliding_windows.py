@@ -16,7 +16,7 @@ class WindowAxis:
     """The windows along one spatial axis, all in elements.
 
     size: of the axis without its padding.  count: of windows.  kernel: how many elements a window looks at, `dilation`
-    apart.  stride: from window to window.  head, tail: padding before and behind.
+    apart.  stride: from window to window.  head, pad_end: padding before and behind.
     """
 
     size: int
@@ -24,8 +24,8 @@ class WindowAxis:
     kernel: int
     stride: int
     dilation: int
-    head: int
-    tail: int
+    pad_begin: int
+    pad_end: int
 
     @property
     def extent(self) -> int:
@@ -35,11 +35,11 @@ class WindowAxis:
     @property
     def behind(self) -> int:
         """How much padding the last window asks for; negative where it ends before the axis does."""
-        return (self.count - 1) * self.stride + self.extent - self.head - self.size
+        return (self.count - 1) * self.stride + self.extent - self.pad_begin - self.size
 
     def reach(self, tap: int) -> tuple[slice, slice]:
         """Return the windows whose element number `tap` lies within the axis, and the places of these elements."""
-        moved = tap * self.dilation - self.head
+        moved = tap * self.dilation - self.pad_begin
         first = max(0, -(moved // self.stride))
         past = min(self.count, (self.size - 1 - moved) // self.stride + 1)
         if past <= first:

@@ -68,7 +68,7 @@ class Comparison:
     """One output compared: the numbers, and in words what is wrong (empty when nothing is)."""
 
     error: OutputError
-    why: str
+    reason: str
 
 
 def jsonable(number: float) -> float | str:
@@ -238,7 +238,7 @@ class OutputRange:
             self.high = high if not self.numbers else max(self.high, high)
             self.numbers = True
 
-    def emptiness(self) -> str:
+    def why_uninformative(self) -> str:
         """Say why comparing this output tells nothing, or return an empty string."""
         if not self.size:
             return "is empty"
@@ -266,7 +266,7 @@ def uninformative_outputs(
         for outputs in answers:
             if name in outputs:
                 spread.add(outputs[name], allowed(name, outputs[name]))
-        why = spread.emptiness()
+        why = spread.why_uninformative()
         if why and (has_inputs or not spread.numbers):
             empty[name] = why
     return empty, len(empty) == len(names)

@@ -29,23 +29,23 @@ _FINITE, _NAN, _INF, _MINUS_INF = range(4)
 class Allowance:
     """What may differ by intention, and what else is known of a run.
 
-    rtol, atol, is_own: the tolerance, and whether it is the user's own.  slack: how far a rule changes numbers on
-    purpose.  overflowing: the inputs are finite but large.  summing: how many units in the last place the longest sum
-    may err by; adds_up: whether there is one.  by_ones: how far, for all or for each element, kernels err by a part of
-    one.  errs_alike: both results come from the same such kernels, so that these errors are no difference.  has_signs:
-    zeros of one sign are no zeros of the other.
+    rtol, atol, is_own: the tolerance, and whether it is the user's own.  intended_error: how far a rule changes numbers
+    on purpose.  overflowing: the inputs are finite but large.  sum_ulps: how many units in the last place the longest
+    sum may err by; adds_up: whether there is one.  absolute_error: how far, for all or for each element, kernels err by
+    a part of one.  shared_error: both results come from the same such kernels, so that these errors are no difference.
+    signed_zeros: zeros of one sign are no zeros of the other.
     """
 
     rtol: float
     atol: float
     is_own: bool = False
-    slack: float = 0.0
+    intended_error: float = 0.0
     overflowing: bool = False
-    summing: float = 0.0
+    sum_ulps: float = 0.0
     adds_up: bool = False
-    by_ones: float | np.ndarray = 0.0
-    errs_alike: bool = False
-    has_signs: bool = False
+    absolute_error: float | np.ndarray = 0.0
+    shared_error: bool = False
+    signed_zeros: bool = False
 
 
 class FloatJudge:
@@ -96,19 +96,23 @@ class FloatJudge:
         asked, classes = self.asked, self.classes
         if asked.is_own:
             large = classes.largest
-            return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.slack * (1 + large))
-        slack = asked.slack * (1 + classes.scale)
+            return np.full(self.right.shape, asked.atol + asked.rtol * large + asked.intended_error * (1 + large))
+        slack = asked.intended_error * (1 + classes.scale)
         rounding = ROUNDING_FACTOR * float(self.limits.eps) * classes.usual
         of_class = np.maximum(asked.rtol * classes.scale, rounding) + slack + _below_normal(self.limits)
-        found = np.asarray(classes.spread(of_class) + (0.0 if asked.errs_alike else self._of_one()))
-        if asked.slack or not self._counts():
+        found = np.asarray(classes.spread(of_class) + (0.0 if asked.shared_error else self._of_one()))
+        if asked.intended_error or not self._counts():
             return found
         return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
 
     def _of_one(self) -> np.ndarray:
         """What kernels err by that compute to a part of one."""
         asked = self.asked
-        return ROUNDING_FACTOR * max(asked.atol, float(self.limits.eps)) * np.asarray(asked.by_ones, np.float64).ravel()
+        return (
+            ROUNDING_FACTOR
+            * max(asked.atol, float(self.limits.eps))
+            * np.asarray(asked.absolute_error, np.float64).ravel()
+        )
 
     def _counts(self) -> bool:
         """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
@@ -132,7 +136,7 @@ class FloatJudge:
         own = np.minimum(classes.largest_of(errs), _OWN * moved) if np.any(moved) else moved
         if asked.overflowing:
             own = np.where(own <= _ROUNDING * classes.scale, own, 0.0)
-        summed = asked.summing * classes.largest_of(self.inputs)
+        summed = asked.sum_ulps * classes.largest_of(self.inputs)
         return np.asarray(np.maximum(ROUNDING_FACTOR * np.maximum(moved, own), summed))
 
     def _conditioned(self) -> np.ndarray:
@@ -165,23 +169,23 @@ class FloatJudge:
             why=why,
             severity=math.inf if np.any(unlike | turned) else severity,
             gap=self._at(self.gap, place),
-            telling=self._is_telling(),
-            doubted=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
-            may_blur=bool(np.any(blurring)),
-            blurred=bool(np.any(self.both & ~excused & (blurring > 0) & (self.gap > self.allowed - blurring))),
+            is_informative=self._is_telling(),
+            original_error=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
+            may_hide=bool(np.any(blurring)),
+            is_hidden=bool(np.any(self.both & ~excused & (blurring > 0) & (self.gap > self.allowed - blurring))),
         )
 
     def _blurring(self) -> np.ndarray:
         """Where kernels, which err by a part of one, may err by much of the largest number, and by how much."""
         asked = self.asked
-        by_kernels = np.zeros(1) if asked.errs_alike or asked.is_own else self._of_one()
+        by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else self._of_one()
         return np.where(by_kernels > _HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
         """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
-        largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.errs_alike else 0.0
+        largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.shared_error else 0.0
         return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
@@ -227,7 +231,7 @@ class FloatJudge:
 
     def _turned(self) -> np.ndarray:
         """Where a zero that original and reference agree on has the other sign, and that is told apart."""
-        if not self.asked.has_signs or self.dtype.kind == "c":
+        if not self.asked.signed_zeros or self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         zero = (self.a == 0) & (self.b == 0) & (self.right == 0)
         signs = [np.signbit(numbers) for numbers in (self.a, self.b, self.right)]

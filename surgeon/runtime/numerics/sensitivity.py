@@ -35,11 +35,11 @@ class Sensitivity:
     inputs: np.ndarray
 
     @classmethod
-    def alike(cls, smooth: float) -> "Sensitivity":
+    def uniform(cls, smooth: float) -> "Sensitivity":
         """The same for all elements."""
         return cls(np.asarray(smooth), np.zeros(()), np.asarray(smooth))
 
-    def joined(self, other: "Sensitivity") -> "Sensitivity":
+    def maximum(self, other: "Sensitivity") -> "Sensitivity":
         """The farther of two, element by element."""
         pairs = ((self.smooth, other.smooth), (self.jumps, other.jumps), (self.inputs, other.inputs))
         return Sensitivity(*(np.maximum(one, two) for one, two in pairs))
@@ -61,7 +61,7 @@ def classify_sensitivity(
             is_smooth = (near >= _LEAST * far) & (near <= _MOST * far)
             smooth = np.where(is_smooth, far, 0.0) / unit
             jumps = np.where(is_smooth, 0.0, np.maximum(far, near)) if is_rounding else np.zeros(reference.shape)
-            found = found.joined(Sensitivity(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))
+            found = found.maximum(Sensitivity(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))
     return found
 
 

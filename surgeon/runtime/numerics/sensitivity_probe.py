@@ -55,7 +55,7 @@ class SensitivityProbe:
             self._shaken.__exit__(None, None, None)
         self._shaken = None
 
-    def settle(
+    def judge(
         self, ask: Callable[[Sensitivity], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
     ) -> TensorError:
         """Judge one output, by more and more directions in which it is moved, until it passes or all were tried.
@@ -65,23 +65,25 @@ class SensitivityProbe:
 
         ask: the verdict, given what the output moves by.  The others are as in `of`.
         """
-        farthest = Sensitivity.alike(0.0)
+        farthest = Sensitivity.uniform(0.0)
         error = ask(farthest)
         for turn in range(MAX_DIRECTIONS):
-            if error.ok and not error.doubted and not error.blurred:
+            if error.ok and not error.original_error and not error.is_hidden:
                 break
-            is_blurred = error.ok and not error.doubted
+            is_blurred = error.ok and not error.original_error
             is_near = not error.ok and error.severity <= _NEAR
             if turn >= DIRECTIONS and (is_blurred or not (is_near or np.any(farthest.jumps))):
                 break
-            moved = self.of(name, answer, dtype, feeds, turn)
+            moved = self.sensitivity(name, answer, dtype, feeds, turn)
             if moved is None:
                 break
-            farthest = farthest.joined(moved)
+            farthest = farthest.maximum(moved)
             error = ask(farthest)
         return error
 
-    def of(self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int) -> Sensitivity | None:
+    def sensitivity(
+        self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
+    ) -> Sensitivity | None:
         """What one output moves by in one of the directions; None where nothing tells.
 
         answer: what the reference, or without one the original, makes of the inputs.  dtype: the output's own.
@@ -129,7 +131,7 @@ class SensitivityProbe:
         except SessionError:
             return None
         if moved.shape != answer.shape or dtype.kind != "f":
-            return Sensitivity.alike(0.0)
+            return Sensitivity.uniform(0.0)
         with np.errstate(all="ignore"):
             steps = np.abs(moved - answer) / spacing(np.abs(answer).max(initial=0.0, where=np.isfinite(answer)), dtype)
             near = np.where(steps <= _MOST_STEPS, moved, answer)

@@ -35,11 +35,11 @@ class TensorError:
     that was decisive differs from the reference, `allowed` what it may differ by, `scale` the largest magnitude of the
     elements that are like it.  `why` says in words what is wrong (empty when nothing is).  `severity` says how far
     towards (or past 1: beyond) what is allowed the gap goes, elements left out that are no further from the reference
-    than the original; infinite where NaN, infinity, dtype or shape differ.  `telling`: whether rounding left something
-    to be judged, so that zeros in place of the result, say, would have been found.  `doubted`: by how much the original
-    itself errs where that alone excuses the gap and no rounding explains it, as where a kernel is wrong; else 0.
-    `may_blur`: whether what kernels err by, a part of one, is no small part of what is there; `blurred`: whether that
-    alone excuses a gap.
+    than the original; infinite where NaN, infinity, dtype or shape differ.  `is_informative`: whether rounding left
+    something to be judged, so that zeros in place of the result, say, would have been found.  `original_error`: by how
+    much the original itself errs where that alone excuses the gap and no rounding explains it, as where a kernel is
+    wrong; else 0.  `may_hide`: whether what kernels err by, a part of one, is no small part of what is there;
+    `is_hidden`: whether that alone excuses a gap.
     """
 
     name: str
@@ -52,10 +52,10 @@ class TensorError:
     why: str
     severity: float
     gap: float = 0.0
-    telling: bool = True
-    doubted: float = 0.0
-    may_blur: bool = False
-    blurred: bool = False
+    is_informative: bool = True
+    original_error: float = 0.0
+    may_hide: bool = False
+    is_hidden: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them; a number that is not finite is a string."""
@@ -80,7 +80,7 @@ def lost_to_rounding_reason(error: TensorError) -> str:
 def original_wrong_reason(error: TensorError, against: str) -> str:
     """Why a result is unproved that is no further from the reference than an original that is wrong itself."""
     return (
-        f"what runs the original here is wrong itself: {error.name!r} errs by {error.doubted:.3g} on a scale of "
+        f"what runs the original here is wrong itself: {error.name!r} errs by {error.original_error:.3g} on a scale of "
         f"{error.scale:.3g} ({against}), and the replacement hardly less; try another version of ONNX Runtime"
     )
 

@@ -73,7 +73,7 @@ def judge_tensor(
         return TensorError(name, dtype, None, infinite, 0.0, 0.0, False, why, math.inf)
     if reference is not None and reference.shape != original.shape:
         reference = None
-    movement = moved if isinstance(moved, Sensitivity) else Sensitivity.alike(moved)
+    movement = moved if isinstance(moved, Sensitivity) else Sensitivity.uniform(moved)
     with np.errstate(all="ignore"):
         if dtype not in TOLERANCES:
             return _judge_exact(name, dtype, original, rewritten, reference, movement)

@@ -48,15 +48,16 @@ Why = Literal["time", "clock", "memory", "crash", "end"]
 class Task:
     """A call of a function, "module:name", in a child; see `child`.
 
-    seconds: of processor time that it may take.  share: of the machine's memory that it may have.  clock: seconds by
-    the clock, where they are not to follow from those of processor time.  memory: bytes, where not from the share.
+    cpu_seconds: of processor time that it may take.  memory_share: of the machine's memory that it may have.
+    wall_seconds: seconds by the clock, where they are not to follow from those of processor time.  memory: bytes, where
+    not from the share.
     """
 
     function: str
     argument: Any
-    seconds: float
-    share: float = DEFAULT_MEMORY_SHARE
-    clock: float | None = None
+    cpu_seconds: float
+    memory_share: float = DEFAULT_MEMORY_SHARE
+    wall_seconds: float | None = None
     memory: int | None = None
 
 
@@ -73,13 +74,13 @@ class TaskResult:
 class TaskFailure:
     """Why there is no answer, and the last that the function noted.
 
-    why: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`how` names
-    the signal), or ended its process otherwise (`how` tells).
+    cause: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`detail`
+    names the signal), or ended its process otherwise (`detail` tells).
     """
 
-    why: Why
-    how: str = ""
-    noted: Any = None
+    cause: Why
+    detail: str = ""
+    last_note: Any = None
 
 
 TaskOutcome = TaskResult | TaskFailure
@@ -141,12 +142,12 @@ def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
 class Worker:
     """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
 
-    is_copy: whether it begins as a copy of this process.  kind: what it is to have that others have not, as a user's
-    functions; None for nothing.
+    is_copy: whether it begins as a copy of this process.  affinity: what it is to have that others have not, as a
+    user's functions; None for nothing.
     """
 
-    def __init__(self, *, is_copy: bool = False, kind: Hashable = None) -> None:
-        self.kind = kind
+    def __init__(self, *, is_copy: bool = False, affinity: Hashable = None) -> None:
+        self.affinity = affinity
         self._notes = _page()
         shared = () if self._notes is None else (self._notes,)
         try:
@@ -159,11 +160,11 @@ class Worker:
         self._is_new, self._late = True, threading.Event()
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it can be asked."""
         return self.popen.poll() is None and not self._late.is_set()
 
-    def prepare(self, module: str) -> None:
+    def preload(self, module: str) -> None:
         """Let it import a module while nothing else is asked of it."""
         with contextlib.suppress(OSError):  # it has ended: whoever asks next will see
             self._write({"prepare": module}, [])
@@ -171,9 +172,9 @@ class Worker:
     def run(self, task: Task) -> TaskOutcome:
         """Do one task.  A child that gives no answer has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
-        memory = memory_limit(task.share) if task.memory is None else task.memory
-        header = {"function": task.function, "seconds": task.seconds, "memory": memory}
-        clock = wall_clock_limit(task.seconds) if task.clock is None else task.clock
+        memory = memory_limit(task.memory_share) if task.memory is None else task.memory
+        header = {"function": task.function, "seconds": task.cpu_seconds, "memory": memory}
+        clock = wall_clock_limit(task.cpu_seconds) if task.wall_seconds is None else task.wall_seconds
         alarm = threading.Timer(clock + START * self._is_new, self.kill)
         alarm.daemon = True
         alarm.start()
@@ -192,7 +193,7 @@ class Worker:
             return self._failure()
         told, arrays = answer
         if told.get("error") == "MemoryError":
-            return TaskFailure("memory", noted=self._noted())
+            return TaskFailure("memory", last_note=self._noted())
         if "error" in told:
             _raise(told)
         return TaskResult(told["answer"], arrays, float(told["seconds"]))
@@ -229,11 +230,11 @@ class Worker:
         was_late, noted = self._late.is_set(), self._noted()
         code = self.end(patience=1.0)
         if was_late:
-            return TaskFailure("clock", noted=noted)
+            return TaskFailure("clock", last_note=noted)
         if code is None or code >= 0:
             return TaskFailure("end", "" if code is None else f"exit code {code}", noted)
         if hasattr(signal, "SIGPROF") and code == -signal.SIGPROF:
-            return TaskFailure("time", noted=noted)
+            return TaskFailure("time", last_note=noted)
         return TaskFailure("crash", signal.Signals(-code).name, noted)
 
     def _noted(self) -> Any:
@@ -270,19 +271,19 @@ def prefork(count: int) -> None:
 def warm_up(module: str) -> None:
     """Let a child start that has imported a module: it is ready when it is needed."""
     with _lock, contextlib.suppress(UsageError):
-        if not any(child.lives for child in _of_kind(None)):
+        if not any(child.is_alive for child in _of_kind(None)):
             _idle.append(Worker())
-        _of_kind(None)[-1].prepare(module)
+        _of_kind(None)[-1].preload(module)
 
 
 def idle_process_ids() -> list[int]:
     """The process numbers of the children that wait for work of any kind."""
     with _lock:
-        return [child.popen.pid for child in _of_kind(None) if child.lives]
+        return [child.popen.pid for child in _of_kind(None) if child.is_alive]
 
 
 def _of_kind(kind: Hashable) -> list[Worker]:
-    return [child for child in _idle if child.kind == kind]
+    return [child for child in _idle if child.affinity == kind]
 
 
 def acquire_worker(kind: Hashable = None) -> Worker:
@@ -290,20 +291,20 @@ def acquire_worker(kind: Hashable = None) -> Worker:
     with _lock:
         for child in reversed(_of_kind(kind)):
             _idle.remove(child)
-            if child.lives:
+            if child.is_alive:
                 return child
             child.end()
-    return Worker(kind=kind)
+    return Worker(affinity=kind)
 
 
 def release_worker(child: Worker) -> None:
     """Keep a child that waits for work; of those that only some can use, those used last."""
-    if not child.lives:
+    if not child.is_alive:
         child.end()
         return
     with _lock:
         _idle.append(child)
-        special = [child for child in _idle if child.kind is not None]
+        special = [child for child in _idle if child.affinity is not None]
         for oldest in special[:-_MOST_SPECIAL]:
             _idle.remove(oldest)
             oldest.end()

@@ -38,10 +38,10 @@ def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
     pool = WorkerPool(jobs)
     try:
         for task in tasks:
-            pool.add(task)
+            pool.submit(task)
         return pool.results()
     finally:
-        pool.dismiss()
+        pool.shutdown()
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class WorkerPool:
     _is_over: bool = False
     _spent: float = 0.0
 
-    def add(self, task: Task) -> None:
+    def submit(self, task: Task) -> None:
         """Hand in a task; waits where several are waiting already."""
         with self._changed:
             self._wait_until(lambda: len(self._tasks) < self.jobs)
@@ -77,7 +77,7 @@ class WorkerPool:
             self._wait_until(lambda: len(self._results) == self._count)
         return [self._results[place] for place in range(self._count)]
 
-    def dismiss(self) -> None:
+    def shutdown(self) -> None:
         """Let all go; a child that still works on what nobody waits for is ended."""
         with self._changed:
             self._is_over = True
@@ -107,7 +107,7 @@ class WorkerPool:
                 self._errors.append(error)
             else:
                 self._results[place] = result
-                self._spent += result.seconds if isinstance(result, TaskResult) else task.seconds
+                self._spent += result.seconds if isinstance(result, TaskResult) else task.cpu_seconds
             with self._changed:
                 if child is not None:
                     self._busy.discard(child)
@@ -122,7 +122,7 @@ class WorkerPool:
 
     def _hired(self, child: "Worker | None") -> "Worker":
         """The child that did the last task, if it lives, or another."""
-        found = child if child is not None and child.lives else acquire_worker()
+        found = child if child is not None and child.is_alive else acquire_worker()
         with self._changed:
             self._busy.add(found)
             if self._is_over:

@@ -38,7 +38,7 @@ class Float16Caster:
                 self._was_tried, self._session = True, _opened()
         if self._session is None or not (array.flags.c_contiguous and made.flags.c_contiguous):
             return False
-        self._session.fill(_SOURCE, array.reshape(-1), _MADE, made.reshape(-1))
+        self._session.run_into(_SOURCE, array.reshape(-1), _MADE, made.reshape(-1))
         return True
 
 
@@ -61,7 +61,7 @@ def _opened() -> OrtSession | None:
         with np.errstate(over="ignore"):
             wanted = tried.astype(np.float16)
         found = np.empty_like(wanted)
-        session.fill(_SOURCE, tried, _MADE, found)
+        session.run_into(_SOURCE, tried, _MADE, found)
         return session if np.array_equal(found, wanted, equal_nan=True) else None
     except SessionError:
         return None

@@ -190,7 +190,7 @@ class Float64Reference:
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))
-            raise SessionError(f"Nothing runs the site in float64 ({why}).", missing=True)
+            raise SessionError(f"Nothing runs the site in float64 ({why}).", is_unsupported=True)
 
     @property
     def name(self) -> str:
@@ -279,11 +279,11 @@ def _wide_models(
             try:
                 yield _WideModel("float64 under ONNX Runtime", OrtSession(wide))
             except SessionError as refused:
-                refusals.append(f"ONNX Runtime: {refused.line.rstrip('.')}")
+                refusals.append(f"ONNX Runtime: {refused.message.rstrip('.')}")
         try:
             yield _evaluated(wide, custom_ops, limit)
         except SessionError as refused:
-            refusals.append(refused.line.rstrip("."))
+            refusals.append(refused.message.rstrip("."))
 
 
 def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float | None) -> _WideModel:

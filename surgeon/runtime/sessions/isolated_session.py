@@ -113,7 +113,7 @@ class IsolatedSession:
             raise self._end
         if "refused" in result.value:
             missing, lacks = bool(result.value["missing"]), result.value["lacks"]
-            raise SessionError(result.value["refused"], missing=missing, lacks=lacks)
+            raise SessionError(result.value["refused"], is_unsupported=missing, lacks=lacks)
         return result.value, result.arrays
 
     def _leave(self) -> None:
@@ -121,19 +121,21 @@ class IsolatedSession:
         child, self._child = self._child, None
         if child is None:
             return
-        if child.lives:
+        if child.is_alive:
             child.run(Task(f"{MODULE}:let_go", None, self._run_time, ALL_MEMORY))
         release_worker(child)
 
 
 def session_error_of(failure: TaskFailure, run_time: float) -> SessionError:
     """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
-    if failure.why in ("time", "clock"):
-        took = f"{run_time:g} s" if failure.why == "time" else f"{wall_clock_limit(run_time):g} s by the clock"
+    if failure.cause in ("time", "clock"):
+        took = f"{run_time:g} s" if failure.cause == "time" else f"{wall_clock_limit(run_time):g} s by the clock"
         what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"
-        return SessionError(f"A run takes more than {took}: {what_to_do}.", missing=True, cut_off=True)
-    if failure.why == "memory":
+        return SessionError(f"A run takes more than {took}: {what_to_do}.", is_unsupported=True, hit_limit=True)
+    if failure.cause == "memory":
         size = memory_limit(ALL_MEMORY) / 1e9
-        return SessionError(f"It takes more than {size:.1f} GB of memory.", missing=True, cut_off=True)
-    how = f" with {failure.how}" if failure.how else ""
-    return SessionError(f"It ends the process that runs it{how}.", missing=failure.how not in CPU_FAULT_SIGNALS)
+        return SessionError(f"It takes more than {size:.1f} GB of memory.", is_unsupported=True, hit_limit=True)
+    how = f" with {failure.detail}" if failure.detail else ""
+    return SessionError(
+        f"It ends the process that runs it{how}.", is_unsupported=failure.detail not in CPU_FAULT_SIGNALS
+    )

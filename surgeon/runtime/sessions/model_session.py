@@ -59,7 +59,7 @@ def open_model(
         exact = not only_loads
         return OrtSession(given, custom_ops, optimised=optimised, exact=exact, only_loads=only_loads, folder=folder)
     except SessionError as refused:
-        if not refused.missing:
+        if not refused.is_unsupported:
             raise
         return _in_pieces(model, custom_ops, optimised, refused)
 
@@ -86,14 +86,14 @@ def _in_pieces(
         formulas = holds_any(skeleton, PLUGIN_KERNELS)
         if (found or formulas) and size > MOST_BYTES:
             raise SessionError(
-                f"{refused.line.rstrip('.')}; with Python implementations a model of at most {MOST_BYTES >> 20:,} MB "
-                f"runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
-                missing=True,
+                f"{refused.message.rstrip('.')}; with Python implementations a model of at most "
+                f"{MOST_BYTES >> 20:,} MB runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
+                is_unsupported=True,
                 lacks=refused.lacks,
             )
         if not (found or formulas):
             what_to_do = unknown_ops_hint(skeleton, custom_ops, has_rules=False)
-            raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks)
+            raise SessionError(f"{refused.message.rstrip('.')}{what_to_do}.", is_unsupported=True, lacks=refused.lacks)
         whole = opened.whole() if isinstance(model, Path) else model
     return _pieces(whole, found, custom_ops, optimised)
 
@@ -104,9 +104,11 @@ def _pieces(
     try:
         engine = NodeByNodeSession(whole, found, custom_ops, in_stretches=True, optimised=optimised)
     except SessionError as refused:
-        if not refused.missing:
+        if not refused.is_unsupported:
             raise
         what_to_do = unknown_ops_hint(whole, custom_ops, has_rules=False)
-        raise SessionError(f"{refused.line.rstrip('.')}{what_to_do}.", missing=True, lacks=refused.lacks) from refused
+        raise SessionError(
+            f"{refused.message.rstrip('.')}{what_to_do}.", is_unsupported=True, lacks=refused.lacks
+        ) from refused
     engine.name = f"{OrtSession.name} and the {engine.name}"
     return engine

@@ -47,7 +47,7 @@ class ImplementationSet:
             one.require()
         self._found = {(one.domain, one.op): one for one in found}
         self._dtypes = dict(_dtypes(model.graph))
-        self._worker = ImplementationWorker([one for one in found if not one.is_trusted], limit)
+        self._worker = ImplementationWorker([one for one in found if not one.runs_in_process], limit)
 
     @property
     def names(self) -> str:
@@ -72,7 +72,9 @@ class ImplementationSet:
         """Run a node's implementation.  Raises SessionError."""
         one = self._found[node.domain, node.op_type]
         settings = attributes_of(node)
-        results = answered(one, inputs, settings) if one.is_trusted else self._worker.call(one.name, inputs, settings)
+        results = (
+            answered(one, inputs, settings) if one.runs_in_process else self._worker.call(one.name, inputs, settings)
+        )
         wanted = max((place + 1 for place, name in enumerate(node.output) if name), default=0)
         if len(results) < wanted:
             raise SessionError(
@@ -139,7 +141,7 @@ class NodeByNodeSession:
     Raises SessionError; with `missing` where a node's operator is known to nobody.
     """
 
-    independent = True
+    is_independent = True
 
     def __init__(
         self,
@@ -157,7 +159,9 @@ class NodeByNodeSession:
             raise SessionError(str(error)) from error
         graph = self._model.graph
         if graph.sparse_initializer:
-            raise SessionError("Sparse initializers are for a whole runtime alone: write them dense.", missing=True)
+            raise SessionError(
+                "Sparse initializers are for a whole runtime alone: write them dense.", is_unsupported=True
+            )
         self._own = ImplementationSet(self._model, found, limit)
         self.name = f"Python implementation of {self._own.names}" if found else "formulas of plugins in numpy"
         self._custom_ops, self._optimised = custom_ops, optimised
@@ -246,7 +250,7 @@ class NodeByNodeSession:
             try:
                 return self._engine(step, given).run(given)
             except SessionError as refused:
-                if len(step.nodes) == 1 or not refused.missing:
+                if len(step.nodes) == 1 or not refused.is_unsupported:
                     raise
             self._divided.add(step)
         found: dict[str, np.ndarray] = {}  # one of many has no kernel: the rest keep theirs
@@ -266,7 +270,7 @@ class NodeByNodeSession:
             try:
                 return OrtSession(model, self._custom_ops, optimised=self._optimised)
             except SessionError as refused:
-                if not refused.missing or len(step.nodes) > 1:
+                if not refused.is_unsupported or len(step.nodes) > 1:
                     raise
         return EvaluatorSession(model, self._own.table())
 

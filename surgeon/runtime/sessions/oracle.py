@@ -40,16 +40,18 @@ OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
 class Oracle(ModelSession, Protocol):
     """What runs one mini-model.
 
-    `name` tells people which it is.  `independent` is False where the rule's own pattern computes what the rule wrote:
-    that proves the wiring around it, and not the operator.
+    `name` tells people which it is.  `is_independent` is False where the rule's own pattern computes what the rule
+    wrote: that proves the wiring around it, and not the operator.
     """
 
-    independent: bool
+    is_independent: bool
 
 
-def _known_as(engine: OrtSession | NodeByNodeSession | EvaluatorSession, name: str, independent: bool = True) -> Oracle:
+def _known_as(
+    engine: OrtSession | NodeByNodeSession | EvaluatorSession, name: str, is_independent: bool = True
+) -> Oracle:
     """An engine under the name of the oracle that it is here."""
-    engine.name, engine.independent = name, independent
+    engine.name, engine.is_independent = name, is_independent
     return engine
 
 
@@ -74,15 +76,15 @@ def open_oracle(
         try:
             return attempt()
         except SessionError as refused:
-            if not refused.missing:
+            if not refused.is_unsupported:
                 raise
-            refusals.append(refused.line.rstrip("."))
+            refusals.append(refused.message.rstrip("."))
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
     told = list(dict.fromkeys(refusals))
     if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
         told = [one for one in told if unknown[0][1] in one][:1] or told
-    raise SessionError(f"{'; '.join(told)}{unknown_ops_hint(mini, custom_ops)}.", missing=True)
+    raise SessionError(f"{'; '.join(told)}{unknown_ops_hint(mini, custom_ops)}.", is_unsupported=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:
@@ -124,7 +126,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
         try:
             return _known_as(NodeByNodeSession(mini, (), libraries), NODE_BY_NODE)
         except SessionError as refused:
-            if not refused.missing:  # a library's operator is known to whole sessions alone
+            if not refused.is_unsupported:  # a library's operator is known to whole sessions alone
                 raise
     return session
 
@@ -133,7 +135,7 @@ def _require_kernels(mini: ModelProto) -> None:
     """Raise SessionError where a body stands for a kernel and is too coarse to judge by."""
     for node in nodes_of(mini):
         if (node.domain, node.op_type) in IMPRECISE_BODIES:
-            raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", missing=True)
+            raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", is_unsupported=True)
 
 
 def _without_implementation(
@@ -164,7 +166,7 @@ def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: 
     try:
         return _known_as(OrtSession(attach_function_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
     except SessionError as refused:
-        raise SessionError(refused.line, missing=True) from refused
+        raise SessionError(refused.message, is_unsupported=True) from refused
 
 
 def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:

@@ -50,23 +50,23 @@ Lack: TypeAlias = Literal["", "op", "kernel", "version", "memory"]
 class SessionError(SurgeonError):
     """What runs models does not load or run one: ONNX Runtime, for the most part.
 
-    `line` is the first line of its own message; `missing` says that nothing is wrong with the model as far as it can
-    tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has not the
-    memory.  `lacks` says which of these it is, "" for none of them.  `cut_off` says that it was given no more time or
-    memory.
+    `message` is the first line of its own message; `is_unsupported` says that nothing is wrong with the model as far as
+    it can tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has
+    not the memory.  `lacks` says which of these it is, "" for none of them.  `hit_limit` says that it was given no more
+    time or memory.
     """
 
-    def __init__(self, line: str, *, missing: bool = False, cut_off: bool = False, lacks: Lack = "") -> None:
+    def __init__(self, line: str, *, is_unsupported: bool = False, hit_limit: bool = False, lacks: Lack = "") -> None:
         super().__init__(line)
-        self.line = line
-        self.missing = missing or bool(lacks)
-        self.cut_off = cut_off
+        self.message = line
+        self.is_unsupported = is_unsupported or bool(lacks)
+        self.hit_limit = hit_limit
         self.lacks: Lack = lacks
 
     @property
     def node(self) -> str:
         """The name of the node that did not run; "" where nothing tells it."""
-        found = _AT_NODE.search(self.line)
+        found = _AT_NODE.search(self.message)
         return found["name"] if found is not None else ""
 
 
@@ -95,7 +95,7 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
             try:
                 onnxruntime.SessionOptions().register_custom_ops_library(_in_utf8(name))
             except refusals as error:
-                why = _refused(error).line.rstrip(".")
+                why = _refused(error).message.rstrip(".")
                 raise UsageError(
                     f"The custom-op library '{name}' cannot be loaded ({why}): give one built for this machine."
                 ) from error
@@ -114,7 +114,7 @@ class OrtSession:
     """
 
     name = "ONNX Runtime"
-    independent = True
+    is_independent = True
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class OrtSession:
             flatten_result(name, result, flat)
         return flat
 
-    def fill(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
+    def run_into(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
         """Run on one input and have one output lie where it is asked for, in an array of its shape and dtype.
 
         Both arrays lie in one piece, and are of dtypes that numpy has.  Raises SessionError.
@@ -244,7 +244,7 @@ class TimedSession(OrtSession):
                 "are missing): add them, or choose another execution provider."
             )
 
-    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return what runs once on these inputs: nothing is converted on the way, and the outputs are dropped.
 
         It raises SessionError where ORT refuses them.
@@ -285,7 +285,7 @@ def _in_utf8(path: pathlib.Path | str) -> str:
     try:
         return in_utf8(path)
     except UnicodeDecodeError as error:
-        raise SessionError(f"Its path {str(path)!r} is no UTF-8: give it another name.", missing=True) from error
+        raise SessionError(f"Its path {str(path)!r} is no UTF-8: give it another name.", is_unsupported=True) from error
 
 
 def _serialized(model: onnx.ModelProto) -> bytes:

@@ -95,7 +95,7 @@ class EvaluatorSession:
     """
 
     name = "onnx's ReferenceEvaluator"
-    independent = True
+    is_independent = True
 
     def __init__(
         self, model: ModelProto, implementations: Mapping[tuple[str, str], Implementation] | None = None
@@ -257,10 +257,10 @@ def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: An
         raise
     except _REFUSALS as error:
         refused = _refused(error)
-        if refused.line == OUT_OF_MEMORY:
+        if refused.message == OUT_OF_MEMORY:
             raise refused from error
-        line = f"{EvaluatorSession.name} cannot compute {node.op_type} {node_label(node)!r}: {refused.line}"
-        raise SessionError(line[:_LONGEST_LINE], missing=refused.missing) from error
+        line = f"{EvaluatorSession.name} cannot compute {node.op_type} {node_label(node)!r}: {refused.message}"
+        raise SessionError(line[:_LONGEST_LINE], is_unsupported=refused.is_unsupported) from error
 
 
 def _run_typed(run: Callable[..., tuple[Any, ...]], rule: Schema, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
@@ -303,10 +303,10 @@ def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
     wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
     cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
     if isinstance(cause, MemoryError):
-        return SessionError(OUT_OF_MEMORY, missing=True)
+        return SessionError(OUT_OF_MEMORY, is_unsupported=True)
     text = str(cause).strip()
     line = text.splitlines()[0] if text else type(cause).__name__
     unknown = isinstance(cause, NotImplementedError | ImportError) or type(cause).__name__ == "RuntimeContextError"
     if unknown and model is not None:
         line = f"onnx's ReferenceEvaluator has no such operator: {line}"
-    return SessionError(line[:_LONGEST_LINE], missing=unknown)
+    return SessionError(line[:_LONGEST_LINE], is_unsupported=unknown)

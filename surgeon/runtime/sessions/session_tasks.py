@@ -100,4 +100,4 @@ def _free() -> None:
 
 
 def _refusal(refused: SessionError) -> dict[str, Any]:
-    return {"refused": refused.line, "missing": refused.missing, "lacks": refused.lacks}
+    return {"refused": refused.message, "missing": refused.is_unsupported, "lacks": refused.lacks}

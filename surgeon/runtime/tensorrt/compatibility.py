@@ -66,22 +66,23 @@ class Incompatibility:
 class CompatibilityReport:
     """What TensorRT said of a model.
 
-    faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.  engine:
-    the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability, sizes: of the GPU
-    and of the free dimensions for which it was built.  refused: why it was not built for the sizes tried before.
-    untold: nodes of which it says nothing on a machine without a GPU.  end: why it came to no word, "" where it did.
+    faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.
+    engine_bytes: the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability,
+    sizes: of the GPU and of the free dimensions for which it was built.  refused: why it was not built for the sizes
+    tried before.  undetermined: nodes of which it says nothing on a machine without a GPU.  stopped_because: why it
+    came to no word, "" where it did.
     """
 
     faults: list[Incompatibility] = field(default_factory=list)
     is_whole: bool = True
     layers: int = 0
-    engine: int = 0
+    engine_bytes: int = 0
     seconds: float = 0.0
     capability: str = ""
     sizes: dict[str, Range] = field(default_factory=dict)
     refused: list[Incompatibility] = field(default_factory=list)
-    untold: list[Incompatibility] = field(default_factory=list)
-    end: str = ""
+    undetermined: list[Incompatibility] = field(default_factory=list)
+    stopped_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class CompatibilityCheck:
     dims: Mapping[str, Range] = field(default_factory=dict)
     plugins: Sequence[str] = ()
 
-    def of(
+    def run(
         self, model: Model, aside: Mapping[int, NodeOutputs] = NOTHING, behind: Behind = lambda _: None
     ) -> CompatibilityReport:
         """Ask.
@@ -124,7 +125,7 @@ class CompatibilityCheck:
                 break
             new = [_fault(one, "parse") for one in told["faults"]]
             said.faults += [one for one in new if one.stage != "gpu"]
-            said.untold += [one for one in new if one.stage == "gpu"]
+            said.undetermined += [one for one in new if one.stage == "gpu"]
             found = [None if one.node is None else behind(one.node if one.call is None else one.call) for one in new]
             if None in found or said.seconds > self.run_time:
                 said.is_whole = False
@@ -147,8 +148,8 @@ class CompatibilityCheck:
         if isinstance(result, TaskResult):
             told = dict(zip(self.plugins, result.value["reasons"], strict=True))
         else:
-            at = (result.noted or {}).get("library", self.plugins[0])
-            told = {at: f"it ends the process that loads it{f' ({result.how})' if result.how else ''}"}
+            at = (result.last_note or {}).get("library", self.plugins[0])
+            told = {at: f"it ends the process that loads it{f' ({result.detail})' if result.detail else ''}"}
         for path, reason in told.items():
             if reason:
                 title = self.library.title
@@ -164,7 +165,7 @@ class CompatibilityCheck:
                 return
             faults = [_fault(one, "build") for one in told["faults"]]
             if not faults:
-                said.sizes, said.engine = sizes, told["engine"]
+                said.sizes, said.engine_bytes = sizes, told["engine"]
                 said.refused = [Incompatibility(one.node, one.reason, "sizes") for one in first[:1]]
                 return
             if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
@@ -190,20 +191,20 @@ class CompatibilityCheck:
             return result.value
         fault = self._ended(result, function)
         said.faults.append(fault)
-        said.is_whole, said.end = False, fault.reason
+        said.is_whole, said.stopped_because = False, fault.reason
         return None
 
     def _ended(self, failure: TaskFailure, function: str) -> Incompatibility:
-        noted = failure.noted or {}
+        noted = failure.last_note or {}
         at = noted.get("node", -1)
         what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
-        if failure.why in ("time", "clock"):
+        if failure.cause in ("time", "clock"):
             told = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
             return Incompatibility(None, f"{told} {5 * self.run_time:g}", function)
-        if failure.why == "memory":
+        if failure.cause == "memory":
             limit = f"{memory_limit(ALL_MEMORY) / 1e9:.1f} GB"
             return Incompatibility(None, f"{what} takes more than {limit} of memory", function)
-        how = f" ({failure.how})" if failure.how else ""
+        how = f" ({failure.detail})" if failure.detail else ""
         return Incompatibility(at if at >= 0 else None, f"{what} ends its process{how}", function)
 
 

@@ -31,22 +31,22 @@ class GpuDriver:
         self._check("cuStreamCreate", ctypes.byref(stream), ctypes.c_uint(1))  # CU_STREAM_NON_BLOCKING
         self.stream = int(stream.value or 0)
 
-    def taken(self, size: int) -> int:
+    def allocate(self, size: int) -> int:
         """The address of new memory of the GPU, which `freed` gives back."""
         address = ctypes.c_uint64()
         self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         return int(address.value)
 
-    def freed(self, address: int) -> None:
+    def free(self, address: int) -> None:
         """Give memory back."""
         self._check("cuMemFree_v2", ctypes.c_uint64(address))
 
-    def put(self, address: int, array: np.ndarray) -> None:
+    def copy_to_device(self, address: int, array: np.ndarray) -> None:
         """Copy a contiguous array to the GPU."""
         if array.nbytes:
             self._check("cuMemcpyHtoD_v2", ctypes.c_uint64(address), _pointer(array), ctypes.c_size_t(array.nbytes))
 
-    def got(self, address: int, array: np.ndarray) -> None:
+    def copy_to_host(self, address: int, array: np.ndarray) -> None:
         """Copy from the GPU into a contiguous array."""
         if array.nbytes:
             self._check("cuMemcpyDtoH_v2", _pointer(array), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))

@@ -46,10 +46,10 @@ class GpuEngine:
         try:
             self._driver = GpuDriver()
         except GpuUnavailable as why:
-            raise SessionError(f"There is no GPU to run TensorRT on: {why}.", missing=True) from why
+            raise SessionError(f"There is no GPU to run TensorRT on: {why}.", is_unsupported=True) from why
         model = self._stack.enter_context(Model.open(source.model))
         self._parsed = Parsed(source, model, note)
-        faults = self._parsed.told()["faults"]
+        faults = self._parsed.diagnostics()["faults"]
         if faults:
             told, where = readable_reason(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
             raise SessionError(f"TensorRT refuses it ({told}); at which nodes: {where}")
@@ -63,7 +63,7 @@ class GpuEngine:
         self._built = None
         self._stack.close()
 
-    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return what runs once on these inputs, which lie on the GPU from now on; the outputs are dropped."""
         call, _ = self._bound(feeds)
         return call
@@ -103,9 +103,9 @@ class GpuEngine:
         """Where TensorRT finds an input: what sizes hang on stays on the host."""
         if engine.get_tensor_location(name).name == "HOST":
             return int(array.ctypes.data)
-        address = self._driver.taken(array.nbytes)
-        self._stack.callback(self._driver.freed, address)
-        self._driver.put(address, array)
+        address = self._driver.allocate(array.nbytes)
+        self._stack.callback(self._driver.free, address)
+        self._driver.copy_to_device(address, array)
         return address
 
     def _engine(self, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, Any]:
@@ -135,7 +135,7 @@ class _Output:
         """The address of memory of at least this size."""
         if size > self._size or not self._address:
             self.let_go()
-            self._address, self._size = self._driver.taken(size), size
+            self._address, self._size = self._driver.allocate(size), size
         return self._address
 
     def shaped(self, shape: Any) -> None:
@@ -145,13 +145,13 @@ class _Output:
     def array(self) -> np.ndarray:
         """What the GPU wrote."""
         found = np.empty(self._shape, self._dtype)
-        self._driver.got(self._address, found)
+        self._driver.copy_to_host(self._address, found)
         return found
 
     def let_go(self) -> None:
         """Give the memory back."""
         if self._address:
-            self._driver.freed(self._address)
+            self._driver.free(self._address)
         self._address, self._size = 0, 0
 
 

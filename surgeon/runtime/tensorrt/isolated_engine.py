@@ -68,5 +68,5 @@ def _asked(function: str, argument: Any, run_time: float) -> dict[str, Any]:
     finally:
         release_worker(child)
     if isinstance(result, TaskFailure):
-        raise UsageError(f"NVIDIA's driver cannot be asked: {session_error_of(result, run_time).line}")
+        raise UsageError(f"NVIDIA's driver cannot be asked: {session_error_of(result, run_time).message}")
     return result.value

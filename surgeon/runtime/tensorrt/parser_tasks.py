@@ -92,14 +92,14 @@ def parse(source: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], l
     """Parse a model: its faults, the number of layers, and the names of the inputs that TensorRT sees."""
     with Model.open(source.model) as model:
         parsed = Parsed(source, model, note)
-        return parsed.told(), []
+        return parsed.diagnostics(), []
 
 
 def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
     with Model.open(asked.source.model) as model:
         parsed = Parsed(asked.source, model, note)
-        told = parsed.told()
+        told = parsed.diagnostics()
         told["faults"] += [
             {"node": -1, "text": f"input '{name}' {NEEDS_BUILD_TIME_VALUE}"} for name in told["shape_inputs"]
         ]
@@ -199,7 +199,7 @@ class Parsed:
                 self._parser.load_initializer(name, array.ctypes.data, array.nbytes)
             self._is_read = self._parser.parse_model_proto()
 
-    def told(self) -> dict[str, Any]:
+    def diagnostics(self) -> dict[str, Any]:
         """What the parser says."""
         faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
         for fault in faults[:1]:

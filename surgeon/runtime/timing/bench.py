@@ -129,7 +129,7 @@ def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> t
         least = loaded.value["seconds"] * (timing.rounds + WARM_UP)  # and for further rounds all cores may be at work
         most = _SLACK * (least + timing.seconds * (os.cpu_count() or 1)) + run_time * count
         measured = _asked(child, "measure", timing, most, run_time)
-        if child.lives:
+        if child.is_alive:
             _asked(child, "let_go", None, run_time, run_time)
     finally:
         release_worker(child)
@@ -144,8 +144,8 @@ def _asked(child: Worker, function: str, argument: Any, seconds: float, run_time
     result = child.run(Task(f"{MODULE}:{function}", argument, seconds, ALL_MEMORY))
     if isinstance(result, TaskResult):
         return result
-    line = session_error_of(result, run_time).line
-    name = result.noted.get("model") if isinstance(result.noted, dict) else None
+    line = session_error_of(result, run_time).message
+    name = result.last_note.get("model") if isinstance(result.last_note, dict) else None
     raise UsageError(f"{name}: {line[0].lower()}{line[1:]}" if name else line)
 
 

@@ -29,7 +29,7 @@ Prepared = tuple[list[Callable[[], None]], dict[str, int]]
 class TimedModel(Protocol):
     """A model that is loaded to be timed."""
 
-    def prepared(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
         """Return what runs once on these inputs; it raises SessionError where they are refused."""
         ...
 
@@ -55,11 +55,11 @@ def bind_inputs(
         runs = []
         for name, session in sessions:
             at(name)
-            run = session.prepared(feeds)
+            run = session.bind_inputs(feeds)
             try:
                 run()
             except SessionError as refused:
-                refusal = refusal or f"{name} does not run on these inputs ({refused.line.rstrip('.')})"
+                refusal = refusal or f"{name} does not run on these inputs ({refused.message.rstrip('.')})"
                 break
             runs.append(run)
         else:
@@ -111,7 +111,7 @@ def _candidates(
         check_dim_names(plan.free, dims)
         chosen = {**_fixed(skeletons), **dims}
         for sizes in candidate_sizes(models[0], plan, chosen):
-            yield plan.make(seed, sizes), {key: sizes[key] for key in plan.free}
+            yield plan.generate(seed, sizes), {key: sizes[key] for key in plan.free}
     except InputsUnknown as unknown:
         kinds = {value.type.WhichOneof("value") for value in required_inputs(skeletons[0].graph).values()}
         advice = "give your own" if kinds <= {"tensor_type"} else "bench models whose inputs are tensors"

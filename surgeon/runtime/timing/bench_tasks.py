@@ -94,7 +94,7 @@ def _load(
         try:
             session = _opened(asked, asked.sources[place], note)
         except SessionError as refused:
-            line, what = refused.line.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
+            line, what = refused.message.rstrip("."), "TensorRT" if asked.engines else "ONNX Runtime"
             raise UsageError(
                 f"{what} does not load {asked.names[place]} ({line}): bench models that run."
             ) from refused

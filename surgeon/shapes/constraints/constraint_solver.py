@@ -24,14 +24,14 @@ _Sizes: TypeAlias = Mapping[str, int]
 class SizeSolver:
     """Which sizes follow from others, where all wishes are to be met: those for equal ones first.
 
-    follows: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
+    solved: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
     Of a table of so many rows follows how large others may be: what is free is made smaller where it has to.
     """
 
     def __init__(self, wishes: Iterable[SizeConstraint]) -> None:
-        self.follows: dict[str, Size] = {}
+        self.solved: dict[str, Size] = {}
         self._limits: list[tuple[Size, int]] = []
-        for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.likely)):
+        for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.is_soft)):
             try:
                 self._settle(wish)
             except SizeError:
@@ -43,7 +43,7 @@ class SizeSolver:
         Raises SizeError where one cannot be computed.
         """
         base: dict[str, int] = {**given, **chosen}
-        follows = {name: size for name, size in self.follows.items() if symbols(size) <= base.keys()}
+        follows = {name: size for name, size in self.solved.items() if symbols(size) <= base.keys()}
         while True:
             found = {**base, **{name: evaluate(size, base) for name, size in follows.items()}, **chosen}
             lower = self._lowered(base, found, chosen)
@@ -57,7 +57,7 @@ class SizeSolver:
             excess = evaluate(size, found) - most if symbols(size) <= found.keys() else 0
             if excess <= 0:
                 continue
-            whole = substitute(size, self.follows)
+            whole = substitute(size, self.solved)
             free = (name for name in symbols(whole) if name not in chosen and base.get(name, 0) > 1)
             for name in sorted(free, key=lambda name: (-base[name], name)):
                 slope = most + excess - evaluate(whole, {**found, **base, name: base[name] - 1})
@@ -70,13 +70,13 @@ class SizeSolver:
         if wish.at_least and isinstance(wish.one, int):
             self._limits.append((wish.other, wish.one))
             return
-        excess = substitute(wish.one - wish.other, self.follows)
+        excess = substitute(wish.one - wish.other, self.solved)
         if not isinstance(excess, int):
             excess = exact_quotient(excess, gcd(*(factor for _, factor in excess.terms))) or excess
         if isinstance(excess, int) or (wish.at_least and _is_never_negative(excess)):
             return
         found = _solution(excess, wish.at_least)
-        if wish.likely and found is not None and isinstance(found[1], int):
+        if wish.is_soft and found is not None and isinstance(found[1], int):
             return  # n rows like 4 times n are no guess at all: none were left
         if found is None or not _is_never_negative(found[1]):
             for name, other in combinations(sorted(symbols(excess)), 2):  # b·n - c·n is zero where b and c are equal
@@ -91,8 +91,8 @@ class SizeSolver:
 
     def _let(self, name: str, value: Size) -> None:
         """Let a size follow from others."""
-        self.follows = {known: substitute(size, {name: value}) for known, size in self.follows.items()}
-        self.follows[name] = value
+        self.solved = {known: substitute(size, {name: value}) for known, size in self.solved.items()}
+        self.solved[name] = value
 
 
 def _solution(excess: Expr, at_least: bool) -> tuple[str, Size] | None:

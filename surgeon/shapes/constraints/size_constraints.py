@@ -24,13 +24,13 @@ DEEPEST = 24  # nodes between what counts and what reads by index
 class SizeConstraint:
     """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
 
-    likely: they need not be equal, but mostly are where the node runs.
+    is_soft: they need not be equal, but mostly are where the node runs.
     """
 
     one: Size
     other: Size
     at_least: bool = False
-    likely: bool = False
+    is_soft: bool = False
 
 
 def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[SizeConstraint]:
@@ -136,7 +136,7 @@ class _Reader:
                 continue
             if isinstance(size, int) or isinstance(wanted, int):
                 return
-            yield SizeConstraint(size, wanted, likely=True)
+            yield SizeConstraint(size, wanted, is_soft=True)
 
     def _elements(self) -> Iterator[SizeConstraint]:
         """As many elements as there are, sizes that both shapes have left out."""
@@ -267,7 +267,7 @@ class _Reader:
             return size_max(*value.reshape(-1)) + 1
         maker = self.origin.producer(scope, name)
         if maker is None:
-            home = self.origin.scope(scope).home(name)
+            home = self.origin.scope(scope).defining_scope(name)
             is_fed = home is not None and home.parent is None and not home.is_function and name in home.inputs
             return 1 if is_fed else None  # what is fed is chosen, and may be 0
         if not depth:
@@ -278,7 +278,7 @@ class _Reader:
             limit = self.inferred.value(self.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
         known = traits_of(node.op)
-        hands_on = (0,) if known.retypes else known.moves
+        hands_on = (0,) if known.is_cast else known.copies_elements
         reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
         found = [self._bound(home, read, depth - 1) for read in reads]
         if node.op == "Min":

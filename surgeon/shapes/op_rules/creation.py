@@ -114,7 +114,7 @@ def _random(site: NodeView) -> Sequence[PartialType]:
 
 def _resize(site: NodeView) -> Sequence[PartialType]:
     """Sizes as given, or each size times its scale; axes left out keep theirs."""
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     axes = [normalize_axis(axis, len(shape)) for axis in site.attribute("axes") or range(len(shape))]
     given: Sequence[Size | None] | None = None
     if site.has(3) and site.attribute("keep_aspect_ratio_policy", "stretch") == "stretch":

@@ -57,21 +57,21 @@ def _of_length(site: NodeView, position: int) -> PartialShape | None:
 
 
 def _flatten(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     axis = site.attribute("axis", 1)
     axis = axis + len(shape) if axis < 0 else axis
     return [TensorType(dtype, (product(shape[:axis]), product(shape[axis:])))]
 
 
 def _transpose(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     order = site.attribute("perm") or list(reversed(range(len(shape))))
     require(sorted(order) == list(range(len(shape))))
     return [TensorType(dtype, tuple(shape[axis] for axis in order))]
 
 
 def _squeeze(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     axes = site.axes(1)
     if axes is None:  # every dimension of size 1 goes, so all sizes must be known
         require(not site.gives_axes(1) and all(isinstance(size, int) for size in shape))
@@ -81,7 +81,7 @@ def _squeeze(site: NodeView) -> Sequence[TensorType]:
 
 
 def _unsqueeze(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), axes = site.ranked(0), site.axes(1)
+    (dtype, shape), axes = site.ranked_type(0), site.axes(1)
     if axes is None:
         return [TensorType(dtype, None)]
     rank = len(shape) + len(axes)
@@ -131,7 +131,7 @@ def split_sizes(site: NodeView, whole: Size, count: int) -> list[Size | None]:
 
 
 def _split(site: NodeView) -> Sequence[PartialType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     count = len(site.node.outputs)
     axis = normalize_axis(site.attribute("axis", 0), len(shape))
     sizes = split_sizes(site, shape[axis], count)
@@ -139,7 +139,7 @@ def _split(site: NodeView) -> Sequence[PartialType]:
 
 
 def _expand(site: NodeView) -> Sequence[PartialType]:
-    (dtype, shape), target = site.ranked(0), site.value(1)
+    (dtype, shape), target = site.ranked_type(0), site.value(1)
     if target is not None:
         return [PartialType(dtype, broadcast(shape, target.reshape(-1).tolist()))]
     least = _of_length(site, 1)
@@ -147,7 +147,7 @@ def _expand(site: NodeView) -> Sequence[PartialType]:
 
 
 def _tile(site: NodeView) -> Sequence[PartialType]:
-    (dtype, shape), repeats = site.ranked(0), site.value(1)
+    (dtype, shape), repeats = site.ranked_type(0), site.value(1)
     if repeats is None:
         return [PartialType(dtype, [None] * len(shape))]
     require(len(shape) == repeats.size)
@@ -156,7 +156,7 @@ def _tile(site: NodeView) -> Sequence[PartialType]:
 
 
 def _pad(site: NodeView) -> Sequence[PartialType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     pads = site.sizes(1) if site.has(1) else site.attribute("pads", site.attribute("paddings"))
     if pads is None or (site.has(3) and site.numbers(3) is None):
         return [PartialType(dtype, [None] * len(shape))]
@@ -170,7 +170,7 @@ def _pad(site: NodeView) -> Sequence[PartialType]:
 
 
 def _depth_to_space(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)
     batch, channels, height, width = shape
@@ -178,7 +178,7 @@ def _depth_to_space(site: NodeView) -> Sequence[TensorType]:
 
 
 def _space_to_depth(site: NodeView) -> Sequence[TensorType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     block = site.attribute("blocksize", 1)
     require(len(shape) == 4)
     batch, channels, height, width = shape

@@ -87,7 +87,7 @@ def _items(kind: str, size: Size) -> tuple[Size, ...]:
 
 
 def _slice(site: NodeView) -> Sequence[PartialType]:
-    (dtype, shape), found = site.ranked(0), slice_parameters(site)
+    (dtype, shape), found = site.ranked_type(0), slice_parameters(site)
     if found is None:
         return [PartialType(dtype, [None] * len(shape))]
     sizes: list[Size | None] = list(shape)
@@ -98,7 +98,7 @@ def _slice(site: NodeView) -> Sequence[PartialType]:
 
 
 def _gather(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    (dtype, shape), (_, indices) = site.ranked_type(0), site.ranked_type(1)
     axis = normalize_axis(site.attribute("axis", 0), len(shape))
     return [TensorType(dtype, (*shape[:axis], *indices, *shape[axis + 1 :]))]
 
@@ -108,7 +108,7 @@ def _gather_elements(site: NodeView) -> Sequence[TensorType]:
 
 
 def _gather_nd(site: NodeView) -> Sequence[TensorType]:
-    (dtype, shape), (_, indices) = site.ranked(0), site.ranked(1)
+    (dtype, shape), (_, indices) = site.ranked_type(0), site.ranked_type(1)
     if not indices or not isinstance(indices[-1], int):
         return [TensorType(dtype, None)]
     taken = site.attribute("batch_dims", 0) + indices[-1]
@@ -116,7 +116,7 @@ def _gather_nd(site: NodeView) -> Sequence[TensorType]:
 
 
 def _top_k(site: NodeView) -> Sequence[PartialType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     axis = normalize_axis(site.attribute("axis", -1), len(shape))
     listed: Sequence[Size] | None = site.sizes(1) if site.has(1) else [site.attribute("k")]
     sizes = [*shape[:axis], listed[0] if listed else None, *shape[axis + 1 :]]
@@ -125,7 +125,7 @@ def _top_k(site: NodeView) -> Sequence[PartialType]:
 
 def _non_zero(site: NodeView) -> Sequence[PartialType]:
     """Of a tensor filled with one number, as TorchScript writes the indices 0, 1, ... of an axis, all are there."""
-    shape, filled = site.shape(0), site.maker(0)
+    shape, filled = site.shape(0), site.producer(0)
     count: Size | None = None
     if shape and filled is not None and filled.node.op == "ConstantOfShape":
         count = product(shape) if fills(filled) else 0
@@ -139,7 +139,7 @@ def fills(site: NodeView) -> Any:
 
 
 def _one_hot(site: NodeView) -> Sequence[PartialType]:
-    dtype, (_, shape) = site.dtype(2), site.ranked(0)
+    dtype, (_, shape) = site.dtype(2), site.ranked_type(0)
     depth: Sequence[Size] | None = site.sizes(1) or [int(number) for number in site.floats(1) or ()]
     axis = normalize_axis(site.attribute("axis", -1), len(shape) + 1)
     return [PartialType(dtype, [*shape[:axis], depth[0] if depth else None, *shape[axis:]])]

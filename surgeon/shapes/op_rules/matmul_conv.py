@@ -89,7 +89,7 @@ def _einsum(site: NodeView) -> Sequence[PartialType]:
     sizes: dict[str, Size] = {}
     rest: PartialShape = []
     for position, term in enumerate(given.split(",")):
-        _, shape = site.ranked(position)
+        _, shape = site.ranked_type(position)
         before, dots, after = term.partition(".")
         end = len(shape) - len(after)
         require(len(before) + len(after) <= len(shape) and (bool(dots) or end == len(before)))
@@ -171,7 +171,7 @@ def _quantized_convolution(site: NodeView) -> Sequence[PartialType]:
 
 
 def _transposed_convolution(site: NodeView) -> Sequence[PartialType]:
-    (dtype, data), (_, weight) = site.ranked(0), site.ranked(1)
+    (dtype, data), (_, weight) = site.ranked_type(0), site.ranked_type(1)
     require(len(data) == len(weight) > 1)
     rank = len(data) - 2
     windows = _Windows(site, site.attribute("kernel_shape") or weight[2:], rank)

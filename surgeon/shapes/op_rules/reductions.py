@@ -7,7 +7,7 @@ from surgeon.shapes.tensor_types import INT64, NodeView, PartialType, Rule, Tens
 
 
 def _reduce(site: NodeView) -> Sequence[PartialType]:
-    dtype, shape = site.ranked(0)
+    dtype, shape = site.ranked_type(0)
     keep = site.attribute("keepdims", 1)
     axes = site.axes(1)
     if axes is None and site.gives_axes(1):
@@ -22,7 +22,7 @@ def _reduce(site: NodeView) -> Sequence[PartialType]:
 
 
 def _arg(site: NodeView) -> Sequence[TensorType]:
-    _, shape = site.ranked(0)
+    _, shape = site.ranked_type(0)
     axis = normalize_axis(site.attribute("axis", 0), len(shape))
     one = (1,) if site.attribute("keepdims", 1) else ()
     return [TensorType(INT64, (*shape[:axis], *one, *shape[axis + 1 :]))]

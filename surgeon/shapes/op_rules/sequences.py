@@ -29,7 +29,7 @@ def piece(site: NodeView) -> SequenceElement | None:
     """What a SequenceAt takes; None where that is not known, or for another op."""
     if site.node.op != "SequenceAt":
         return None
-    maker, places = site.maker(0), site.numbers(1)
+    maker, places = site.producer(0), site.numbers(1)
     if maker is None or not places:
         return None
     place = places[0]
@@ -66,13 +66,13 @@ def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:
     if maker.node.op == "SequenceEmpty":
         return int(maker.attribute("dtype", TensorProto.FLOAT))
     goes_on = maker.node.op in ("SequenceInsert", "SequenceErase", "Identity")
-    return _dtype(maker.maker(0), left - 1) if goes_on else None
+    return _dtype(maker.producer(0), left - 1) if goes_on else None
 
 
 def _sequence_at(site: NodeView) -> Sequence[PartialType | TensorType]:
     found = piece(site)
     if found is None:
-        return [TensorType(_dtype(site.maker(0)), None)]
+        return [TensorType(_dtype(site.producer(0)), None)]
     dtype, shape = found.node.facts(found.position)
     if found.axis is None or shape is None:
         return [TensorType(dtype, shape)]
@@ -82,7 +82,7 @@ def _sequence_at(site: NodeView) -> Sequence[PartialType | TensorType]:
 
 def _concat_from_sequence(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What is put together again along the axis that it was split along, or of tensors that are known one by one."""
-    maker = site.maker(0)
+    maker = site.producer(0)
     dtype = _dtype(maker)
     if maker is None or site.attribute("new_axis", 0):
         return [TensorType(dtype, None)]
@@ -103,7 +103,7 @@ def _concat_from_sequence(site: NodeView) -> Sequence[PartialType | TensorType]:
 
 def _optional_get_element(site: NodeView) -> Sequence[PartialType | TensorType]:
     """What an optional was made of; a tensor as it is."""
-    maker = site.maker(0)
+    maker = site.producer(0)
     return [maker.facts(0) if maker is not None and maker.node.op == "Optional" else site.facts(0)]
 
 

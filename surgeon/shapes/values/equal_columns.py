@@ -21,7 +21,7 @@ from surgeon.shapes.values.symbolic_elements import MOST_ELEMENTS
 
 MOST_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
-POINTWISE = BROADCASTING | ops_with(lambda op: op.to_scale) | {"Cos", "Sin"}
+POINTWISE = BROADCASTING | ops_with(lambda op: op.error_is_input_scaled) | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
 
 
@@ -85,7 +85,7 @@ class EqualColumns:
         return [] if found is None else np.abs(found).reshape(-1).tolist()
 
     def _maker(self, scope: Scope, name: str) -> Node | None:
-        home = self.shapes.origin.scope(scope).home(name)
+        home = self.shapes.origin.scope(scope).defining_scope(name)
         return None if home is None else home.producers.get(name)
 
     def _reads(self, scope: Scope, name: str) -> list[str]:
@@ -94,7 +94,7 @@ class EqualColumns:
         return [] if node is None else [*filter(None, self.shapes.origin.inputs(node))]
 
     def _asked(self, scope: Scope, name: str, depth: int) -> Numbers | None:
-        home = self.shapes.origin.scope(scope).home(name)
+        home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None or depth > DEEPEST:
             return None
         if (home, name) not in self._known:

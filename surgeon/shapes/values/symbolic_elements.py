@@ -47,7 +47,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Not": np.logical_not,
 }
 Move: TypeAlias = Callable[[AffineIndex], AffineIndex | None]
-PICKING = ops_with(lambda op: op.moves == (0,) and not op.reduces)  # so that one of equal elements stays one
+PICKING = ops_with(lambda op: op.copies_elements == (0,) and not op.reduces)  # so that one of equal elements stays one
 
 
 def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
@@ -125,7 +125,7 @@ class SymbolicElements:
 
         That is what the indices of a GatherND are: a column for each axis that it picks from.
         """
-        home = self.shapes.origin.scope(scope).home(name)
+        home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None:
             return None
         array = self._constant(home, name)
@@ -156,7 +156,7 @@ class SymbolicElements:
     # Without recursion: what misses something is found again once that is there
 
     def _asked(self, is_choice: bool, scope: Scope, name: str) -> Any:
-        home = self.shapes.origin.scope(scope).home(name)
+        home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None:
             return None
         key = (is_choice, home, name)

@@ -37,9 +37,9 @@ class InferredDtypes:
         for scope in scopes if not self.clashing else ():  # what comes after a clash is no fault of its own
             self._compare(scope)
 
-    def of(self, scope: Scope, name: str) -> int | None:
+    def dtype(self, scope: Scope, name: str) -> int | None:
         """The dtype of a tensor, seen from a scope."""
-        home = scope.home(name) if name else None
+        home = scope.defining_scope(name) if name else None
         if home is None or home.function is not None:
             return None
         key = id(home), name
@@ -47,15 +47,15 @@ class InferredDtypes:
             self._known[key] = self._shapes.facts(home, name).dtype
         return self._known[key]
 
-    def around(self, node: Node) -> dict[str, int | None]:
+    def node_dtypes(self, node: Node) -> dict[str, int | None]:
         """The dtypes of a node's inputs and outputs, by name."""
-        return {name: self.of(node.scope, name) for name in (*node.inputs, *node.outputs) if name}
+        return {name: self.dtype(node.scope, name) for name in (*node.inputs, *node.outputs) if name}
 
     def _learn(self, node: Node) -> None:
         scope = node.scope
         version = _schema_of(node)
         wanted = None if version is None else self._clash(node, version)
-        known: dict[str, int | None] = {name: self.of(scope, name) for name in node.inputs if name}
+        known: dict[str, int | None] = {name: self.dtype(scope, name) for name in node.inputs if name}
         if wanted is not None and version is not None:
             self.clashing.add(node)
             first = version.input_at(0)
@@ -84,7 +84,7 @@ class InferredDtypes:
     def _clash(self, node: Node, version: Schema) -> int | None:
         """The dtype that a node's inputs should have where they clash, None where they do not."""
         for formal, given in _by_variable(node, version).items():
-            told = [(name, self.of(node.scope, name)) for name in given]
+            told = [(name, self.dtype(node.scope, name)) for name in given]
             dtypes = [(name, dtype) for name, dtype in told if dtype]
             if len({dtype for _, dtype in dtypes}) > 1:
                 return self._tell(node, formal, dtypes)

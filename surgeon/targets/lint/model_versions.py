@@ -95,7 +95,7 @@ def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> No
             with OrtSession(probe):
                 return
         except SessionError as error:
-            line = error.line
+            line = error.message
         refused = _IR_REFUSED.search(line)
         if refused is not None:
             found.add(

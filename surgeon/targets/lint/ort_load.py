@@ -19,4 +19,4 @@ def load_error(model: Model, libraries: Sequence[str], run_time: float) -> Diagn
         with IsolatedRuntime(libraries, run_time).open(source):
             return None
     except SessionError as error:
-        return Diagnostic("load", "", f"ONNX Runtime does not load the model: {error.line.rstrip('.')}", count=1)
+        return Diagnostic("load", "", f"ONNX Runtime does not load the model: {error.message.rstrip('.')}", count=1)

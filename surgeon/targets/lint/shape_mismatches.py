@@ -48,7 +48,7 @@ def check_shapes(
         if misfit.mended is None:
             doubtful.update(node.outputs)
         else:
-            shapes.learn(node.scope, node.outputs[0], dtypes.of(node.scope, node.outputs[0]), misfit.mended)  # type: ignore[arg-type]  # sizes may be open here
+            shapes.add_observed(node.scope, node.outputs[0], dtypes.dtype(node.scope, node.outputs[0]), misfit.mended)  # type: ignore[arg-type]  # sizes may be open here
 
 
 def _gemm(node: Node, given: Shapes_) -> Misfit | None:

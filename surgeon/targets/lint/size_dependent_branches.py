@@ -38,7 +38,7 @@ def deciding_sizes(shapes: ShapeInference, scope: Scope, name: str) -> frozenset
     waiting, seen = [(scope, name)], set[tuple[Scope, str]]()
     while waiting:
         inner, name = waiting.pop()
-        home = inner.home(name)
+        home = inner.defining_scope(name)
         if home is None or (home, name) in seen:
             if home is None:
                 return None

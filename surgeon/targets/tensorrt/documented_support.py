@@ -77,7 +77,7 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
 class DocumentedIssue:
     """What the documentation has against a node: as a `Diagnostic` tells it.
 
-    is_mistaken: the parser reads the node, as another op.
+    is_name_clash: the parser reads the node, as another op.
     """
 
     kind: Kind
@@ -86,7 +86,7 @@ class DocumentedIssue:
     link: SupportLink
     helps: tuple[str, ...]
     stops: bool
-    is_mistaken: bool
+    is_name_clash: bool
 
     def note(self, found: DiagnosticCollector) -> None:
         """Put it among what was found."""
@@ -105,16 +105,16 @@ class DocumentedIssue:
 class TensorrtSupport:
     """What is asked of each node for the target TensorRT.
 
-    found: what is wrong by ONNX itself.  complaints: what TensorRT does not take.  plugins: the nodes that are meant
-    for one.  ends: what is wrong with an input, an output or a weight, the same of several, and what helps.
+    found: what is wrong by ONNX itself.  issues: what TensorRT does not take.  plugins: the nodes that are meant
+    for one.  io_issues: what is wrong with an input, an output or a weight, the same of several, and what helps.
     sized: Ifs that TensorRT builds where further sizes are fixed.
     """
 
     def __init__(self, asked: CheckContext) -> None:
-        self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.found
-        self.complaints: list[DocumentedIssue] = []
+        self.index, self.dtypes, self.limits, self.found = asked.index, asked.dtypes, asked.limits, asked.diagnostics
+        self.issues: list[DocumentedIssue] = []
         self.plugins: set[Node] = set()
-        self.ends: list[tuple[str, str, tuple[str, ...]]] = []
+        self.io_issues: list[tuple[str, str, tuple[str, ...]]] = []
         fixed = {name for name, (least, _, largest) in asked.request.dims.items() if least == largest}
         self.sized = {found.node: found for found in sized_ifs(asked.index) if not fixed.issuperset(found.dims)}
 
@@ -152,7 +152,7 @@ class TensorrtSupport:
             self._tell_end(what, name, f"{kind}, and TensorRT has no tensors of {kind}", "give it another dtype")
 
     def _tell_end(self, what: str, name: str, why: str, *helps: str) -> None:
-        self.ends.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
+        self.io_issues.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
 
     def _check_nodes(self) -> None:
         """Collect every node that TensorRT does not read, as far as its documentation tells."""
@@ -184,7 +184,7 @@ class TensorrtSupport:
         stops: bool = True,
         is_mistaken: bool = False,
     ) -> None:
-        self.complaints.append(DocumentedIssue(kind, node, reason, link, helps, stops, is_mistaken))
+        self.issues.append(DocumentedIssue(kind, node, reason, link, helps, stops, is_mistaken))
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""
@@ -203,7 +203,7 @@ class TensorrtSupport:
 
     def _check_plugin(self, node: Node) -> None:
         self.plugins.add(node)
-        known = self.dtypes.around(node)
+        known = self.dtypes.node_dtypes(node)
         for complaint in check_plugin(node.proto, known.get, node.scope.function is not None):
             self._note("plugin", node, complaint.rstrip("."))
         told = advice(node.proto)
@@ -248,7 +248,7 @@ class TensorrtSupport:
     def _check_types(self, node: Node, listed: TensorrtOp) -> None:
         name = split_op(node.op)[1]
         data = "" if not node.inputs or name in EXEMPT else node.inputs[1 if name == "Where" else 0]
-        dtype = self.dtypes.of(node.scope, data)
+        dtype = self.dtypes.dtype(node.scope, data)
         shown = type_string(dtype)[7:-1] if dtype else ""
         if shown in JUDGED and shown not in listed.types:
             types = ", ".join(
@@ -258,7 +258,7 @@ class TensorrtSupport:
             self._note("restriction", node, reason, "", "put Casts around it")
         outputs = {value.name for value in self.index.main.proto.output}
         for output in filter(None, node.outputs):
-            made = self.dtypes.of(node.scope, output)
+            made = self.dtypes.dtype(node.scope, output)
             kind = type_string(made)[7:-1] if made else ""
             if kind and kind not in NETWORK_DTYPES:
                 self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")

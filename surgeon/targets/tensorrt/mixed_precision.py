@@ -23,7 +23,7 @@ LONGEST_SOFTMAX = 2048
 def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollector) -> None:
     """Note, of a model that is partly of half precision, what runs in float32, and Casts that do nothing for it."""
     nodes = [node for scope in index.scopes if scope.function is None for node in scope.nodes]
-    if not any(dtypes.of(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
+    if not any(dtypes.dtype(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
         return
     for node in nodes:
         for reason, help_ in _of_node(index, dtypes, node):
@@ -32,8 +32,10 @@ def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollec
 
 def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple[str, str]]:
     facts = traits_of(node.op)
-    computes = any((facts.adds_up, facts.product, facts.squares, facts.of_one, facts.family in ("sum", "product")))
-    kinds = [dtypes.of(node.scope, name) for name in node.inputs if name]
+    computes = any(
+        (facts.accumulates, facts.product, facts.squares, facts.error_is_absolute, facts.family in ("sum", "product"))
+    )
+    kinds = [dtypes.dtype(node.scope, name) for name in node.inputs if name]
     first = kinds[0] if kinds else None
     if node.op == "Cast":
         yield from _of_cast(dtypes, node, first)
@@ -55,14 +57,14 @@ def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple
 
 
 def _of_cast(dtypes: InferredDtypes, node: Node, given: int | None) -> Iterator[tuple[str, str]]:
-    made = dtypes.of(node.scope, node.outputs[0])
+    made = dtypes.dtype(node.scope, node.outputs[0])
     if given is not None and given == made:
         yield f"it casts {dtype_name(given)} to itself", "take it out: the rule no_op_cast does"
         return
-    home = node.scope.home(node.inputs[0])
+    home = node.scope.defining_scope(node.inputs[0])
     before = None if home is None else home.producers.get(node.inputs[0])
     if before is not None and before.op == "Cast" and made in HALVES and given in FLOATS:
-        source = dtypes.of(before.scope, before.inputs[0])
+        source = dtypes.dtype(before.scope, before.inputs[0])
         if source == made:
             yield "it casts back what a Cast in front of it has just widened", "read what that one reads"
 

@@ -41,13 +41,13 @@ def check_model(asked: CheckContext) -> None:
     """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
     support = TensorrtSupport(asked)
     support.check()
-    library = installed(asked.request.library) if asked.request.load else None
+    library = installed(asked.request.library) if asked.request.parse else None
     if library is None:
-        silence = SILENCE if asked.request.load else "its parser was not asked"
+        silence = SILENCE if asked.request.parse else "its parser was not asked"
         tables = f"by the tables of its documentation, {tensorrt_version()}"
-        asked.found.runtime = RuntimeResult(silence=f"{tables}: {silence}")
-        for complaint in support.complaints:
-            complaint.note(asked.found)
+        asked.diagnostics.runtime = RuntimeResult(not_asked_reason=f"{tables}: {silence}")
+        for complaint in support.issues:
+            complaint.note(asked.diagnostics)
         support.note_sized()
         _note_ends(asked, support)
         return
@@ -58,7 +58,7 @@ def check_model(asked: CheckContext) -> None:
     nodes = _numbered(asked)
     numbers = {node: number for number, node in nodes.items()}
     apart = set() if request.plugins else support.plugins  # with their libraries the parser has them
-    of_tables = {complaint.node for complaint in support.complaints if _is_for_tables(complaint)} | apart
+    of_tables = {complaint.node for complaint in support.issues if _is_for_tables(complaint)} | apart
 
     def behind(number: int) -> "tuple[int, NodeOutputs] | None":
         node = _in_main(nodes[number])
@@ -67,27 +67,27 @@ def check_model(asked: CheckContext) -> None:
 
     aside = dict(filter(None, (behind(numbers[node]) for node in of_tables)))
     asking = CompatibilityCheck(library, request.run_time, request.device, request.dims, request.plugins)
-    said = asking.of(asked.index.model, aside, behind)
-    if not said.engine:
-        of_tables |= {complaint.node for complaint in support.complaints if _is_of_builder(complaint)}
+    said = asking.run(asked.index.model, aside, behind)
+    if not said.engine_bytes:
+        of_tables |= {complaint.node for complaint in support.issues if _is_of_builder(complaint)}
     _merge(asked, support, said, nodes, of_tables)
-    if request.device is not None and apart and not said.engine:
+    if request.device is not None and apart and not said.engine_bytes:
         ops = ", ".join(sorted({op_text(node) for node in apart}))
         reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
-        asked.found.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
-    for objection in said.untold:
+        asked.diagnostics.add("build", "", reason, helps=[WITH_PLUGINS], stops=False)
+    for objection in said.undetermined:
         node = nodes.get(-1 if objection.node is None else objection.node)
         if node is not None:
             reason = objection.reason
-            asked.found.add("restriction", op_text(node), reason, at=node_path(node), node=node, stops=False)
+            asked.diagnostics.add("restriction", op_text(node), reason, at=node_path(node), node=node, stops=False)
     for objection in said.refused:
         told = f"it is not built for the usual sizes ({objection.reason})"
-        helps = _commands(said.sizes) if said.engine else [SIZES]
-        asked.found.add("build", "", told, helps=helps, stops=False)
+        helps = _commands(said.sizes) if said.engine_bytes else [SIZES]
+        asked.diagnostics.add("build", "", told, helps=helps, stops=False)
     title = f"{library.title} {library.version}".strip()
-    device = said.capability if said.engine else ""
-    asked.found.runtime = RuntimeResult(
-        title, "", said.layers, said.is_whole, device, said.engine, said.sizes, said.seconds, said.end
+    device = said.capability if said.engine_bytes else ""
+    asked.diagnostics.runtime = RuntimeResult(
+        title, "", said.layers, said.is_whole, device, said.engine_bytes, said.sizes, said.seconds, said.stopped_because
     )
 
 
@@ -108,7 +108,7 @@ def _dims(given: list[str]) -> list[str]:
 
 def _is_for_tables(complaint: DocumentedIssue) -> bool:
     """Whether the parser may take a node against which this is said, and it stands all the same."""
-    return complaint.kind == "plugin" or complaint.is_mistaken
+    return complaint.kind == "plugin" or complaint.is_name_clash
 
 
 def _is_of_builder(complaint: DocumentedIssue) -> bool:
@@ -145,7 +145,7 @@ def _outputs(asked: CheckContext, node: Node) -> "NodeOutputs | None":
     made: list[tuple[str, int, Dims]] = []
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)
-        dtype = facts.dtype or asked.dtypes.of(node.scope, name)
+        dtype = facts.dtype or asked.dtypes.dtype(node.scope, name)
         if (
             not dtype or type_string(dtype)[7:-1] not in NETWORK_DTYPES or facts.shape is None
         ):  # a network takes no such input
@@ -164,30 +164,30 @@ def _merge(
     """Note the parser's faults in the words of the tables, where these have some."""
     faults, sizes, sized = said.faults, said.sizes, support.sized
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
-    for complaint in support.complaints:
+    for complaint in support.issues:
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
-            complaint.note(asked.found)
-    told = {complaint.node for complaint in support.complaints if complaint.stops}
-    advised = {complaint.node: complaint for complaint in support.complaints if not complaint.stops}
+            complaint.note(asked.diagnostics)
+    told = {complaint.node for complaint in support.issues if complaint.stops}
+    advised = {complaint.node: complaint for complaint in support.issues if not complaint.stops}
     for node, fault in refused.items():
         if node in told or node in support.plugins:
             continue
         advice = advised.get(node) if fault.reason == NO_IMPORTER else None
         if advice is not None:  # the tables say which TensorRT reads it
-            replace(advice, kind="kernel", stops=True).note(asked.found)
+            replace(advice, kind="kernel", stops=True).note(asked.diagnostics)
         else:
             kind: Kind = "build" if fault.stage == "build" else "restriction"
             helps = [fix_of(sized[node])] if node in sized else _helps(fault, sizes)
-            asked.found.add(kind, op_text(node), fault.reason, at=node_path(node), node=node, helps=helps)
+            asked.diagnostics.add(kind, op_text(node), fault.reason, at=node_path(node), node=node, helps=helps)
     support.note_sized(refused)
     unplaced = [fault for fault in faults if fault.node not in nodes]
     if unplaced:
         _note_ends(asked, support)
     for fault in unplaced:
         if fault.stage == "build":
-            asked.found.add("build", "", fault.reason, helps=_helps(fault, sizes))
-        elif fault.reason != UNSUPPORTED_IO_DTYPE or not support.ends:
-            asked.found.add("load", "", fault.reason)
+            asked.diagnostics.add("build", "", fault.reason, helps=_helps(fault, sizes))
+        elif fault.reason != UNSUPPORTED_IO_DTYPE or not support.io_issues:
+            asked.diagnostics.add("load", "", fault.reason)
 
 
 def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
@@ -203,5 +203,5 @@ def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
 
 
 def _note_ends(asked: CheckContext, support: TensorrtSupport) -> None:
-    for reason, together, helps in support.ends:
-        asked.found.add("restriction", "", reason, helps=helps, together=together)
+    for reason, together, helps in support.io_issues:
+        asked.diagnostics.add("restriction", "", reason, helps=helps, together=together)

@@ -170,7 +170,7 @@ def _is_built_in(site: NodeFacts, position: int) -> bool:
     """Whether an input is a constant as it stands in the file, or behind nodes that hand it on, or not given at all."""
     name = site.node.inputs[position] if site.has(position) and site.node.scope.function is None else ""
     while name:
-        home = site.node.scope.home(name)
+        home = site.node.scope.defining_scope(name)
         maker = None if home is None else home.producers.get(name)
         if home is None or maker is None:
             return home is None or name in home.all_initializers

@@ -34,15 +34,15 @@ class OperatorCall:
     """One call of an operator.
 
     op: `ns::name` or `ns::name.overload`.  name: as the user wrote it, `torch.i0`, where that can be told.  module: the
-    path of the module that calls it, empty for the whole.  line: `file:line`.  pieces: what the exporter takes it apart
-    into, by name, each with the opsets at which it is mapped; itself alone where it is not taken apart.
+    path of the module that calls it, empty for the whole.  line: `file:line`.  decomposition: what the exporter takes
+    it apart into, by name, each with the opsets at which it is mapped; itself alone where it is not taken apart.
     """
 
     op: str
     name: str
     module: str
     line: str
-    pieces: Mapping[str, tuple[int, ...]]
+    decomposition: Mapping[str, tuple[int, ...]]
 
 
 def calls_by_dynamo(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[OperatorCall]:

@@ -98,8 +98,8 @@ def _translation(plan: ExportState, op: Any) -> Callable[..., Any]:
     outputs = max(len(op._schema.returns), 1)
 
     def translate(*args: Any, **kwargs: Any) -> Any:
-        one, call = plan.sorted_call(op, args, kwargs, lambda value: isinstance(value, onnx_ir.Value))
-        mark = plan.note(op, call)
+        one, call = plan.bind_call(op, args, kwargs, lambda value: isinstance(value, onnx_ir.Value))
+        mark = plan.record_call(op, call)
         beside = next((value for value in call.inputs if isinstance(value, onnx_ir.Value)), None)
         inputs = [_input(value, beside) for value in call.inputs]
         schema = _op_schema(one.op, call, outputs)

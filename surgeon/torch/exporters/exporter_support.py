@@ -166,7 +166,7 @@ def unsupported(
     calls: dict[str, list[OperatorCall]] = {}
     for call in look(module, args, kwargs or {}, opset):
         since = _registered_since(call.op)
-        is_missing = any(opset not in known for known in call.pieces.values())
+        is_missing = any(opset not in known for known in call.decomposition.values())
         if is_missing if since is None else since > opset:
             calls.setdefault(call.op, []).append(call)
     return [_finding(same, exporter, opset) for same in calls.values()]
@@ -235,7 +235,7 @@ def _finding(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupp
     first = calls[0]
     pieces: dict[str, tuple[int, ...]] = {}
     for call in calls:
-        pieces.update(call.pieces)
+        pieces.update(call.decomposition)
     missing = tuple(name for name, known in pieces.items() if opset not in known)
     opsets = [one for one in OPSETS[exporter] if all(one in known for known in pieces.values())]
     becomes = () if set(pieces) == {first.op} else tuple(pieces)
@@ -264,7 +264,7 @@ def _pieces(op: Any, opset: int) -> dict[str, tuple[int, ...]] | None:
             calls = list(calls_by_dynamo(module, tensors, {}, opset))
         except UsageError:
             continue
-        return {name: known for call in calls for name, known in call.pieces.items()}
+        return {name: known for call in calls for name, known in call.decomposition.items()}
     return None
 
 

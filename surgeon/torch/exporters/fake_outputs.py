@@ -43,7 +43,7 @@ def set_output_types(
         value.setType(kind if shape is None else kind.with_sizes(shape))
     names = {
         symbols[axis]: name
-        for (_, symbols), axes in zip(inputs, examples.free, strict=False)
+        for (_, symbols), axes in zip(inputs, examples.dynamic_axes, strict=False)
         for axis, name in axes.items()
         if axis < len(symbols)
     }

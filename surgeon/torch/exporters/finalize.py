@@ -23,9 +23,9 @@ def name_sizes(model: onnx.ModelProto, inputs: ExampleInputs, shapes: Mapping[st
     anew.  Raises ExportError where a size that was to be free has been fixed.
     """
     _rename(model, _asked(model, inputs))
-    if not shapes or not any(inputs.free):
+    if not shapes or not any(inputs.dynamic_axes):
         return
-    known = {name for axes in inputs.free for name in axes.values()}
+    known = {name for axes in inputs.dynamic_axes for name in axes.values()}
     made_up: list[tuple[Any, str]] = []
     for info in _infos(model.graph):
         stated = shapes.get(info.name, ())
@@ -65,7 +65,7 @@ def _asked(model: onnx.ModelProto, inputs: ExampleInputs) -> dict[str, str]:
     written = [by_name.get(name) for name in inputs.names]
     if None in written and len(by_name) == len(written):  # dynamo has names of its own for what containers hold
         written = list(by_name.values())
-    for info, name, axes in zip(written, inputs.names, inputs.free, strict=True):
+    for info, name, axes in zip(written, inputs.names, inputs.dynamic_axes, strict=True):
         dims = _dims(info)
         for axis, wanted in axes.items():
             if axis >= len(dims):
@@ -115,11 +115,11 @@ def finalize(model: onnx.ModelProto, plan: ExportState) -> Counter[str]:
     for node in nodes_of(model):
         mark = next((item.i for item in node.attribute if item.name == CALL_ID_ATTRIBUTE), None)
         if mark is not None:
-            written = plan.written[mark]
+            written = plan.calls[mark]
             _put_right(node, written)
             found[written.placeholder.name] += 1
             shapes.update(zip(node.output, written.shapes, strict=False))
-            plan.found[next((name for name in node.output if name), "")] = written
+            plan.calls_by_output[next((name for name in node.output if name), "")] = written
     _import(model, {one.domain: plan.version for one in plan.placeholders if found[one.name]})
     name_sizes(model, plan.inputs, shapes)
     return found

@@ -100,8 +100,8 @@ def _sentence(chain: list[BaseException]) -> str:
 
 def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torch.nn.Module, exporter: str) -> None:
     """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
-    called = {id(written.placeholder) for written in plan.written}
-    there = {id(written.placeholder) for written in plan.found.values()}
+    called = {id(written.placeholder) for written in plan.calls}
+    there = {id(written.placeholder) for written in plan.calls_by_output.values()}
     for one in asked:
         if id(one) in there:
             continue
@@ -310,9 +310,12 @@ def _write(
     inputs = plan.inputs
     options: dict[str, Any] = {"output_names": list(output_names) if output_names else None}
     if exporter == "dynamo":
-        options |= {"input_names": list(input_names) if input_names else None, "dynamic_shapes": inputs.shapes()}
+        options |= {
+            "input_names": list(input_names) if input_names else None,
+            "dynamic_shapes": inputs.as_dynamic_shapes(),
+        }
         return dynamo.export(module, plan, opset, options)
-    options |= {"input_names": list(inputs.names), "dynamic_axes": inputs.axes() or None}
+    options |= {"input_names": list(inputs.names), "dynamic_axes": inputs.as_dynamic_axes() or None}
     return torchscript.export(module, plan, opset, options)
 
 

@@ -196,7 +196,7 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
         one, schema = plan.schemas[op]
         values = bind(schema, args, kwargs)
         read = {item.name: _read(item, values[item.name], schema) for item in schema.arguments}
-        promoted = [name for name in read if name in plan.promoted(op)]
+        promoted = [name for name in read if name in plan.promoted_arguments(op)]
         common = _common([read[name] for name in promoted])
         call = sort_arguments(
             schema,
@@ -204,7 +204,7 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
             lambda value: isinstance(value, torch._C.Value),
         )
         outputs = max(len(op._schema.returns), 1)
-        mark = plan.note(op, call)
+        mark = plan.record_call(op, call)
         inputs = [_input(g, value) for value in call.inputs]
         attributes = {
             f"{name}_{SUFFIX[kind.removesuffix('S')]}": value for name, (kind, value) in call.attributes.items()
@@ -212,7 +212,7 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
         attributes[f"{CALL_ID_ATTRIBUTE}_i"] = mark
         made = g.op(f"{TEMPORARY_DOMAIN}::{one.op}", *inputs, outputs=outputs, **attributes)
         results = made if outputs > 1 else (made,)
-        plan.written[mark].shapes.extend(set_output_types(g, op, schema, read, results, plan.inputs))
+        plan.calls[mark].shapes.extend(set_output_types(g, op, schema, read, results, plan.inputs))
         return made
 
     return symbolic

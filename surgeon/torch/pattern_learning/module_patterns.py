@@ -72,7 +72,7 @@ def learned(
             if is_strict:
                 raise
             failed = failed or error
-            lesson.miss(run.label, str(error))
+            lesson.add_failure(run.label, str(error))
     if not lesson.forms and failed is not None:
         raise failed
     name_forms(lesson)
@@ -159,7 +159,7 @@ def _learn_general(lesson: LearnedOperation, source: "_Source", run: ExportMode,
     try:
         add(lesson, [source.example(one, run) for one in plan.general])
     except UsageError as error:
-        lesson.miss(f"{run.label} with other hyper-parameters", str(error))
+        lesson.add_failure(f"{run.label} with other hyper-parameters", str(error))
 
 
 def _free(subject: Operation, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:

@@ -16,8 +16,8 @@ from surgeon.errors import UsageError
 class ExampleInputs:
     """What a module is called with, also by the names that `forward` gives it, and the tensors among it.
 
-    tensors: each tensor with the argument it stands in.  names: what its input is to be called.  free: for each tensor
-    the names of its free sizes by axis.
+    tensors: each tensor with the argument it stands in.  names: what its input is to be called.  dynamic_axes: for each
+    tensor the names of its free sizes by axis.
     """
 
     args: tuple[Any, ...]
@@ -25,7 +25,7 @@ class ExampleInputs:
     arguments: Mapping[str, Any]
     tensors: tuple[tuple[str, Any], ...]
     names: tuple[str, ...]
-    free: tuple[dict[int, str], ...]
+    dynamic_axes: tuple[dict[int, str], ...]
 
     def with_tensors(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors in the places of those, in the order of `tensors`."""
@@ -34,15 +34,15 @@ class ExampleInputs:
         made = pytree.tree_map(lambda leaf: given.get(id(leaf), leaf), (self.args, dict(self.kwargs)))
         return made
 
-    def axes(self) -> dict[str, dict[int, str]]:
+    def as_dynamic_axes(self) -> dict[str, dict[int, str]]:
         """Free sizes as `dynamic_axes`."""
-        return {name: axes for name, axes in zip(self.names, self.free, strict=True) if axes}
+        return {name: axes for name, axes in zip(self.names, self.dynamic_axes, strict=True) if axes}
 
-    def shapes(self) -> dict[str, Any] | None:
+    def as_dynamic_shapes(self) -> dict[str, Any] | None:
         """Free sizes as `dynamic_shapes` of torch.export: a tree like the arguments'; None where all are fixed."""
-        if not any(self.free):
+        if not any(self.dynamic_axes):
             return None
-        rest = list(self.free)
+        rest = list(self.dynamic_axes)
 
         def spec(leaf: Any) -> Any:
             axes = rest.pop(0) if isinstance(leaf, torch.Tensor) else {}

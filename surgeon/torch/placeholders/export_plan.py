@@ -34,14 +34,14 @@ class ExportedCall:
 class ExportState:
     """The placeholders of one export and the calls that were written, by their numbers.
 
-    inputs: the example arguments.  found: what a node stands for, by the first tensor that it makes.
+    inputs: the example arguments.  calls_by_output: what a node stands for, by the first tensor that it makes.
     """
 
     placeholders: Sequence[Placeholder]
     version: int
     inputs: ExampleInputs
-    found: dict[str, ExportedCall] = field(default_factory=dict)
-    written: list[ExportedCall] = field(default_factory=list)
+    calls_by_output: dict[str, ExportedCall] = field(default_factory=dict)
+    calls: list[ExportedCall] = field(default_factory=list)
     schemas: dict[Any, tuple[Placeholder, TorchSchema]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class ExportState:
         """Take another overload, which stands for a placeholder in this export."""
         self.schemas[op] = (one, schema)
 
-    def promoted(self, op: Any) -> set[str]:
+    def promoted_arguments(self, op: Any) -> set[str]:
         """The arguments that torch brings to one dtype: those for which a number may stand, and what they go with."""
         one, schema = self.schemas[op]
         of_aten = [schema_of(other) for other in one.ops if other._schema.name.startswith("aten::")]
@@ -66,18 +66,18 @@ class ExportState:
         numbers = {mine.name for mine, theirs in pairs if mine.is_tensor != theirs.is_tensor}
         return numbers | {"self"} if numbers else set()
 
-    def note(self, op: Any, call: BoundCall) -> int:
+    def record_call(self, op: Any, call: BoundCall) -> int:
         """Keep a call of an overload, and number it."""
         one, schema = self.schemas[op]
-        self.written.append(ExportedCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
-        return len(self.written) - 1
+        self.calls.append(ExportedCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
+        return len(self.calls) - 1
 
     @property
     def merges_calls(self) -> bool:
         """Whether equal calls may be merged: only where every operator is known to repeat itself."""
         return all(is_deterministic(op) for op in self.schemas)
 
-    def sorted_call(
+    def bind_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> tuple[Placeholder, BoundCall]:
         """A call of an overload as inputs and attributes."""

@@ -23,7 +23,8 @@ class Placeholder:
 
     label: what the user calls it.  domain, op: of the node.  ops: torch's overloads that arrive at it, the one that
     says which arguments are inputs first.  cls: the autograd.Function or nn.Module class, whose ops are made for one
-    export and so are none here.  asked: named for this export, so that it must occur; else it is registered for all.
+    export and so are none here.  is_explicit: named for this export, so that it must occur; else it is registered for
+    all.
     """
 
     label: str
@@ -31,7 +32,7 @@ class Placeholder:
     op: str
     ops: tuple[Any, ...] = ()
     cls: type | None = None
-    asked: bool = True
+    is_explicit: bool = True
     canonical: dict[Any, TorchSchema] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,7 +74,7 @@ def placeholder(named: OperatorLike, name: str | None = None, *, asked: bool = T
     if isinstance(named, type) and issubclass(named, (torch.autograd.Function, torch.nn.Module)):
         default = f"{named.__module__.partition('.')[0]}::{named.__name__}"
         domain, op = split(name or default, f"The name for {named.__name__}")
-        return Placeholder(named.__name__, domain, op, cls=named, asked=asked)
+        return Placeholder(named.__name__, domain, op, cls=named, is_explicit=asked)
     text = _text(named)
     found, base = overloads(text)
     domain, op = split(name or base, f"The name for {text}")
@@ -84,7 +85,7 @@ def placeholder(named: OperatorLike, name: str | None = None, *, asked: bool = T
     ]
     listed = text.partition("::")[2].partition(".")[2]
     siblings = [one for one in found[1:] if not listed or is_same_operation(main, schema_of(one))]
-    return Placeholder(text, domain, op, (first, *siblings, *same), asked=asked)
+    return Placeholder(text, domain, op, (first, *siblings, *same), is_explicit=asked)
 
 
 def placeholders(named: Iterable[OperatorLike] | Mapping[OperatorLike, str]) -> list[Placeholder]:

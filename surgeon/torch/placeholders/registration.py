@@ -138,7 +138,7 @@ def replace(
     rules = []
     for entry in registered:
         one = entry.placeholder
-        if not any(written.placeholder is one for written in plan.found.values()):
+        if not any(written.placeholder is one for written in plan.calls_by_output.values()):
             continue
         at = entry.at(opset)
         if at is None:
@@ -153,7 +153,7 @@ def replace(
         return model, left
     made, report = rewrite(model, [each for _, each in rules], target="onnx", check="none")
     for one, each in rules:
-        wanted = sum(written.placeholder is one for written in plan.found.values())
+        wanted = sum(written.placeholder is one for written in plan.calls_by_output.values())
         done = sum(site.rule == each.name for site in report.sites)
         left[one.name] -= done
         if done < wanted:
@@ -177,7 +177,7 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
     def placeholders_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the placeholder."""
         for node in list(scope.by_op.get(qualified_name(one.domain, one.op), ())):
-            written = plan.found.get(_first(node.outputs))
+            written = plan.calls_by_output.get(_first(node.outputs))
             if node.alive and written is not None and written.placeholder is one:
                 outputs = tuple(name for name in node.outputs if name)
                 yield Found((node,), outputs, _bound(node, written.schema))
@@ -186,7 +186,7 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
     def symbolic(g: Any, match: Match) -> Any:
         match.inspected = True  # what it builds depends on which outputs are used
         node = match.nodes[0]
-        written = plan.found[_first(node.outputs)]
+        written = plan.calls_by_output[_first(node.outputs)]
         values = {item.name: match[item.name] for item in written.schema.arguments if item.name in match.bound}
         call = _call(one, function, written.schema, values)
         results = function(g, *call.args, **call.kwargs)

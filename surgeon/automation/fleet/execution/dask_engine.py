@@ -102,7 +102,7 @@ class DaskEngine:
 
     def _submitted(self, jobs: Iterable[ModelJob], working: dict[str, ModelJob]) -> list[Any]:
         """Futures of jobs, which `working` has by their keys."""
-        keyed = {f"surgeon-{job.orders.key[:8]}-{job.orders.run}-{job.name}": job for job in jobs}
+        keyed = {f"surgeon-{job.orders.cache_key[:8]}-{job.orders.run}-{job.name}": job for job in jobs}
         working.update(keyed)
         common = {"pure": False, "retries": _TRIES, "tells": self._tells}
         if not keyed or not self._shares:

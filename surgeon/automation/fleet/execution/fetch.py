@@ -26,15 +26,15 @@ WHOLE = 1 << 20  # bytes up to which a file is not worth reading in parts
 class FetchedModel:
     """A model that can be read.
 
-    path: on this machine.  source: its URL.  there: its file in the storage, and data: those of its data by location.
-    ranged: those files that are not here whole, by path.  files: the state of all of them, by what they are called from
-    the model's folder.  size: of all.
+    path: on this machine.  source: its URL.  stored_file: its file in the storage, and data: those of its data by
+    location.  ranged: those files that are not here whole, by path.  files: the state of all of them, by what they are
+    called from the model's folder.  size: of all.
     """
 
     path: Path
     source: str
     storage: Storage
-    there: StoredFile
+    stored_file: StoredFile
     data: dict[str, StoredFile] = field(default_factory=dict)
     ranged: dict[Path, SparseFile] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

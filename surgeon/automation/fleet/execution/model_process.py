@@ -77,25 +77,25 @@ def _home_in_worker(name: str) -> str | None:
 
 def _ended(job: ModelJob, failure: TaskFailure) -> FleetRow:
     """The row of a model whose process gave no answer."""
-    noted = failure.noted if isinstance(failure.noted, dict) else {}
+    noted = failure.last_note if isinstance(failure.last_note, dict) else {}
     at = f" while {noted['at']}" if noted.get("at") else ""
-    if failure.why in ("clock", "time"):
+    if failure.cause in ("clock", "time"):
         why = f"It took more than {job.orders.model_time:g} s{at}; give it more with --model-time."
         return job.row("late", why)
-    if failure.why == "memory":
+    if failure.cause == "memory":
         why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}; give it more with --model-memory."
         return job.row("memory", why)
-    how = f" with {failure.how}" if failure.how else ""
+    how = f" with {failure.detail}" if failure.detail else ""
     return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
 
 
 def _asked(job: ModelJob) -> Any:
     job = replace(job, memory=job.orders.model_memory or memory_limit(ALL_MEMORY))
-    child = acquire_worker((job.orders.key, job.memory, _environment()))
+    child = acquire_worker((job.orders.cache_key, job.memory, _environment()))
     try:
         # It loads what it needs, so that the time of a model is its own.
-        child.run(Task(f"{_MODULE}:ready", None, 0.0, clock=_READY, memory=memory_limit(ALL_MEMORY)))
-        return child.run(Task(f"{_MODULE}:work", job, 0.0, clock=job.orders.model_time, memory=job.memory))
+        child.run(Task(f"{_MODULE}:ready", None, 0.0, wall_seconds=_READY, memory=memory_limit(ALL_MEMORY)))
+        return child.run(Task(f"{_MODULE}:work", job, 0.0, wall_seconds=job.orders.model_time, memory=job.memory))
     finally:
         release_worker(child)
 

@@ -97,7 +97,7 @@ class Publisher:
 
     def _temporary(self, location: str, target: str) -> str:
         """The name for a file on its way: its own where nobody sees it before it is whole."""
-        if self._storage.shows_whole:
+        if self._storage.has_atomic_writes:
             return target
         mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
         return staging_path(self._storage, self._root, f"{mark}-{os.getpid()}")
@@ -111,7 +111,7 @@ class Publisher:
         """Put a model there as it is, not here on the way where the storage copies by itself.  Raises as `publish`."""
         home = self._path.rpartition("/")[0]
         places = {location: self._storage.join(home, location) for location in taken.data} | {"": self._path}
-        files = taken.data | {"": taken.there}
+        files = taken.data | {"": taken.stored_file}
         for location, data in taken.data.items():
             self._require_own(location, Path(data.path), places[location])
         sent = [(location, self._temporary(location, to)) for location, to in places.items()]
@@ -132,7 +132,7 @@ def rows_at(storage: Storage, root: str) -> Iterator[FleetRow]:
     if storage.stored(path) is not None:
         with tempfile.TemporaryDirectory() as folder:
             here = Path(folder) / "rows"
-            storage.fetch(path, here)
+            storage.download(path, here)
             with here.open(encoding="utf-8") as lines:
                 yield from (row for line in lines if (row := row_from_json(line)) is not None)
     for file in storage.find(storage.join(root, ROWS)):

@@ -65,7 +65,7 @@ class _ModelWork:
     def __init__(self, job: ModelJob, row: FleetRow, note: ReportProgress) -> None:
         self.job, self.row, self._note = job, row, note
         self._to, root = storage_of(job.orders.to)
-        self._publishing = Publisher(self._to, root, job.name, job.source, job.made)
+        self._publishing = Publisher(self._to, root, job.name, job.source, job.previous_data_files)
         shares = job.orders.shares_proofs and not job.orders.dry_run
         self._proofs = FleetProofStore(self._to, root, job.name) if shares else None
 
@@ -94,7 +94,7 @@ class _ModelWork:
         if self.job.orders.external_data == "inline":
             return ""
         for location, data in taken.data.items():
-            for home in self.job.beside:
+            for home in self.job.sibling_folders:
                 url = sibling_url(home, location)
                 storage, path = storage_of(url)
                 other = storage.stored(path)

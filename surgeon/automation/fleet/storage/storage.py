@@ -51,10 +51,10 @@ class StoredFile:
 
 
 class Storage(ABC):
-    """Files by their paths.  shows_whole: whether a file is not seen before all of it is there."""
+    """Files by their paths.  has_atomic_writes: whether a file is not seen before all of it is there."""
 
     is_local = False
-    shows_whole = False
+    has_atomic_writes = False
 
     @abstractmethod
     def url(self, path: str) -> str:
@@ -85,7 +85,7 @@ class Storage(ABC):
         """Write a small file, whole or not at all."""
 
     @abstractmethod
-    def fetch(self, path: str, to: Path) -> None:
+    def download(self, path: str, to: Path) -> None:
         """Bring a file to this machine, piece by piece."""
 
     @abstractmethod
@@ -186,7 +186,7 @@ class LocalStorage(Storage):
             with _replaced(str(file)) as made:
                 made.write_text(text, encoding="utf-8")
 
-    def fetch(self, path: str, to: Path) -> None:
+    def download(self, path: str, to: Path) -> None:
         with storage_errors(path, "read"):
             shutil.copyfile(path, to)
 
@@ -261,7 +261,7 @@ class RemoteStorage(Storage):
         head, path = head.rstrip("/"), path.rstrip("/")
         self._head = head[: len(head) - len(path)] if head.endswith(path) else f"{self._protocol}://"
         self._tail = chained + tail
-        self.shows_whole = self._protocol in _OF_OBJECTS
+        self.has_atomic_writes = self._protocol in _OF_OBJECTS
 
     def url(self, path: str) -> str:
         return f"{self._head}{path}{self._tail}"
@@ -301,7 +301,7 @@ class RemoteStorage(Storage):
             self._open_folder(path)
             self._system.pipe_file(path, text.encode("utf-8"))
 
-    def fetch(self, path: str, to: Path) -> None:
+    def download(self, path: str, to: Path) -> None:
         with storage_errors(self.url(path), "read"):
             self._system.get_file(path, str(to))
 

@@ -57,7 +57,7 @@ def _stretches(report: ConvertReport) -> Markup:
         (
             concat((code(item.first), " to ", code(item.last))),
             item.nodes,
-            item.equal,
+            item.instances,
             concat((outcome_badge(item.outcome), f" {item.reason}".rstrip())),
             *_numbers(item),
         )

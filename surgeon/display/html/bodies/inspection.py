@@ -30,7 +30,10 @@ def of_inspection(found: Inspection, _: RenderContext) -> Markup:
     """The facts about one model."""
     signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
     ops = [(code(op), domain, n) for domain, counts in found.ops.items() for op, n in counts.items()]
-    sizes = {name: found.inside.get(name, 0) + found.outside.get(name, 0) for name in {**found.inside, **found.outside}}
+    sizes = {
+        name: found.embedded_bytes.get(name, 0) + found.external_bytes.get(name, 0)
+        for name in {**found.embedded_bytes, **found.external_bytes}
+    }
     weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
     unknown = [
         (code(one.op), one.count, one.why, join_first(one.places, len(one.places), one.count))

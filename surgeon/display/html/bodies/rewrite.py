@@ -67,9 +67,9 @@ def rewrite_body(report: Report, paper: RenderContext) -> Markup:
     """All that a rewrite did."""
     silent = idle_rules(report)
     asides = [element("p", line) for line in (upgrade_hint(report), *report.next_steps, *warning_lines(report)) if line]
-    misses = near_miss_lines(report, verbose=paper.is_page)
+    misses = near_miss_lines(report, verbose=paper.is_full_page)
     alike = kinds(report.sites), kinds(report.rolled_back)
-    shown = KINDS if not paper.is_page else None
+    shown = KINDS if not paper.is_full_page else None
     more = and_more(max(0, len(alike[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
     return concat((
         outcome_note(report.outcome, outcome_words(report)),

@@ -71,7 +71,7 @@ def find_producer(state: MatchState, name: str, ops: frozenset[str], passed: lis
     """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
     node = state.producers.get(name)
     while node is not None and node.op not in ops:
-        if node.op not in TRANSPARENT or not state.passes(node, name):
+        if node.op not in TRANSPARENT or not state.is_passthrough(node, name):
             return None
         passed.append(node)
         name = node.inputs[0]
@@ -116,7 +116,7 @@ def divides_as_floats(
     """Division is no multiplication in integers; sums and products wrap the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
-    if chain.is_division and len(leaves) + constants == 2 and state.made[chain.key].op in DIVISIONS:
+    if chain.is_division and len(leaves) + constants == 2 and state.node_of_pattern[chain.key].op in DIVISIONS:
         return True
     return any(state.is_float(name) for name, _ in leaves)
 

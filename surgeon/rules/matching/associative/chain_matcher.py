@@ -53,8 +53,8 @@ def chain_matcher(chain: Chain) -> Matcher:
         if node is None:
             del state.nodes[mark:]
             return bool(chain.opens) and _by_algebra(state, chain, name, then)
-        before = state.made.get(key)
-        state.made[key] = node
+        before = state.node_of_pattern.get(key)
+        state.node_of_pattern[key] = node
         state.nodes.append(node)
         if single is not None and _one_operand(state, chain, single, node, then):
             return True
@@ -62,9 +62,9 @@ def chain_matcher(chain: Chain) -> Matcher:
             return True
         del state.nodes[mark:]
         if before is None:
-            del state.made[key]
+            del state.node_of_pattern[key]
         else:
-            state.made[key] = before
+            state.node_of_pattern[key] = before
         return False
 
     return match
@@ -78,16 +78,16 @@ def negation_constants(chain: Chain, node: Node) -> Constants:
 def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
     """Match a tensor that is no product as one that it is equal to."""
     node = state.producers.get(state.canonical(name))
-    if node is None or node.op not in chain.opens or chain.key in state.made:
+    if node is None or node.op not in chain.opens or chain.key in state.node_of_pattern:
         return False
-    state.made[chain.key] = node
+    state.node_of_pattern[chain.key] = node
 
     def enter(opening: Expansion) -> bool:
         return _cut(state, chain, opening.operands, (), opening.constants, then)
 
     if by_identities(state, chain, (name, 1), enter):
         return True
-    del state.made[chain.key]
+    del state.node_of_pattern[chain.key]
     return False
 
 
@@ -243,7 +243,7 @@ def chain_faults(
         yield "legacy"
     if total.rank and raises_rank(state, leaves, total.rank):
         yield "rank"
-    held = None if chain.capture is None else state.bound.get(chain.capture)
+    held = None if chain.capture is None else state.bindings.get(chain.capture)
     if held is not None and not constants_close(held[0], captured_number(chain, total), None, 0.0):
         yield "held"
 
@@ -259,12 +259,12 @@ def _compare(state: MatchState, chain: Chain, leaves: Leaves, constants: Constan
     total = ConstantTotal.of(chain, constants)
     for _ in chain_faults(state, chain, leaves, constants, total):
         return False
-    if chain.capture is None or chain.capture in state.bound:
+    if chain.capture is None or chain.capture in state.bindings:
         return _assign(state, chain, 0, leaves, then)
-    state.bound[chain.capture] = (captured_number(chain, total),)
+    state.bindings[chain.capture] = (captured_number(chain, total),)
     if _assign(state, chain, 0, leaves, then):
         return True
-    del state.bound[chain.capture]
+    del state.bindings[chain.capture]
     return False
 
 

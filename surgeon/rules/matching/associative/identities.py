@@ -340,7 +340,7 @@ def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node,
     """The tensor behind nodes that change nothing, the node that makes it, and those nodes."""
     passed: list[Node] = []
     node = state.producers.get(name)
-    while node is not None and node.op in TRANSPARENT and state.passes(node, name):
+    while node is not None and node.op in TRANSPARENT and state.is_passthrough(node, name):
         passed.append(node)
         name = node.inputs[0]
         node = state.producers.get(name)
