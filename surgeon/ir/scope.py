@@ -36,11 +36,11 @@ class Node:
         outputs: tuple[str, ...],
         scope: "Scope",
         slot: int,
-        record: bytes | None = None,
+        encoded: bytes | None = None,
     ) -> None:
         self.op, self.inputs, self.outputs = op, inputs, outputs
-        self.scope, self.slot, self.encoded = scope, slot, record
-        self.source_slot = slot if record is None else -1
+        self.scope, self.slot, self.encoded = scope, slot, encoded
+        self.source_slot = slot if encoded is None else -1
         self.alive = True
 
     @property

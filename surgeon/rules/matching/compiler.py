@@ -68,7 +68,7 @@ class CompiledPattern:
     def required(self) -> frozenset[frozenset[str]]:
         return self.compiler.required(self.pattern.outputs[0])
 
-    def misses_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
+    def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
         return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
 
@@ -136,7 +136,7 @@ class _Searched(CompiledPattern):
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
         self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
 
-    def misses_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
+    def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Nobody knows what a search needs."""
         return False
 

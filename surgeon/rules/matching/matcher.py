@@ -147,7 +147,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope, accept)
         return
-    if compiled.misses_required_op(scope.has_any, forms=True):
+    if compiled.lacks_required_op(scope.has_any, forms=True):
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors

@@ -41,7 +41,7 @@ def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, ma
     breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
     that are there also where one is not.
     """
-    if not may_lack and compiled.misses_required_op(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
+    if not may_lack and compiled.lacks_required_op(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
         return
     if compiled.op_glob is not None:
         yield from nodes_matching_glob(scope, *compiled.op_glob)
