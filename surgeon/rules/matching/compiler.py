@@ -134,7 +134,7 @@ class _Searched(CompiledPattern):
         nothing = frozenset[frozenset[str]]()
         spelling = WrittenOps((frozenset(),), nothing, frozenset())
         self.__dict__.update(outputs=(), keys=((),), heads=spelling.heads, required=nothing, allowed=spelling.allowed)
-        self.__dict__.update(depth=0, is_plain=False, sizes={}, spelling=spelling, wild=None)
+        self.__dict__.update(depth=0, is_plain=False, chain_lengths={}, written_ops=spelling, op_glob=None)
 
     def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
         """Nobody knows what a search needs."""
