@@ -41,7 +41,7 @@ MODEL = """(bool c, float[n, m, 4] x, float[n, 4] h0) => (float[k, n, 4] y, floa
 def test_a_loop_and_the_sizes_of_what_it_reads(read, limit):
     """Rules for sizes rewrite what the trip limit reads, and the proof has the nodes in front of it twice."""
     text = MODEL.format(limit=LIMITS[limit], read=READS[read])
-    rules = ["counted_loops", "size_of_transposed", "duplicate_sizes"]
+    rules = ["counted_loops", "shape_of_transpose", "duplicate_sizes"]
     _, report = surgeon.rewrite(parse(text), rules, target="tensorrt")
     assert report.outcome == "proved"
     assert {"counted_loops", "duplicate_sizes"} <= {rule for site in report.sites for rule in site.rules}

@@ -42,10 +42,10 @@ def test_how_often_a_rule_fires_is_told_as_a_rewrite_counts_it() -> None:
     turns = "<perm = [1, 2, 3, 0]>"
     model = graph(f"a = Transpose{turns}(x) b = Transpose{turns}(a) y = Transpose{turns}(b)",
                   "(float[1, 2, 3, 4] x) => (float[4, 1, 2, 3] y)", "", opset(17))
-    told = explanations(model, "one_transpose")
-    assert surgeon.rewrite(model, "one_transpose")[1].count("one_transpose") == 2
+    told = explanations(model, "consecutive_transposes")
+    assert surgeon.rewrite(model, "consecutive_transposes")[1].count("consecutive_transposes") == 2
     assert (told[0].times, len(told[0].fires), told[0].to_dict()["times"]) == (2, 1, 2)
-    assert str(told).startswith("one_transpose fires 2 times at 1 site (")
+    assert str(told).startswith("consecutive_transposes fires 2 times at 1 site (")
 
 
 def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:

@@ -8,7 +8,7 @@ from surgeon.patterns.attention._emit_ort import DIFFERS
 import surgeon
 from surgeon.testing import parse
 
-RULES = ["cleanup", "multiplied_mask", "masked_attention", "causal_attention", "attention_of_one_projection"]
+RULES = ["cleanup", "multiplicative_mask", "masked_attention", "causal_attention", "packed_qkv_attention"]
 HIDDEN = "masked = Where(mask, scaled, fill)"
 SHOWN = "m = Cast<to = 1>(mask) shown = Mul(scaled, m) rest = Sub(one, m) low = Mul(rest, fill)"
 ADDED = f"{SHOWN} masked = Add(low, shown)"

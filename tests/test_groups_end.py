@@ -82,4 +82,4 @@ def test_rules_of_a_group_undo_each_other_nowhere_but_where_it_is_meant(group):
     _, report = surgeon.rewrite(every_op(GROUPS[group]), group, target=group, check="none")
     assert report.sites
     undone = [miss.reason for miss in report.misses if "would undo it" in miss.reason]
-    assert not [reason for reason in undone if "moved_bytes" not in reason]
+    assert not [reason for reason in undone if "integer_moves" not in reason]

@@ -22,7 +22,7 @@ def browser():
 def path(tmp_path_factory):
     """A page of several results."""
     out = tmp_path_factory.mktemp("page")
-    _, report = surgeon.rewrite(DISTILBERT, "gelu,skip_layer_norm,one_reshape", output=out / "fused.onnx")
+    _, report = surgeon.rewrite(DISTILBERT, "gelu,skip_layer_norm,consecutive_reshapes", output=out / "fused.onnx")
     results = [
         report,
         explanations(DISTILBERT, "skip_layer_norm,quick_gelu"),

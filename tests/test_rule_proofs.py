@@ -58,70 +58,87 @@ UNMADE = {
     "matmul_integer_to_float": {"product", "with_bias"},  # of whose scales the first is a number, the second a vector
     "no_op_slice": {"sliced"},
     "roi_align": {"torchvision", "mmcv", "plugin"},
-    "size_of_joined": {"quotient"},
-    "size_of_reshaped": {"sliced_reshaped", "told_reshaped"},
-    "swapped_parts": {"in_three"},
+    "shape_of_merged_axis": {"quotient"},
+    "shape_of_reshape": {"sliced_reshaped", "told_reshaped"},
+    "transpose_before_split": {"in_three"},
 }
 # Rules that made-up models do not suit, as many sizes must fit one another, or as their forms are too many: those of
 # attention, which tests/attention proves on exports, and rules of layout and for one provider with tests of their own.
 BY_EXPORTS = {
     "grouped_query_attention",
-    "grouped_attention",
+    "grouped_onnx_attention",
     "grouped_causal_attention",
-    "attention_of_heads",
-    "attention_cache",
-    "grouped_attention_cache",
-    "capped_attention_cache",
-    "grouped_rows",
-    "cache_length",
+    "attention_4d_kv",
+    "attention_kv_cache",
+    "repeated_heads_kv_cache",
+    "softcap_attention_kv_cache",
+    "query_heads_as_rows",
+    "kv_cache_length",
     "causal_attention",
-    "idle_mask",
-    "unguarded_attention",
-    "attention_of_one_projection",
-    "attention_of_three_projections",
+    "no_op_mask",
+    "attention_nan_guard",
+    "packed_qkv_attention",
+    "separate_qkv_attention",
     "rotary_embedding",
-    "split_sum",
-    "joined_parts",
-    *("parted_matmul", "parted_weights", "norm_of_heads", "matmul_batch_norm", "deformable_attention"),
-    *("layer_norm_channels_first", "rms_norm_channels_first", "length_norm", "length_norm_channels_first"),
-    "empty_parts",  # tensors without elements, which are not made up
-    "written_parts",
-    "attention_of_rows",
-    "joined_windows",
-    "joined_condition",
-    "multiplied_mask",  # zeros and ones, which are not made up
-    "copied_rows",
-    "joined_streams",  # of whose forms those with norms of two kinds are spared
-    "sampled_deform_conv",  # sizes that must fit
-    *("heads_in_batch", "stacked_projection", "heads_of_rows", "rows_of_heads"),  # axes that must be of others
-    "rotary_of_rows",
+    "reshaped_score_bias",
+    "slice_of_concat",
+    *(
+        "merged_heads_scores",
+        "merged_heads_values",
+        "norm_between_transposes",
+        "matmul_batch_norm",
+        "deformable_attention",
+    ),
+    *("layer_norm_channels_first", "rms_norm_channels_first", "rms_norm_from_l2", "rms_norm_from_l2_channels_first"),
+    "empty_concat_inputs",  # tensors without elements, which are not made up
+    "scatter_to_concat",
+    "attention_3d_inputs",
+    "window_attention",
+    "where_on_split_heads",
+    "multiplicative_mask",  # zeros and ones, which are not made up
+    "repeat_kv_before_transpose",
+    "concat_between_transposes",  # of whose forms those with norms of two kinds are spared
+    "deform_conv_grid_sample",  # sizes that must fit
+    *(
+        "heads_in_batch",
+        "stacked_qkv_split",
+        "sequence_first_heads",
+        "sequence_first_output",
+    ),  # axes that must be of others
+    "rotary_3d_input",
     "rotary_partial",
-    *("einsum", "einsum_of_one", "rotation_matrix"),
-    *("unmerged_matmul", "unmerged_linear", "turned_ones"),
-    *("shared_keys", "spread_mask"),
-    "rounded_norm",  # constants that are stored
+    *("einsum", "einsum_one_operand", "rotate_half_matmul"),
+    *("flattened_batch_matmul", "flattened_linear", "unit_dim_transpose"),
+    *("broadcast_kv_heads", "broadcast_mask"),
+    "half_precision_norm_rounded",  # constants that are stored
     "no_op_zeros",
-    "scalar_choice",  # a number that is spread, which is not made up
+    "expanded_scalar_where",  # a number that is spread, which is not made up
     "no_op_scatter",  # places in order, which are not made up
     "no_op_expand",  # that nothing is repeated follows from sizes that a made-up shape has not
     *("embed_layer_norm", "lower_embed_layer_norm", "lower_attention", "lower_rotary_embedding", "group_norm_node"),
     "lower_layer_norm",  # ONNX Runtime's own op, of opsets at which ONNX has none
-    "reshaped_transpose",
+    "transpose_between_reshapes",
     *("det", "dft", "stft", "col2im", "qlinear_conv", "bit_shift"),  # sizes that must fit, and attributes
     *("split_to_sequence", "sequence_construct"),  # what is no tensor
     *("scatter_elements", "scatter_nd", "scatter_plugin"),  # reductions, by name
-    *("resized_by_products", "resized_elsewhere", "resized_axes"),  # constants that are told
-    *("max_roi_pool", "reduced_truths", "narrow_celu"),  # truths, and what few run
-    *("mixed_layer_norm", "mixed_scale"),  # what none runs
+    *("resize_antialias", "resize_coordinates", "resize_axes"),  # constants that are told
+    *("max_roi_pool", "reduce_bool", "half_celu"),  # truths, and what few run
+    *("mixed_dtype_layer_norm", "mixed_dtype_scale"),  # what none runs
     *("qlinear_concat", "qlinear_where", "qlinear_average_pool", "qlinear_global_average_pool", "qlinear_softmax"),
     *("qlinear_sigmoid", "qlinear_leaky_relu", "qgemm"),
-    *("requantized", "quantized_once", "qlinear_add", "qlinear_mul"),  # integers, and scales that are stored
+    *("redundant_dq_q", "qdq_around_relu", "qlinear_add", "qlinear_mul"),  # integers, and scales that are stored
     *("matmul_nbits", "dynamic_quantize_lstm", "gather_block_quantized", "dequantize_blocks"),  # packed weights
-    *("quantized_in_int8", "moved_bytes", "joined_bytes", "byte_arithmetic", "byte_comparison"),  # integers alone
+    *(
+        "uint8_qdq_to_int8",
+        "integer_moves",
+        "integer_joins",
+        "integer_arithmetic",
+        "integer_comparison",
+    ),  # integers alone
 }
 NO_KERNEL, RUNS = "no kernel", "runs it as it is"
 # Rules of which ONNX Runtime's own kernels may be too wrong to tell.
-DOUBTED = {"scaled_mask", "subtracted_mask"}
+DOUBTED = {"scale_after_mask", "subtracted_mask"}
 WRONG = "what runs the original here is wrong itself"  # as some softmax in float16: nothing is told of the rule
 
 

@@ -41,7 +41,7 @@ def test_what_is_cut_from_the_end_by_no_rows_is_not_held_against_a_rule():
     text = """(float[b, n, 4] x, float[b, m, 4] t) => (float[b, n, 4] y, float[b, m, 4] z)
         <int64[1] nil = {0}, int64[1] one = {1}> { c = Concat<axis = 1>(x, t) s = Shape<start = 1, end = 2>(t)
         e = Neg(s) p = Slice(c, nil, e, one) y = Relu(p) z = Neg(t) }"""
-    _, report = surgeon.rewrite(parse(text), "joined_parts")
+    _, report = surgeon.rewrite(parse(text), "slice_of_concat")
     assert report.outcome == "proved"
 
 

@@ -198,7 +198,7 @@ def test_what_rules_write_otherwise_is_built(ops):
     }
     helps = " ".join(help_ for one in before for help_ in one.fixes)
     assert "fires: surgeon rewrite IN OUT --rules" in helps or "--rules" in helps
-    rules = ["tensorrt"] if ops != "DeformConv" else ["sampled_deform_conv", "tensorrt"]
+    rules = ["tensorrt"] if ops != "DeformConv" else ["deform_conv_grid_sample", "tensorrt"]
     ready, report = surgeon.rewrite(made, rules, target="tensorrt")
     assert report.outcome == "proved"
     assert not [one for one in surgeon.check(ready, "tensorrt", build=True) if one.is_error]

@@ -57,7 +57,7 @@ def shifted(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
 
 
 @rule(patterns=[shifted], conditions=[has_one_axis], target="any")
-def shifted_softmax(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
+def max_subtracted_softmax(g: Graph, x: Tensor, axes: list[int], axis: int) -> Tensor:
     """Leave the maximum to the Softmax, which takes it off itself.
 
     What: softmax(x − max x), as attentions have it that are written to be stable (lucidrains); they are found then.

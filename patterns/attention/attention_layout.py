@@ -15,7 +15,7 @@ def of_joined_heads(g: Graph, m: AttentionOverHeads) -> Any:
 
 
 @rule(patterns=[of_joined_heads])
-def attention_of_heads(g: Graph, m: AttentionOverHeads) -> Any:
+def attention_4d_kv(g: Graph, m: AttentionOverHeads) -> Any:
     """Give MultiHeadAttention its keys and values as heads, where they come so: from a cache or a rotary embedding.
 
     What: MultiHeadAttention takes keys and values of [batch, heads, rows, columns] too, so that nothing is moved.
@@ -63,7 +63,7 @@ def of_moved_heads(g: Graph, m: OfMoved) -> Tensor:
 
 
 @rule(patterns=[of_moved_heads], target="onnx", opset=23, unsuited={"tensorrt": TENSORRT})
-def attention_of_rows(g: Graph, m: OfMoved) -> Tensor:
+def attention_3d_inputs(g: Graph, m: OfMoved) -> Tensor:
     """Let Attention, and the rotary embeddings in front of it, take heads beside each other, where they come so.
 
     What: Attention and RotaryEmbedding take [batch, rows, heads · columns] too, so that no heads are moved to the front

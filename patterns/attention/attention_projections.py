@@ -42,7 +42,7 @@ def cut_along_an_axis(g: Graph, m: PackedProjection) -> Any:
 
 
 @rule(patterns=[cut_in_three, cut_along_an_axis])
-def attention_of_one_projection(g: Graph, m: PackedProjection) -> Any:
+def packed_qkv_attention(g: Graph, m: PackedProjection) -> Any:
     """Fuse an attention and the projection that its queries, keys and values are cut out of into Attention.
 
     What: attention of the thirds of x @ w + b, or of parts of other sizes, as com.microsoft::Attention.  A number that
@@ -64,7 +64,7 @@ def by_three(g: Graph, m: SeparateProjections) -> Any:
 
 
 @rule(patterns=[by_three], ep="cuda")
-def attention_of_three_projections(g: Graph, m: SeparateProjections) -> Any:
+def separate_qkv_attention(g: Graph, m: SeparateProjections) -> Any:
     """Fuse an attention and the three projections of its one input into Attention, which makes them by one product.
 
     What: attention of x @ wq + bq, x @ wk + bk and x @ wv + bv, as com.microsoft::Attention.  A number that the queries

@@ -79,7 +79,7 @@ def hides_nothing(m: Masked) -> None:
 
 
 @rule(patterns=[alone, with_present, with_projections], conditions=[hides_nothing], target="any")
-def idle_mask(g: Graph, m: Masked) -> Any:
+def no_op_mask(g: Graph, m: Masked) -> Any:
     """Take a mask that hides nothing from an attention, as exporters make of images, or of texts without padding.
 
     What: MultiHeadAttention, GroupQueryAttention or either Attention whose mask is 0 everywhere, or true.

@@ -61,7 +61,7 @@ def grouped_causal_attention(g: Graph, m: AttentionOverHeads) -> Tensor:
 
 
 @rule(patterns=[standard_by_copies], target="onnx", opset=23)
-def grouped_attention(g: Graph, m: AttentionOverHeads) -> Any:
+def grouped_onnx_attention(g: Graph, m: AttentionOverHeads) -> Any:
     """Let Attention share keys and values among heads instead of copying them.
 
     What: Attention takes fewer heads of keys and values than of queries; each serves several of those in a row.
@@ -94,7 +94,7 @@ def repeated_bias(g: Graph, bias: Tensor, heads: int, groups: int) -> Tensor:
 
 
 @rule(patterns=[attention_over_repeated_kv], differs=DIFFERS)
-def grouped_rows(g: Graph, m: AttentionOverHeads) -> Tensor:
+def query_heads_as_rows(g: Graph, m: AttentionOverHeads) -> Tensor:
     """Let heads of queries that share keys and values be rows of one head, so that nothing is copied for them.
 
     What: MultiHeadAttention over copies of keys and values becomes one over the originals, where q of

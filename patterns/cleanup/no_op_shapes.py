@@ -101,7 +101,7 @@ def spread_to_it(x: Tensor, spread: Tensor) -> None:
 
 
 @rule(patterns=[over_spread, times_spread], conditions=[spread_to_it], target="any")
-def no_op_spread(g: Graph, x: Tensor, divisor: Tensor | None = None, factor: Tensor | None = None) -> Tensor:
+def redundant_expand(g: Graph, x: Tensor, divisor: Tensor | None = None, factor: Tensor | None = None) -> Tensor:
     """Divide by a tensor as it is, or multiply with it, without spreading it first.
 
     What: Div by an Expand to the shape of x, as torch's normalize writes lengths, and Mul with one, as gates are.

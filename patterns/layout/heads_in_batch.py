@@ -6,7 +6,7 @@ import numpy as np
 
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 from .._common.axes import is_same_size
-from .rows_first import swap_batch_and_sequence
+from .sequence_first import swap_batch_and_sequence
 
 
 class Part(Captures):

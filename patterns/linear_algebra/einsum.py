@@ -95,7 +95,7 @@ def alone(g: Graph, m: OneOperand) -> Tensor:
 
 
 @rule(patterns=[alone], target="any")
-def einsum_of_one(g: Graph, m: OneOperand) -> Tensor:
+def einsum_one_operand(g: Graph, m: OneOperand) -> Tensor:
     """Write an Einsum of one factor as a Transpose, behind a sum over the axes that its result has not.
 
     What: axes in another order, as nhwpqc->nchpwq where diffusion transformers put patches together; none named twice.

@@ -36,7 +36,7 @@ def written(g: Graph, m: Instances, **activation: Any) -> Any:
 
 
 @rule(patterns=[active], target="tensorrt", dtypes=("float32", "float16"))
-def active_instance_norm_plugin(g: Graph, m: Instances) -> Any:
+def instance_norm_activation_plugin(g: Graph, m: Instances) -> Any:
     """Fuse an instance normalisation and the Relu or LeakyRelu behind it into TensorRT's InstanceNormalization_TRT.
 
     What: an InstanceNormalization of four or five axes, its scale and bias constants, and the activation.

@@ -13,7 +13,7 @@ from ._scale_zero_point import (
     round_and_saturate,
     to_float32,
 )
-from .integer_products import exact_matmul
+from .integer_matmul import exact_matmul
 
 
 class Gemm(Captures):

@@ -67,7 +67,7 @@ def both(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attributes: Any) ->
 
 
 @rule(patterns=[both], target="tensorrt", dtypes="float32")
-def quantized_in_int8(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attributes: Any) -> Tensor:
+def uint8_qdq_to_int8(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attributes: Any) -> Tensor:
     """Quantise to int8 around 0 in place of uint8 around 128.
 
     What: QuantizeLinear and a DequantizeLinear of its result, with the zero point 128 in uint8, which TensorRT refuses.

@@ -5,7 +5,8 @@ whoever has a package or a folder `patterns`, on Python's path or where he works
 
 GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
-are in none; APPROXIMATE names those that join a group where approximate rules are asked for.
+are in none; APPROXIMATE names those that join a group where approximate rules are asked for.  RENAMED gives the new
+name for each old one: a user who types the old one is told the new.
 """
 
 import pkgutil
@@ -16,7 +17,7 @@ if not any(pkgutil.iter_modules(__path__)):
 
 GROUPS = {
     "placeholders": (
-        "mixed_layer_norm",
+        "mixed_dtypes",
         "named_arguments",
         "deform_conv",
         "deformable_attention",
@@ -29,24 +30,24 @@ GROUPS = {
         "constant_folding",
         "no_ops",
         "no_op_shapes",
-        "no_op_parts",
+        "no_op_slices",
         "no_op_scatter",
-        "joined_parts",
+        "slice_of_concat",
         "no_op_zeros",
-        "spread_number",
+        "expanded_scalars",
         "no_op_conditions",
-        "gather_in_order",
-        "chains",
-        "written_parts",
-        "chained_casts",
-        "undone_reshape",
-        "unmerged_matmul",
-        "unmerged_linear",
-        "reshaped_transpose",
-        "chained_reshapes",
-        "turned_ones",
-        "moved_sizes",
-        "chained_limits",
+        "gather_by_range",
+        "consecutive_ops",
+        "scatter_to_concat",
+        "consecutive_casts",
+        "cancelling_reshapes",
+        "flattened_batch_matmul",
+        "flattened_linear",
+        "transpose_between_reshapes",
+        "consecutive_reshapes",
+        "unit_dim_transpose",
+        "shape_reads",
+        "consecutive_clips",
         "duplicates",
         "duplicate_initializers",
     ),
@@ -73,11 +74,11 @@ GROUPS = {
         "layer_norm",
         "layer_norm_channels_first",
         "rms_norm",
-        "length_norm",
+        "rms_norm_from_l2",
         "rms_norm_channels_first",
-        "length_norm_channels_first",
+        "rms_norm_from_l2_channels_first",
         "batch_norm",
-        "half_norm",
+        "half_precision_norm",
         "residual_sum",
         "skip_layer_norm",
         "skip_rms_norm",
@@ -86,43 +87,43 @@ GROUPS = {
         "softmax",
         "relaxed_softmax",
         "einsum",
-        "rotation_matrix",
+        "rotate_half_matmul",
         "rotary_embedding",
         "rotary_partial",
-        "scalar_choice",
-        "joined_condition",
-        "chained_conditions",
-        "fixed_reshape",
-        "copied_rows",
-        "multiplied_mask",
+        "expanded_scalar_where",
+        "where_on_split_heads",
+        "nested_where",
+        "static_reshape",
+        "repeat_kv_before_transpose",
+        "multiplicative_mask",
         "subtracted_mask",
-        "scaled_mask",
-        "joined_windows",
-        "joined_values",
-        "turned_softmax",
+        "scale_after_mask",
+        "window_attention",
+        "concatenated_values",
+        "transposed_softmax",
         "channels_first_values",
-        "split_sum",
-        "shared_keys",
-        "capped_attention_cache",
+        "reshaped_score_bias",
+        "broadcast_kv_heads",
+        "softcap_attention_kv_cache",
         "attention",
         "masked_attention",
-        "parted_matmul",
-        "cache_length",
+        "merged_heads_matmul",
+        "kv_cache_length",
         "causal_attention",
         "grouped_query_attention",
         "grouped_causal_attention",
-        "grouped_rows",
+        "query_heads_as_rows",
         "heads_in_batch",
-        "rows_first",
-        "swapped_linear",
-        "moved_casts",
-        "norm_of_heads",
-        "attention_of_heads",
-        "rotary_of_rows",
-        "attention_cache",
-        "unguarded_attention",
-        "spread_mask",
-        "attention_of_rows",
+        "sequence_first",
+        "transpose_before_linear",
+        "cast_propagation",
+        "norm_between_transposes",
+        "attention_4d_kv",
+        "rotary_3d_input",
+        "attention_kv_cache",
+        "attention_nan_guard",
+        "broadcast_mask",
+        "attention_3d_inputs",
         "attention_projections",
     ),
     "linear": (
@@ -161,7 +162,7 @@ GROUPS = {
         "blocked_weights",
     ),
     "transformers": (
-        "mixed_layer_norm",
+        "mixed_dtypes",
         "cleanup",
         "attentions",
         "group_norm_silu",
@@ -169,10 +170,10 @@ GROUPS = {
         "layer_norm",
         "layer_norm_channels_first",
         "rms_norm",
-        "length_norm",
+        "rms_norm_from_l2",
         "rms_norm_channels_first",
-        "length_norm_channels_first",
-        "half_norm",
+        "rms_norm_from_l2_channels_first",
+        "half_precision_norm",
         "residual_sum",
         "embed_layer_norm",
         "skip_layer_norm",
@@ -183,16 +184,16 @@ GROUPS = {
         "linear",
     ),
     "tensorrt": (
-        "narrow_celu",
+        "half_celu",
         "counted_loops",
         "onnx",
-        "qlinear_sums",
-        "qlinear_functions",
-        "qlinear_pools",
+        "qlinear_arithmetic",
+        "qlinear_ops",
+        "qlinear_pooling",
         "qlinear_softmax",
-        "integer_products",
+        "integer_matmul",
         "qgemm",
-        "integer_convolutions",
+        "integer_conv",
         "dynamic_quantize_linear",
         "det",
         "cum_prod",
@@ -202,27 +203,71 @@ GROUPS = {
         "split_to_sequence",
         "sequences",
         "optionals",
-        "bits",
+        "bitwise_ops",
         "scatter_reductions",
         "max_pool_indices",
-        "dilated_pools",
+        "dilated_pooling",
         "max_unpool",
         "training_batch_norm",
-        "resized_by_products",
-        "resized_elsewhere",
-        "resized_axes",
+        "resize_antialias",
+        "resize_coordinates",
+        "resize_axes",
         "max_roi_pool",
         "eye_like",
         "slice_axes",
         "vector_matmul",
-        "expand",
-        "requantized",
+        "function_ops",
+        "redundant_qdq",
         "quantize_linear",
-        "byte_ops",
-        "reduced_truths",
-        "whole_casts",
+        "unsupported_integers",
+        "reduce_bool",
+        "redundant_integer_casts",
     ),
     "ort": ("placeholders", "cleanup", "attentions", "norms", "activations", "bias_gelu", "bias_fast_gelu", "linear"),
 }
 
 APPROXIMATE = {"tensorrt": ("dynamic_quantize_lstm",), "onnx": ("dynamic_quantize_lstm",)}
+
+_OLD_AND_NEW = """
+    active_instance_norm_plugin:instance_norm_activation_plugin attention_cache:attention_kv_cache
+    attention_of_heads:attention_4d_kv attention_of_one_projection:packed_qkv_attention
+    attention_of_rows:attention_3d_inputs attention_of_three_projections:separate_qkv_attention
+    average_pool:dilated_average_pool bits:bitwise_ops byte_arithmetic:integer_arithmetic
+    byte_comparison:integer_comparison byte_ops:unsupported_integers cache_length:kv_cache_length
+    capped_attention_cache:softcap_attention_kv_cache chained_casts:consecutive_casts
+    chained_conditions:nested_where chained_limits:consecutive_clips chained_reshapes:consecutive_reshapes
+    chains:consecutive_ops copied_rows:repeat_kv_before_transpose dilated_pools:dilated_pooling
+    einsum_of_one:einsum_one_operand empty_parts:empty_concat_inputs expand:function_ops
+    fixed_reshape:static_reshape float_conv_integer:cast_conv_integer float_matmul_integer:cast_matmul_integer
+    gather_in_order:gather_by_range grouped_attention:grouped_onnx_attention
+    grouped_attention_cache:repeated_heads_kv_cache grouped_cache:grouped_query_kv_cache
+    grouped_rows:query_heads_as_rows half_norm:half_precision_norm heads_of_rows:sequence_first_heads
+    idle_mask:no_op_mask integer_convolutions:integer_conv integer_products:integer_matmul
+    joined_bytes:integer_joins joined_condition:where_on_split_heads joined_parts:slice_of_concat
+    joined_streams:concat_between_transposes joined_values:concatenated_values joined_windows:window_attention
+    length_norm:rms_norm_from_l2 length_norm_channels_first:rms_norm_from_l2_channels_first
+    max_pool:dilated_max_pool mixed_layer_norm:mixed_dtype_layer_norm mixed_scale:mixed_dtype_scale
+    moved_bytes:integer_moves moved_casts:cast_propagation moved_sizes:shape_reads
+    multiplied_mask:multiplicative_mask narrow_celu:half_celu narrowed_before:hoist_narrowing_cast
+    no_op_parts:no_op_slices no_op_spread:redundant_expand norm_of_heads:norm_between_transposes
+    one_cast:consecutive_casts one_clip:consecutive_clips one_flatten:consecutive_flattens
+    one_relu:consecutive_relus one_reshape:consecutive_reshapes one_slice:consecutive_slices
+    one_transpose:consecutive_transposes one_unsqueeze:consecutive_unsqueezes parted_matmul:merged_heads_scores
+    parted_weights:merged_heads_values qlinear_functions:qlinear_ops qlinear_pools:qlinear_pooling
+    qlinear_sums:qlinear_arithmetic quantized_already:redundant_q_dq quantized_in_int8:uint8_qdq_to_int8
+    quantized_once:qdq_around_relu reduced_truths:reduce_bool requantized:redundant_dq_q
+    reshaped_transpose:transpose_between_reshapes resized_axes:resize_axes resized_by_products:resize_antialias
+    resized_elsewhere:resize_coordinates rooted_length_norm:rms_norm_from_sum rotary_of_rows:rotary_3d_input
+    rotation_matrix:rotate_half_matmul rounded_norm:half_precision_norm_rounded rows_first:sequence_first
+    rows_of_heads:sequence_first_output sampled_deform_conv:deform_conv_grid_sample
+    scalar_choice:expanded_scalar_where scaled_mask:scale_after_mask shared_keys:broadcast_kv_heads
+    shifted_softmax:max_subtracted_softmax size_of_joined:shape_of_merged_axis size_of_reshaped:shape_of_reshape
+    size_of_transposed:shape_of_transpose split_sum:reshaped_score_bias spread_mask:broadcast_mask
+    spread_number:expanded_scalars spread_numbers:expanded_scalars stacked_projection:stacked_qkv_split
+    swapped_linear:transpose_before_linear swapped_parts:transpose_before_split turned_ones:unit_dim_transpose
+    turned_softmax:transposed_softmax undone_reshape:cancelling_reshapes unguarded_attention:attention_nan_guard
+    unmerged_linear:flattened_linear unmerged_matmul:flattened_batch_matmul
+    unshifted_log_softmax:naive_log_softmax unshifted_softmax:naive_softmax whole_casts:redundant_integer_casts
+    widened_behind:sink_widening_cast written_parts:scatter_to_concat
+"""
+RENAMED = dict(pair.split(":") for pair in _OLD_AND_NEW.split())

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from surgeon.entry_points import entry_points
 from surgeon.errors import RuleError, UsageError
@@ -143,11 +144,17 @@ def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
     return tuple((item.name, item.ispkg) for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
 
 
+def _pack_table(module: str, name: str) -> Mapping[str, Any]:
+    """What a pack's module gives under a name: GROUPS, APPROXIMATE or RENAMED; empty where it gives none."""
+    table: Mapping[str, Any] = getattr(_import(module), name, {})
+    return table
+
+
 def groups() -> dict[str, list[str]]:
     """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
     found: dict[str, list[str]] = {}
     for point in entry_points():
-        for name, members in getattr(_import(point.module), "GROUPS", {}).items():
+        for name, members in _pack_table(point.module, "GROUPS").items():
             found.setdefault(name, []).extend(members)
     return found
 
@@ -155,7 +162,7 @@ def groups() -> dict[str, list[str]]:
 def _joining(name: str) -> Iterator[Rule]:
     """The rules that join a group where approximate rules are asked for, as the packs' `APPROXIMATE` says."""
     for point in entry_points():
-        for member in getattr(_import(point.module), "APPROXIMATE", {}).get(name, ()):
+        for member in _pack_table(point.module, "APPROXIMATE").get(name, ()):
             yield from _resolve_one(member)
 
 
@@ -261,7 +268,8 @@ def _unknown(name: str) -> str:
     if name in EDIT_ALIASES:
         return is_edit_message(name)
     names = _installed()
-    near = close_matches(name, sorted(names), cutoff=0.5)
+    renamed = [_pack_table(point.module, "RENAMED").get(name) for point in entry_points()]
+    near = [new for new in renamed if new in names] or close_matches(name, sorted(names), cutoff=0.5)
     all_of_them = f"`{command('rules')}` lists the {len(names)} that there are."
     hint = f"did you mean {' or '.join(near)}?" if near else all_of_them
     return f"No rule is called {name!r}; {hint} A file of your own is named by its path, as in ./{name}.py."

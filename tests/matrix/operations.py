@@ -12,7 +12,7 @@ import onnx
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.rule import Rule
 
-RULES = ("ort", "-residual_sum", "l2_norm", "unshifted_log_softmax")
+RULES = ("ort", "-residual_sum", "l2_norm", "naive_log_softmax")
 """The rules that suit ONNX Runtime, in their order, and two that no group holds as they differ for some inputs.
 
 residual_sum keeps a norm and its sum apart, where a CPU is faster so; what is asked here is whether one node is found.

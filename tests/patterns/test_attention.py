@@ -3,7 +3,7 @@
 import onnx
 import pytest
 from surgeon.patterns.attention.attention import attention, masked_attention
-from surgeon.patterns.cleanup.chained_casts import one_cast
+from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
 from surgeon.patterns.cleanup.constant_folding import constant_folding
 
 import surgeon
@@ -244,7 +244,7 @@ def test_queries_that_were_widened_are_read_as_they_were(scores):
     body = f"d = Cast<to = 1>(q) e = Cast<to = 1>(k) a = MatMul(d, e) {scores} p = Softmax<axis = -1>(x) "
     constants = HALVES.replace(">", ", float wide = {0.25}, float[1, 1, 1, 1] none = {0}>")
     model = graph(f"{body} r = Cast<to = 10>(p) y = MatMul(r, v)", HALF, 17, "float16[b, 4, s, 6]", constants)
-    made, report = surgeon.rewrite(model, [constant_folding, attention, one_cast])
+    made, report = surgeon.rewrite(model, [constant_folding, attention, consecutive_casts])
     assert "MultiHeadAttention" in {node.op_type for node in made.graph.node}
     assert not [node for node in made.graph.node if node.op_type == "Cast" and node.attribute[0].i == 10]
     assert report.outcome == "proved"

@@ -1,8 +1,8 @@
 """Layouts of attention ops: what is no longer moved, what is spared and why."""
 
 import pytest
-from surgeon.patterns.attention.attention_layout import attention_of_heads
-from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
+from surgeon.patterns.attention.attention_layout import attention_4d_kv
+from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -33,30 +33,30 @@ def graph(body, inputs=INPUTS, output="float[b, s, 32]"):
 
 # fmt: off
 FIRES = [
-    Case(attention_of_heads, "keys and values that come as heads", graph(f"{JOINED} {NODE}")),
-    Case(rotary_of_rows, "heads split before and joined behind", graph(TURNED, ROWS, "float[b, 9, 32]")),
-    Case(rotary_of_rows, "heads behind the rows that were never joined", graph(
+    Case(attention_4d_kv, "keys and values that come as heads", graph(f"{JOINED} {NODE}")),
+    Case(rotary_3d_input, "heads split before and joined behind", graph(TURNED, ROWS, "float[b, 9, 32]")),
+    Case(rotary_3d_input, "heads behind the rows that were never joined", graph(
         TURNED.replace("a = Reshape(x, heads)", "a = Neg(x)"), "float[b, 9, 4, 8] x", "float[b, 9, 32]")),
-    Case(rotary_of_rows, "half precision that is turned in float32", graph(
+    Case(rotary_3d_input, "half precision that is turned in float32", graph(
         WIDE, "float16[b, 9, 32] x", "float16[b, 9, 32]")),
-    Case(rotary_of_rows, "and goes on in float32", graph(
+    Case(rotary_3d_input, "and goes on in float32", graph(
         WIDE.replace("n = Cast<to = 10>(r) ", "").replace("(n)", "(r)"), "float16[b, 9, 32] x", "float[b, 9, 32]")),
 ]
 SPARES = [
-    Case(attention_of_heads, "heads that are none to the attention", why="the attention has 2 heads",
+    Case(attention_4d_kv, "heads that are none to the attention", why="the attention has 2 heads",
          model=graph(f"{JOINED} {NODE.replace('num_heads = 4', 'num_heads = 2')}")),
-    Case(attention_of_heads, "values wider than keys", why="of different size",
+    Case(attention_4d_kv, "values wider than keys", why="of different size",
          model=graph(f"{JOINED.replace('(vd, rows)', '(vd, wide)')} {NODE}",
                      INPUTS.replace("t, 8] v", "t, 16] v"), "float[b, s, 64]")),
-    Case(attention_of_heads, "values alone come as heads", why="wanted",
+    Case(attention_4d_kv, "values alone come as heads", why="wanted",
          model=graph("vd = Transpose<perm = [0, 2, 1, 3]>(v) ve = Reshape(vd, rows) " + NODE,
                      "float[b, s, 32] q, float[b, t, 32] ke, float[b, 4, t, 8] v")),
-    Case(rotary_of_rows, "joined in another order", why="wanted perm",
+    Case(rotary_3d_input, "joined in another order", why="wanted perm",
          model=graph(TURNED.replace("o = Transpose<perm = [0, 2, 1, 3]>", "o = Transpose<perm = [0, 2, 3, 1]>"), ROWS,
                      "float[b, 9, 32]")),
-    Case(rotary_of_rows, "heads in float32 that are read as such too", why="is also used",
+    Case(rotary_3d_input, "heads in float32 that are read as such too", why="is also used",
          model=graph(f"{WIDE} z = Neg(w)", "float16[b, 9, 32] x", "float[b, 4, 9, 8] z, float16[b, 9, 32]")),
-    Case(rotary_of_rows, "heads that are read as such too", why="is also used",
+    Case(rotary_3d_input, "heads that are read as such too", why="is also used",
          model=graph(f"{TURNED} z = Neg(r)", ROWS, "float[b, 4, 9, 8] z, float[b, 9, 32]")),
 ]
 # fmt: on

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from surgeon.patterns.attention.attention_projections import attention_of_one_projection, attention_of_three_projections
+from surgeon.patterns.attention.attention_projections import packed_qkv_attention, separate_qkv_attention
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -92,115 +92,115 @@ def slices(starts=("zero", "eight", "sixteen"), ends=("eight", "sixteen", "end")
 
 # fmt: off
 FIRES = [
-    Case(attention_of_three_projections, "three products with biases", graph(THREE), ep="cuda"),
-    Case(attention_of_three_projections, "a mask", graph(THREE.replace("(q, k, v)", '(q, k, v, "", "", m)'),
+    Case(separate_qkv_attention, "three products with biases", graph(THREE), ep="cuda"),
+    Case(separate_qkv_attention, "a mask", graph(THREE.replace("(q, k, v)", '(q, k, v, "", "", m)'),
                                                 "float[b, s, 6] x, float[b, 1, s, s] m"), ep="cuda"),
-    Case(attention_of_three_projections, "a bias for each head",
+    Case(separate_qkv_attention, "a bias for each head",
          graph(THREE.replace("(q, k, v)", '(q, k, v, "", "", m)'),
                                                               "float[b, s, 6] x, float[1, 2, s, s] m"), ep="cuda"),
-    Case(attention_of_three_projections, "a mask that is spread to rows that queries and keys tell", graph(
+    Case(separate_qkv_attention, "a mask that is spread to rows that queries and keys tell", graph(
         f"{PRODUCTS} {SUMS} qs = Shape<start = 1, end = 2>(q) ks = Shape<start = 1, end = 2>(k) "
         f'o = Concat<axis = 0>(first, first, qs, ks) l = Expand(m, o) {NODE}(q, k, v, "", "", l)',
         "float[b, s, 6] x, float[b, 1, 1, s] m"), ep="cuda"),
-    Case(attention_of_three_projections, "the future hidden",
+    Case(separate_qkv_attention, "the future hidden",
          graph(THREE.replace("= 2, s", "= 2, unidirectional = 1, s")), ep="cuda"),
-    Case(attention_of_three_projections, "no scale of its own", graph(THREE.replace(", scale = 0.4", "")), ep="cuda"),
-    Case(attention_of_three_projections, "without biases, as T5 has it",
+    Case(separate_qkv_attention, "no scale of its own", graph(THREE.replace(", scale = 0.4", "")), ep="cuda"),
+    Case(separate_qkv_attention, "without biases, as T5 has it",
          graph(f"{PRODUCTS} {NODE}(a, c, d)"), ep="cuda"),
-    Case(attention_of_three_projections, "no bias for the keys, the queries scaled, as Whisper has it", graph(
+    Case(separate_qkv_attention, "no bias for the keys, the queries scaled, as Whisper has it", graph(
         f"{PRODUCTS} o = Add(a, bq) q = Mul(o, half) v = Add(d, bv) {NODE}(q, c, v)"), ep="cuda"),
-    Case(attention_of_three_projections, "queries scaled before the usual scale", graph(
+    Case(separate_qkv_attention, "queries scaled before the usual scale", graph(
         f"{PRODUCTS} q = Mul(half, a) {NODE.replace(', scale = 0.4', '')}(q, c, d)"), ep="cuda"),
-    Case(attention_of_three_projections, "a bias of one number and one with more axes", graph(
+    Case(separate_qkv_attention, "a bias of one number and one with more axes", graph(
         f"{PRODUCTS} q = Add(a, one) k = Add(c, row) {NODE}(q, k, d)"), ep="cuda"),
-    Case(attention_of_three_projections, "values of another size", graph(
+    Case(separate_qkv_attention, "values of another size", graph(
         f"{PRODUCTS.replace('wv', 'short')} {SUMS.replace('bv', 'short_bias')} {NODE}(q, k, v)",
         output="float[b, s, 4]"), ep="cuda"),
-    Case(attention_of_three_projections, "keys and values as heads", graph(
+    Case(separate_qkv_attention, "keys and values as heads", graph(
         f"{PRODUCTS} {SUMS} kr = Reshape(k, heads) kh = Transpose<perm = [0, 2, 1, 3]>(kr) vr = Reshape(v, heads) "
         f"vh = Transpose<perm = [0, 2, 1, 3]>(vr) {NODE}(q, kh, vh)"), ep="cuda"),
-    Case(attention_of_three_projections, "Gemms between Reshapes", graph(GEMMS, FIXED, "float[2, 3, 8]"), ep="cuda"),
-    Case(attention_of_one_projection, "one product cut by Split", graph(CUT)),
-    Case(attention_of_one_projection, "one product cut in three, from opset 18 on",
+    Case(separate_qkv_attention, "Gemms between Reshapes", graph(GEMMS, FIXED, "float[2, 3, 8]"), ep="cuda"),
+    Case(packed_qkv_attention, "one product cut by Split", graph(CUT)),
+    Case(packed_qkv_attention, "one product cut in three, from opset 18 on",
          graph(CUT.replace("axis = 2>(p, thirds)", "axis = -1, num_outputs = 3>(p)"), opset=18)),
-    Case(attention_of_one_projection, "one product, uneven", graph(
+    Case(packed_qkv_attention, "one product, uneven", graph(
         CUT.replace("w)", "wide)").replace("b)", "wide_bias)").replace("thirds", "uneven"), output="float[b, s, 4]")),
-    Case(attention_of_one_projection, "one product without a bias", graph(
+    Case(packed_qkv_attention, "one product without a bias", graph(
         CUT.replace("p = Add(a, b) ", "").replace("(p,", "(a,"))),
-    Case(attention_of_one_projection, "one product cut by Slice", graph(slices())),
-    Case(attention_of_one_projection, "one Gemm, as GPT-2 has it", graph(
+    Case(packed_qkv_attention, "one product cut by Slice", graph(slices())),
+    Case(packed_qkv_attention, "one Gemm, as GPT-2 has it", graph(
         f"r = Reshape(x, flat) e = Gemm<transB = 1>(r, all_turned, b) p = Reshape(e, whole) "
         f"q, k, v = Split<axis = 2>(p, thirds) {NODE}(q, k, v)", FIXED, "float[2, 3, 8]")),
-    Case(attention_of_one_projection, "an axis of three, turned to the front, and Gather",
+    Case(packed_qkv_attention, "an axis of three, turned to the front, and Gather",
          graph(f"{TURNED} {GATHERED}")),
-    Case(attention_of_one_projection, "an axis of three and Split", graph(
+    Case(packed_qkv_attention, "an axis of three and Split", graph(
         f"{TURNED} e, f, h = Split<axis = 0>(t, ones) l = Squeeze(e, zero) k = Squeeze(f, zero) v = Squeeze(h, zero) "
         + GATHERED.partition("(t, i2) ")[2])),
-    Case(attention_of_one_projection, "an axis of three and Slice", graph(
+    Case(packed_qkv_attention, "an axis of three and Slice", graph(
         f"{TURNED} e = Slice(t, zero, first, zero) f = Slice(t, first, second, zero) h = Slice(t, second, third, zero) "
         "l = Squeeze(e, zero) k = Squeeze(f, zero) v = Squeeze(h, zero) " + GATHERED.partition("(t, i2) ")[2])),
-    Case(attention_of_one_projection, "an axis of three where it is", graph(
+    Case(packed_qkv_attention, "an axis of three where it is", graph(
         f"{FIVE} l = Gather<axis = 2>(s, i0) n = Gather<axis = 2>(s, i1) o = Gather<axis = 2>(s, i2) "
         "q = Reshape(l, joined) k = Transpose<perm = [0, 2, 1, 3]>(n) v = Transpose<perm = [0, 2, 1, 3]>(o) "
         f"{NODE}(q, k, v)")),
-    Case(attention_of_one_projection, "an axis of three cut by Slice and taken out by Reshape", graph(
+    Case(packed_qkv_attention, "an axis of three cut by Slice and taken out by Reshape", graph(
         f"{TURNED} e = Slice(t, zero, first, zero) f = Slice(t, first, second, zero) h = Slice(t, second, third, zero) "
         "l = Reshape(e, fixed_heads) k = Reshape(f, fixed_heads) v = Reshape(h, fixed_heads) "
         + GATHERED.partition("(t, i2) ")[2], FIXED, BATCH)),
-    Case(attention_of_one_projection, "a mask behind one product",
+    Case(packed_qkv_attention, "a mask behind one product",
          graph(CUT.replace("(q, k, v)", '(q, k, v, "", "", m)'),
                                                    "float[b, s, 6] x, float[1, 1, s, s] m")),
-    Case(attention_of_one_projection, "a mask that is spread to rows that the parts of one product tell", graph(
+    Case(packed_qkv_attention, "a mask that is spread to rows that the parts of one product tell", graph(
         f"{ONE} q, k, v = Split<axis = 2>(p, thirds) qs = Shape<start = 1, end = 2>(q) ks = Shape<start = 1, end = 2>"
         f'(k) o = Concat<axis = 0>(first, first, qs, ks) l = Expand(m, o) {NODE}(q, k, v, "", "", l)',
         "float[b, s, 6] x, float[b, 1, 1, s] m")),
-    Case(attention_of_one_projection, "the queries of one product scaled", graph(
+    Case(packed_qkv_attention, "the queries of one product scaled", graph(
         f"{ONE} o, k, v = Split<axis = 2>(p, thirds) q = Mul(o, half) {NODE}(q, k, v)")),
-    Case(attention_of_one_projection, "one product in float16",
+    Case(packed_qkv_attention, "one product in float16",
          graph(CUT, "float16[b, s, 6] x", "float16[b, s, 8]", "float16")),
-    Case(attention_of_three_projections, "float16",
+    Case(separate_qkv_attention, "float16",
          graph(THREE, "float16[b, s, 6] x", "float16[b, s, 8]", "float16"), ep="cuda"),
 ]
 SPARES = [
-    Case(attention_of_three_projections, "three products on a CPU",
+    Case(separate_qkv_attention, "three products on a CPU",
          graph(THREE), why="for the execution provider cuda alone"),
-    Case(attention_of_one_projection, "three products", graph(THREE), why="no Slice or Split"),
-    Case(attention_of_three_projections, "keys and values of another tensor", why="wanted 'x' to be",
+    Case(packed_qkv_attention, "three products", graph(THREE), why="no Slice or Split"),
+    Case(separate_qkv_attention, "keys and values of another tensor", why="wanted 'x' to be",
          model=graph(THREE.replace("MatMul(x, wk)", "MatMul(z, wk)").replace("MatMul(x, wv)", "MatMul(z, wv)"),
                      "float[b, s, 6] x, float[b, s, 6] z"), ep="cuda"),
-    Case(attention_of_three_projections, "weights that are computed", why="wanted a constant for",
+    Case(separate_qkv_attention, "weights that are computed", why="wanted a constant for",
          model=graph(THREE.replace("wk", "wn"), "float[b, s, 6] x, float[6, 8] wn"), ep="cuda"),
-    Case(attention_of_three_projections, "keys that are asked for too", why="is also used",
+    Case(separate_qkv_attention, "keys that are asked for too", why="is also used",
          model=graph(f"{THREE} z = Neg(k)", output="float[b, s, 8] z, float[b, s, 8]"), ep="cuda"),
-    Case(attention_of_three_projections, "a rotary embedding behind the projection", why="wanted perm",
+    Case(separate_qkv_attention, "a rotary embedding behind the projection", why="wanted perm",
          model=graph(f"{PRODUCTS} {SUMS} t = Transpose<perm = [1, 0, 2]>(k) {NODE}(q, t, v)", "float[2, 2, 6] x",
                      "float[2, 2, 8]"), ep="cuda"),
-    Case(attention_of_three_projections, "a past", why="wanted",
+    Case(separate_qkv_attention, "a past", why="wanted",
          model=graph(THREE.replace("y =", "y, pk, pv =").replace("(q, k, v)", '(q, k, v, "", "", "", u, w)'),
                      "float[b, s, 6] x, float[b, 2, t, 4] u, float[b, 2, t, 4] w"), ep="cuda"),
-    Case(attention_of_three_projections, "a bias of the rows", why="other axes than that of the columns",
+    Case(separate_qkv_attention, "a bias of the rows", why="other axes than that of the columns",
          model=graph(f"{PRODUCTS} q = Add(a, column) {NODE}(q, c, d)", "float[b, 3, 6] x", "float[b, 3, 8]"),
          ep="cuda"),
-    Case(attention_of_one_projection, "weights with an axis too many", why="has 3 axes where inputs, outputs",
+    Case(packed_qkv_attention, "weights with an axis too many", why="has 3 axes where inputs, outputs",
          model=graph(CUT.replace("MatMul(x, w)", "MatMul(x, boxed)"))),
-    Case(attention_of_one_projection, "parts in another order", why="wanted",
+    Case(packed_qkv_attention, "parts in another order", why="wanted",
          model=graph(CUT.replace("q, k, v = Split", "k, q, v = Split"))),
-    Case(attention_of_one_projection, "slices that overlap", why="not one behind the other",
+    Case(packed_qkv_attention, "slices that overlap", why="not one behind the other",
          model=graph(slices(("zero", "overlap", "sixteen"), ("eight", "twelve", "end")))),
-    Case(attention_of_three_projections, "heads of another attention", why="not split into the attention's heads",
+    Case(separate_qkv_attention, "heads of another attention", why="not split into the attention's heads",
          model=graph(f"{PRODUCTS} {SUMS} kr = Reshape(k, four) kh = Transpose<perm = [0, 2, 1, 3]>(kr) "
                      "vr = Reshape(v, four) vh = Transpose<perm = [0, 2, 1, 3]>(vr) "
                      f"{NODE}(q, kh, vh)", output="float[b, s, 8]"), ep="cuda"),
-    Case(attention_of_one_projection, "heads that each have their three",
+    Case(packed_qkv_attention, "heads that each have their three",
          why="five has an axis of size 2 in the place of 3",
          model=graph(f"{TURNED} {GATHERED}".replace("(p, five)", "(p, apart)"), "float[b, 2, 6] x", "float[b, 2, 8]")),
-    Case(attention_of_one_projection, "rows in a number that the exporter wrote", why="the rows of k_apart is 3",
+    Case(packed_qkv_attention, "rows in a number that the exporter wrote", why="the rows of k_apart is 3",
          model=graph(f"{ONE} q, kr, v = Split<axis = 2>(p, thirds) ks = Reshape(kr, three_rows) "
                      f"k = Transpose<perm = [0, 2, 1, 3]>(ks) {NODE}(q, k, v)")),
-    Case(attention_of_one_projection, "heads that are joined in another way",
+    Case(packed_qkv_attention, "heads that are joined in another way",
          why="the batch of q_joined is 3, where that of q_apart is 2",
          model=graph(f"{TURNED} {GATHERED}".replace("(m, joined)", "(m, mixed)"), FIXED, "float[3, 2, 8]")),
-    Case(attention_of_three_projections, "a scale of zero", why="a scale of 0",
+    Case(separate_qkv_attention, "a scale of zero", why="a scale of 0",
          model=graph(f"{PRODUCTS} q = Mul(a, nothing) {NODE}(q, c, d)"), ep="cuda"),
 ]
 # fmt: on
@@ -226,7 +226,7 @@ def test_rows_before_the_batch(body):
 
 def test_weights_stay_where_they_are():
     model = graph(THREE)
-    made, _ = surgeon.rewrite(model, attention_of_three_projections, ep="cuda")
+    made, _ = surgeon.rewrite(model, separate_qkv_attention, ep="cuda")
     (concat,) = (node for node in made.graph.node if node.op_type == "Concat")
     assert list(concat.input) == ["wq", "wk", "wv"]
     before, after = ({item.name: item for item in graph.initializer} for graph in (model.graph, made.graph))
@@ -237,7 +237,7 @@ def test_weights_stay_where_they_are():
 
 
 def test_the_weight_attention_of_one_projection_product_is_read_as_it_is():
-    made, _ = surgeon.rewrite(graph(CUT), attention_of_one_projection)
+    made, _ = surgeon.rewrite(graph(CUT), packed_qkv_attention)
     (node,) = made.graph.node
     assert node.input[1] == "w"
 
@@ -251,14 +251,14 @@ def test_the_weight_attention_of_one_projection_product_is_read_as_it_is():
     ],
 )
 def test_a_number_on_the_queries_becomes_part_of_the_scale(body, scale):
-    made, _ = surgeon.rewrite(graph(body), attention_of_three_projections, ep="cuda")
+    made, _ = surgeon.rewrite(graph(body), separate_qkv_attention, ep="cuda")
     found = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[-1].attribute}
     assert found["scale"] == pytest.approx(scale)
 
 
 def test_columns_are_counted_where_they_differ():
     body = f"{PRODUCTS.replace('wv', 'short')} {NODE}(a, c, d)"
-    made, _ = surgeon.rewrite(graph(body, output="float[b, s, 4]"), attention_of_three_projections, ep="cuda")
+    made, _ = surgeon.rewrite(graph(body, output="float[b, s, 4]"), separate_qkv_attention, ep="cuda")
     found = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[-1].attribute}
     assert found["qkv_hidden_sizes"] == [8, 8, 4]
 

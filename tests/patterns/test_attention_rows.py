@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from surgeon.patterns.attention.attention_layout import attention_of_rows
+from surgeon.patterns.attention.attention_layout import attention_3d_inputs
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -27,29 +27,29 @@ def graph(body, inputs=INPUTS, opset=23, output="float[b, s, 4, 6]"):
 
 # fmt: off
 FIRES = [
-    Case(attention_of_rows, "heads moved to the front and back", graph(f"{MOVED} {NODE} {BACK}"), target="onnx"),
-    Case(attention_of_rows, "without a mask", graph(f"{MOVED} {NODE.replace(', m', '')} {BACK}", opset=24),
+    Case(attention_3d_inputs, "heads moved to the front and back", graph(f"{MOVED} {NODE} {BACK}"), target="onnx"),
+    Case(attention_3d_inputs, "without a mask", graph(f"{MOVED} {NODE.replace(', m', '')} {BACK}", opset=24),
          target="onnx"),
-    Case(attention_of_rows, "rotary embeddings between", target="onnx",
+    Case(attention_3d_inputs, "rotary embeddings between", target="onnx",
          model=graph(f"{MOVED} {TURNED} {NODE.replace('(qf, kf', '(qt, kt')} {BACK}", TABLES)),
-    Case(attention_of_rows, "a rotary embedding of neighbours, of a part of the queries", target="onnx",
+    Case(attention_3d_inputs, "a rotary embedding of neighbours, of a part of the queries", target="onnx",
          model=graph(f"{MOVED} {PART} {NODE.replace('(qf, kf', '(qt, kt')} {BACK}",
                      TABLES.replace("s, 4] q", "s, 2] q"))),
-    Case(attention_of_rows, "rows that are all masked give zero", target="onnx",
+    Case(attention_3d_inputs, "rows that are all masked give zero", target="onnx",
          model=graph(f"{MOVED} {NODE.replace('a =', 'n =')} i = IsNaN(n) a = Where(i, zero, n) {BACK}")),
 ]
 SPARES = [
-    Case(attention_of_rows, "heads that stay in front", target="onnx", why="wanted Where or Attention",
+    Case(attention_3d_inputs, "heads that stay in front", target="onnx", why="wanted Where or Attention",
          model=graph(f"{MOVED} {NODE.replace('a =', 'y =')}", output="float[b, 4, s, 6]")),
-    Case(attention_of_rows, "keys that come as heads", target="onnx", why="found input 'kf'",
+    Case(attention_3d_inputs, "keys that come as heads", target="onnx", why="found input 'kf'",
          model=graph(f"{MOVED} {NODE} {BACK}".replace("kf = Transpose<perm = [0, 2, 1, 3]>(k) ", ""),
                      INPUTS.replace("float[b, t, 2, 8] k", "float[b, 2, t, 8] kf"))),
-    Case(attention_of_rows, "a free number of heads", target="onnx", why="heads of q_x is h, no fixed",
+    Case(attention_3d_inputs, "a free number of heads", target="onnx", why="heads of q_x is h, no fixed",
          model=graph(f"{MOVED} {NODE} {BACK}", INPUTS.replace("4, 8] q", "h, 8] q"), output="float[b, s, h, 6]")),
-    Case(attention_of_rows, "keys that are asked for as heads too", target="onnx", why="is also used",
+    Case(attention_3d_inputs, "keys that are asked for as heads too", target="onnx", why="is also used",
          model=graph(f"{MOVED} {TURNED} {NODE.replace('(qf, kf', '(qt, kt')} {BACK} z = Neg(kt)", TABLES,
                      output="float[b, 2, t, 8] z, float[b, s, 4, 6]")),
-    Case(attention_of_rows, "TensorRT, which takes four axes only", target="tensorrt", why="four axes only",
+    Case(attention_3d_inputs, "TensorRT, which takes four axes only", target="tensorrt", why="four axes only",
          model=graph(f"{MOVED} {NODE} {BACK}")),
 ]
 # fmt: on
@@ -74,7 +74,7 @@ def test_nothing_is_moved_where_heads_are_split_and_joined():
         "<int64[4] four = {0, 0, 4, 8}, int64[4] two = {0, 0, 2, 8}, int64[3] rows = {0, 0, 32}> "
         f"{{ {split} {moved} {NODE.replace(', m', '')} {BACK.replace('y =', 'o =')} y = Reshape(o, rows) }}"
     )
-    made, report = surgeon.rewrite(model, ["cleanup", attention_of_rows], target="onnx")
+    made, report = surgeon.rewrite(model, ["cleanup", attention_3d_inputs], target="onnx")
     assert report.outcome == "proved"
     node, last = made.graph.node
     assert last.op_type == "Identity"

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 import pytest
-from surgeon.patterns.attention.causal_attention import causal_attention, idle_mask
+from surgeon.patterns.attention.causal_attention import causal_attention, no_op_mask
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -86,21 +86,21 @@ FIRES = [
     Case(causal_attention, "behind a past", graph(f"{SIZES} {BEHIND} {FLOATS} {CACHED}", CACHE, output=PRESENT)),
     Case(causal_attention, "a condition", target="onnx",
          model=graph(f"{STANDARD_FUTURE} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
-    Case(idle_mask, "a condition that shows all, spread to the scores", graph(
+    Case(no_op_mask, "a condition that shows all, spread to the scores", graph(
         f"{SHOWN} m = Where(e, zero, low) {NODE}")),
-    Case(idle_mask, "no padding: a mask that is folded", graph(
+    Case(no_op_mask, "no padding: a mask that is folded", graph(
         f"m = Identity(free) {NODE}", f"{fixed(INPUTS)}", output="float[2, 3, 32]")),
-    Case(idle_mask, "the future is hidden by the op itself", graph(
+    Case(no_op_mask, "the future is hidden by the op itself", graph(
         f"{SHOWN} m = Where(e, zero, low) {NODE.replace('scale', 'unidirectional = 1, scale')}")),
-    Case(idle_mask, "GroupQueryAttention", graph(
+    Case(no_op_mask, "GroupQueryAttention", graph(
         f"{SHOWN} m = Where(e, zero, low) w = Cast<to = 6>(n) l = Sub(w, whole) last = Expand(l, b1) "
         f"{GROUPED.replace('causal = 0', 'causal = 1').replace('a, e', 'a, p')}(q, k, v, , , last, w, , , , m)")),
-    Case(idle_mask, "with the projections in it", graph(
+    Case(no_op_mask, "with the projections in it", graph(
         f"{SHOWN} m = Where(e, zero, low) y = com.microsoft.Attention<num_heads = 4>(q, k, v, , , m)",
         "float[b, s, 32] q, float[32, 96] k, float[96] v")),
-    Case(idle_mask, "a condition", target="onnx",
+    Case(no_op_mask, "a condition", target="onnx",
          model=graph(f"{STANDARD_SHOWN} y = Attention(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
-    Case(idle_mask, "a condition beside the future", target="onnx", model=graph(
+    Case(no_op_mask, "a condition beside the future", target="onnx", model=graph(
         f"{STANDARD_SHOWN} y = Attention<is_causal = 1>(q, k, v, m)", STANDARD, 23, "float[b, 4, s, 8]")),
 ]
 SPARES = [
@@ -116,9 +116,9 @@ SPARES = [
     Case(causal_attention, "nothing hidden", why="hides nothing",
          model=graph(f"{RANGE} c0 = GreaterOrEqual(i, nil) c = Expand(c0, z2) {FLOATS} {NODE}"
                      .replace("c0 =", "z2 = Concat<axis = 0>(n1, n1) c0 ="))),
-    Case(idle_mask, "the future hidden", why="the same for all keys", model=graph(f"{FUTURE} {FLOATS} {NODE}")),
-    Case(idle_mask, "all hidden", why="not 0", model=graph(f"{SHOWN} m = Where(e, low, zero) {NODE}")),
-    Case(idle_mask, "a mask of fewer keys, which hides the rest", target="onnx", why="a shorter one",
+    Case(no_op_mask, "the future hidden", why="the same for all keys", model=graph(f"{FUTURE} {FLOATS} {NODE}")),
+    Case(no_op_mask, "all hidden", why="not 0", model=graph(f"{SHOWN} m = Where(e, low, zero) {NODE}")),
+    Case(no_op_mask, "a mask of fewer keys, which hides the rest", target="onnx", why="a shorter one",
          model=graph(f"{STANDARD_SHOWN.replace('(n, o)', '(n, third)')} y = Attention(q, k, v, m)",
                      STANDARD, 23, "float[b, 4, s, 8]")),
     Case(causal_attention, "its own place hidden", why="begin behind the past",

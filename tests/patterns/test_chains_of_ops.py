@@ -1,10 +1,10 @@
 """Chains in one node: what is merged, what is spared, and what stays where others read the first node too."""
 
 import pytest
-from surgeon.patterns.cleanup.chained_casts import one_cast
-from surgeon.patterns.cleanup.chained_limits import one_clip, one_relu
-from surgeon.patterns.layout.chained_reshapes import one_flatten, one_reshape, undone_reshape
-from surgeon.patterns.layout.chains import one_slice, one_transpose, one_unsqueeze
+from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
+from surgeon.patterns.cleanup.consecutive_clips import consecutive_clips, consecutive_relus
+from surgeon.patterns.layout.consecutive_ops import consecutive_slices, consecutive_transposes, consecutive_unsqueezes
+from surgeon.patterns.layout.consecutive_reshapes import cancelling_reshapes, consecutive_flattens, consecutive_reshapes
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -39,18 +39,20 @@ SLICES = (
 )
 FIRES = [
     Case(
-        one_transpose,
+        consecutive_transposes,
         "there and back",
         model("a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b)", made="n, 4, 6"),
     ),
     Case(
-        one_transpose,
+        consecutive_transposes,
         "three in a row",
         model("a = Transpose(x) b = Transpose<perm = [1, 0, 2]>(a) c = Transpose<perm = [2, 1, 0]>(b) y = Relu(c)"),
     ),
-    Case(one_transpose, "reversed twice", model("a = Transpose(x) b = Transpose(a) y = Relu(b)", made="n, 4, 6")),
     Case(
-        one_transpose,
+        consecutive_transposes, "reversed twice", model("a = Transpose(x) b = Transpose(a) y = Relu(b)", made="n, 4, 6")
+    ),
+    Case(
+        consecutive_transposes,
         "read elsewhere too",
         model(
             "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b) z = Exp(a)",
@@ -59,7 +61,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_transpose,
+        consecutive_transposes,
         "an output too",
         model(
             "z = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(z) y = Relu(b)",
@@ -68,7 +70,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_transpose,
+        consecutive_transposes,
         "two readers",
         model(
             "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) "
@@ -78,7 +80,7 @@ FIRES = [
         sites=2,
     ),
     Case(
-        one_unsqueeze,
+        consecutive_unsqueezes,
         "axes of one and more",
         model(
             "a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b)",
@@ -88,7 +90,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_unsqueeze,
+        consecutive_unsqueezes,
         "by no axes behind one of a scalar",
         parse(
             "(float x) => (float[1] y) <int64[1] i = {0}, int64[0] j = {}> "
@@ -96,7 +98,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_unsqueeze,
+        consecutive_unsqueezes,
         "from the back",
         model(
             "a = Unsqueeze(x, i) b = Unsqueeze(a, j) y = Relu(b)",
@@ -106,17 +108,17 @@ FIRES = [
         ),
     ),
     Case(
-        one_unsqueeze,
+        consecutive_unsqueezes,
         "before opset 13",
         model("a = Unsqueeze<axes = [1]>(x) b = Unsqueeze<axes = [0, 1]>(a) y = Relu(b)", "n, 4", "p, q, r, s, t", 11),
     ),
     Case(
-        one_slice,
+        consecutive_slices,
         "two axes, one stepped",
         model("a = Slice(x, s, e, a1, k) b = Slice(a, s, e, a2) y = Relu(b)", "n, 8, 9", constants=SLICES),
     ),
     Case(
-        one_slice,
+        consecutive_slices,
         "before opset 10",
         model(
             "a = Slice<axes = [1], starts = [1], ends = [4]>(x) "
@@ -125,22 +127,22 @@ FIRES = [
             opset=9,
         ),
     ),
-    Case(one_cast, "half up and down", casts(10, 1, 10)),
-    Case(one_cast, "bfloat16 up and down", casts(16, 1, 16)),
-    Case(one_cast, "half up and further up", casts(10, 1, 11)),
-    Case(one_cast, "integers up and down", casts(6, 7, 6)),
-    Case(one_cast, "integers up and further down", casts(6, 7, 5)),
-    Case(one_cast, "integers up, then a float", casts(6, 7, 1)),
-    Case(one_cast, "a truth as a number", casts(9, 7, 1)),
-    Case(one_clip, "two Clips", limits("p = Clip(x, a, b) q = Clip(p, c, d)")),
-    Case(one_clip, "one limit each", limits("p = Clip(x, a) q = Clip(p, , d)")),
-    Case(one_clip, "Relu first", limits("p = Relu(x) q = Clip(p, a, d)")),
-    Case(one_clip, "Relu last", limits("p = Clip(x, a, d) q = Relu(p)")),
-    Case(one_clip, "attributes", limits("p = Clip<min = -1.0>(x) q = Clip<max = 3.0>(p)", 10)),
-    Case(one_clip, "integers", limits("p = Clip(x, a, b) q = Clip(p, c, d)", dtype="int32")),
-    Case(one_relu, "twice", limits("p = Relu(x) q = Relu(p)")),
+    Case(consecutive_casts, "half up and down", casts(10, 1, 10)),
+    Case(consecutive_casts, "bfloat16 up and down", casts(16, 1, 16)),
+    Case(consecutive_casts, "half up and further up", casts(10, 1, 11)),
+    Case(consecutive_casts, "integers up and down", casts(6, 7, 6)),
+    Case(consecutive_casts, "integers up and further down", casts(6, 7, 5)),
+    Case(consecutive_casts, "integers up, then a float", casts(6, 7, 1)),
+    Case(consecutive_casts, "a truth as a number", casts(9, 7, 1)),
+    Case(consecutive_clips, "two Clips", limits("p = Clip(x, a, b) q = Clip(p, c, d)")),
+    Case(consecutive_clips, "one limit each", limits("p = Clip(x, a) q = Clip(p, , d)")),
+    Case(consecutive_clips, "Relu first", limits("p = Relu(x) q = Clip(p, a, d)")),
+    Case(consecutive_clips, "Relu last", limits("p = Clip(x, a, d) q = Relu(p)")),
+    Case(consecutive_clips, "attributes", limits("p = Clip<min = -1.0>(x) q = Clip<max = 3.0>(p)", 10)),
+    Case(consecutive_clips, "integers", limits("p = Clip(x, a, b) q = Clip(p, c, d)", dtype="int32")),
+    Case(consecutive_relus, "twice", limits("p = Relu(x) q = Relu(p)")),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "there and back",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -150,7 +152,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "to another shape",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -160,7 +162,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "sizes copied from both",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -169,7 +171,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "a size copied from the first",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -178,14 +180,14 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "back to a computed shape",
         model(
             "s = Shape(x) p = Reshape(x, a) q = Reshape(p, s) y = Relu(q)", "n, m, 6", constants="int64[2] a = {-1, 6}"
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "flattened first",
         model(
             "p = Flatten<axis = 2>(x) q = Reshape(p, b) y = Relu(q)",
@@ -195,7 +197,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "squeezed first",
         model(
             "p = Squeeze(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -205,7 +207,7 @@ FIRES = [
         ),
     ),
     Case(
-        one_reshape,
+        consecutive_reshapes,
         "read elsewhere too",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q) z = Exp(p)",
@@ -216,17 +218,17 @@ FIRES = [
         ),
     ),
     Case(
-        one_flatten,
+        consecutive_flattens,
         "an axis put in and taken out",
         model("p = Unsqueeze(x, a) q = Squeeze(p, a) y = Relu(q)", "n, m, 6", constants="int64[1] a = {1}"),
     ),
     Case(
-        one_flatten,
+        consecutive_flattens,
         "before opset 13",
         model("p = Unsqueeze<axes = [1]>(x) q = Squeeze<axes = [1]>(p) y = Relu(q)", "n, m, 6", opset=11),
     ),
     Case(
-        one_flatten,
+        consecutive_flattens,
         "one free size",
         model(
             "p = Reshape(x, a) q = Flatten<axis = 1>(p) y = Relu(q)",
@@ -238,21 +240,35 @@ FIRES = [
 ]
 UNDONE = "int64[4] parted = {-1, 2, 4, 6}, int64[3] again = {-1, 4, 6}, int64[3] others = {-1, 6, 4}"
 FIRES += [
-    Case(undone_reshape, "heads that are parted and joined again", model(
+    Case(cancelling_reshapes, "heads that are parted and joined again", model(
         "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b)", shape="8, 4, 6", constants=UNDONE)),
-    Case(undone_reshape, "where the weights are handed out too", model(
+    Case(cancelling_reshapes, "where the weights are handed out too", model(
         "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Relu(a)", shape="8, 4, 6",
         constants=UNDONE, more=", float[4, 2, 4, 6] z")),
 ]
 SPARES = [
-    Case(undone_reshape, "another shape behind it", why="the result has another shape", model=model(
-        "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, others) y = Neg(b)", shape="8, 4, 6", constants=UNDONE)),
-    Case(undone_reshape, "no weights", why="wanted Softmax", model=model(
-        "w = Relu(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Softmax(x)", shape="8, 4, 6",
-        constants=UNDONE, more=", float[8, 4, 6] z")),
-    Case(one_transpose, "only one", model("a = Transpose(x) y = Relu(a)"), why="wanted Transpose"),
     Case(
-        one_unsqueeze,
+        cancelling_reshapes,
+        "another shape behind it",
+        why="the result has another shape",
+        model=model(
+            "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, others) y = Neg(b)", shape="8, 4, 6", constants=UNDONE
+        ),
+    ),
+    Case(
+        cancelling_reshapes,
+        "no weights",
+        why="wanted Softmax",
+        model=model(
+            "w = Relu(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Softmax(x)",
+            shape="8, 4, 6",
+            constants=UNDONE,
+            more=", float[8, 4, 6] z",
+        ),
+    ),
+    Case(consecutive_transposes, "only one", model("a = Transpose(x) y = Relu(a)"), why="wanted Transpose"),
+    Case(
+        consecutive_unsqueezes,
         "axes at run time",
         parse(
             "(float[n] x, int64[1] i) => (float[1, 1, n] y) <int64[1] j = {0}> "
@@ -261,20 +277,33 @@ SPARES = [
         why="wanted Unsqueeze",
     ),
     Case(
-        one_slice,
+        consecutive_slices,
         "along one axis",
         model("a = Slice(x, s, e, a1) b = Slice(a, s, e, a1) y = Relu(b)", "n, 8, 9", constants=SLICES),
         why="along one axis",
     ),
-    Case(one_cast, "float to half and back", casts(1, 10, 1), why="float16 does not hold every value of float32"),
-    Case(one_cast, "float to integer and back", casts(1, 7, 1), why="int64 does not hold every value of float32"),
-    Case(one_cast, "integer to float and back", casts(6, 1, 6), why="float32 does not hold every value of int32"),
-    Case(one_cast, "long to double and back", casts(7, 11, 7), why="float64 does not hold every value of int64"),
-    Case(one_cast, "half to float to integer", casts(10, 1, 6), why="depends on how the runtime casts"),
-    Case(one_clip, "limits out of order", limits("p = Clip(x, d, a) q = Clip(p, a, d)"), why="a lower bound is above"),
-    Case(one_relu, "one and another", limits("p = Relu(x) q = Abs(p)"), why="wanted Relu"),
     Case(
-        one_reshape,
+        consecutive_casts, "float to half and back", casts(1, 10, 1), why="float16 does not hold every value of float32"
+    ),
+    Case(
+        consecutive_casts, "float to integer and back", casts(1, 7, 1), why="int64 does not hold every value of float32"
+    ),
+    Case(
+        consecutive_casts, "integer to float and back", casts(6, 1, 6), why="float32 does not hold every value of int32"
+    ),
+    Case(
+        consecutive_casts, "long to double and back", casts(7, 11, 7), why="float64 does not hold every value of int64"
+    ),
+    Case(consecutive_casts, "half to float to integer", casts(10, 1, 6), why="depends on how the runtime casts"),
+    Case(
+        consecutive_clips,
+        "limits out of order",
+        limits("p = Clip(x, d, a) q = Clip(p, a, d)"),
+        why="a lower bound is above",
+    ),
+    Case(consecutive_relus, "one and another", limits("p = Relu(x) q = Abs(p)"), why="wanted Relu"),
+    Case(
+        consecutive_reshapes,
         "two free sizes, one copied",
         model(
             "p = Reshape(x, a) q = Reshape(p, b) y = Relu(q)",
@@ -285,7 +314,7 @@ SPARES = [
         why="copied from the first",
     ),
     Case(
-        one_flatten,
+        consecutive_flattens,
         "two free sizes",
         model(
             "p = Unsqueeze(x, a) q = Flatten<axis = 1>(p) y = Relu(q)", "n, m, 6", "p, q", constants="int64[1] a = {1}"
@@ -308,9 +337,9 @@ def test_spares(case):
 def test_the_first_node_stays_as_long_as_it_is_read():
     """The second reader's rewrite takes it along."""
     body = "a = Transpose<perm = [0, 2, 1]>(x) b = Transpose<perm = [0, 2, 1]>(a) y = Relu(b)"
-    made, _ = surgeon.rewrite(model(f"{body} z = Exp(a)", made="n, 4, 6", more=SIDE), one_transpose)
+    made, _ = surgeon.rewrite(model(f"{body} z = Exp(a)", made="n, 4, 6", more=SIDE), consecutive_transposes)
     assert ops(made.graph) == ["Transpose", "Relu", "Exp"]
     two = model(
         body.replace("y = ", "c = Transpose<perm = [0, 2, 1]>(a) y = Sum(c, ").replace("Relu(b)", "b)"), made="n, 4, 6"
     )
-    assert ops(surgeon.rewrite(two, one_transpose)[0].graph) == ["Sum"]
+    assert ops(surgeon.rewrite(two, consecutive_transposes)[0].graph) == ["Sum"]

@@ -1,9 +1,9 @@
-"""channels_first_values and turned_softmax: attentions of which the weights are turned, what is spared and why."""
+"""channels_first_values and transposed_softmax: attentions of which the weights are turned, what is spared and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
 from surgeon.patterns.attention_canonicalization.channels_first_values import channels_first_values
-from surgeon.patterns.attention_canonicalization.turned_softmax import turned_softmax
+from surgeon.patterns.attention_canonicalization.transposed_softmax import transposed_softmax
 
 from surgeon.testing import Case, check_fires, check_spares, parse
 
@@ -38,18 +38,18 @@ FIRES = [
     Case([channels_first_values, attention], "an attention of one head", graph(TURNED)),
     Case([channels_first_values, attention], "an attention of several",
          graph(OF_HEADS, HEADS, "float[b, 4, 6, s] y")),
-    Case(turned_softmax, "heads behind rows and keys", graph(LAST, ROWS, "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "without a scale",
+    Case(transposed_softmax, "heads behind rows and keys", graph(LAST, ROWS, "float[b, 4, s, 8] y")),
+    Case(transposed_softmax, "without a scale",
          graph(LAST.replace("n = Mul(m, h) ", "").replace("(n)", "(m)"), ROWS, "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "turned otherwise than before",
+    Case(transposed_softmax, "turned otherwise than before",
          graph("m = Transpose<perm = [1, 0, 2]>(q) p = Softmax<axis = 0>(m) y = Transpose<perm = [1, 2, 0]>(p)",
                "float[b, c, s] q", "float[b, s, c] y")),
-    Case([turned_softmax, attention], "an attention whose scores have the heads last",
+    Case([transposed_softmax, attention], "an attention whose scores have the heads last",
          graph(LAST, ROWS, "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "a bias", graph(BEHIND, f"{ROWS}, float[b, s, 4, t] z", "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "a bias of fewer axes", graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "a bias of one number", graph(BEHIND, f"{ROWS}, float z", "float[b, 4, s, 8] y")),
-    Case([turned_softmax, attention], "an attention with a bias whose scores have the heads behind the rows",
+    Case(transposed_softmax, "a bias", graph(BEHIND, f"{ROWS}, float[b, s, 4, t] z", "float[b, 4, s, 8] y")),
+    Case(transposed_softmax, "a bias of fewer axes", graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
+    Case(transposed_softmax, "a bias of one number", graph(BEHIND, f"{ROWS}, float z", "float[b, 4, s, 8] y")),
+    Case([transposed_softmax, attention], "an attention with a bias whose scores have the heads behind the rows",
          graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
 ]
 SPARES = [
@@ -62,9 +62,9 @@ SPARES = [
                      "float[3, c, 3] q, float[3, c, 3] k, float[3, d, 3] v", "float[3, d, 3] y")),
     Case(channels_first_values, "weights that are given out", why="is also used",
          model=graph(f"{TURNED} z = Neg(p)", output="float[b, d, s] y, float[b, s, t] z")),
-    Case(turned_softmax, "an axis that is not the last behind it", why="not the last",
+    Case(transposed_softmax, "an axis that is not the last behind it", why="not the last",
          model=graph(LAST.replace("axis = 2>", "axis = 1>"), ROWS, "float[b, 4, s, 8] y")),
-    Case(turned_softmax, "a bias of unknown rank", why="nobody knows which",
+    Case(transposed_softmax, "a bias of unknown rank", why="nobody knows which",
          model=graph(f"e = my.Sizes(c) z = Expand(c, e) {BEHIND}",
                      f"{ROWS}, float c", "float[b, 4, s, 8] y")),
 ]

@@ -3,7 +3,7 @@
 import pytest
 from onnx import TensorProto, helper
 from surgeon.patterns.attention.attention import attention
-from surgeon.patterns.linear_algebra.einsum import einsum, einsum_of_one
+from surgeon.patterns.linear_algebra.einsum import einsum, einsum_one_operand
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -29,11 +29,11 @@ CORE = (
 )
 # fmt: off
 FIRES = [
-    Case(einsum_of_one, "patches put together", of_one("nhwpqc->nchpwq", "n, h, w, 2, 2, 4", "n, 4, h, 2, w, 2")),
-    Case(einsum_of_one, "an ellipsis", of_one("...ij -> ...ji", "b, c, 3, n", "b, c, n, 3")),
-    Case(einsum_of_one, "sums of two axes, turned", of_one("bijk->kb", "b, 3, n, 4", "4, b")),
-    Case(einsum_of_one, "sums, below opset 13", of_one("ij->i", "n, 4", "n", opset=12)),
-    Case(einsum_of_one, "nothing moved", of_one("ij->ij", "n, 4", "n, 4")),
+    Case(einsum_one_operand, "patches put together", of_one("nhwpqc->nchpwq", "n, h, w, 2, 2, 4", "n, 4, h, 2, w, 2")),
+    Case(einsum_one_operand, "an ellipsis", of_one("...ij -> ...ji", "b, c, 3, n", "b, c, n, 3")),
+    Case(einsum_one_operand, "sums of two axes, turned", of_one("bijk->kb", "b, 3, n, 4", "4, b")),
+    Case(einsum_one_operand, "sums, below opset 13", of_one("ij->i", "n, 4", "n", opset=12)),
+    Case(einsum_one_operand, "nothing moved", of_one("ij->ij", "n, 4", "n, 4")),
     Case(einsum, "scores", graph("bhid,bhjd->bhij", "b, 4, s, 8", "b, 4, t, 8", "b, 4, s, t")),
     Case(einsum, "weighted values", graph("bhij,bhjd->bhid", "b, 4, s, t", "b, 4, t, 8", "b, 4, s, 8")),
     Case(einsum, "scores of heads behind rows",
@@ -63,9 +63,10 @@ FIRES = [
     Case([einsum, attention], "an attention", parse(CORE)),
 ]
 SPARES = [
-    Case(einsum_of_one, "the diagonal of one factor", why="a diagonal", model=of_one("bii->bi", "b, 3, 3", "b, 3")),
-    Case(einsum_of_one, "no result of one factor named", why="does not name", model=of_one("ij", "n, 4", "n, 4")),
-    Case(einsum_of_one, "a dtype that is not added up", why="does not add up int16",
+    Case(einsum_one_operand, "the diagonal of one factor", why="a diagonal", model=of_one("bii->bi", "b, 3, 3",
+         "b, 3")),
+    Case(einsum_one_operand, "no result of one factor named", why="does not name", model=of_one("ij", "n, 4", "n, 4")),
+    Case(einsum_one_operand, "a dtype that is not added up", why="does not add up int16",
          model=of_one("ij->ji", "n, 4", "4, n", "int16")),
     Case(einsum, "a sum over one factor", why="one factor alone", model=graph("ij,jk->k", "m, 4", "4, n", "n")),
     Case(einsum, "a diagonal", why="a diagonal", model=graph("iij,jk->ik", "3, 3, 4", "4, n", "3, n")),

@@ -4,8 +4,8 @@ import onnx
 import pytest
 from surgeon.patterns.attention.attention import attention
 from surgeon.patterns.attention.grouped_query_attention import (
-    grouped_attention,
     grouped_causal_attention,
+    grouped_onnx_attention,
     grouped_query_attention,
 )
 
@@ -54,7 +54,7 @@ FIRES = [
         "scale = 0.35>(q, kc, vc)")),
     Case(grouped_causal_attention, "with the future hidden",
          graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
-    Case(grouped_attention, "Attention with fewer heads of keys", target="onnx",
+    Case(grouped_onnx_attention, "Attention with fewer heads of keys", target="onnx",
          model=graph(STANDARD, FOUR, 23, "float[b, 4, s, 8]")),
     Case([attention, grouped_query_attention], "from the core of an attention", sites=1,
          model=graph(f"{SIZES} {COPIES} {KEYS} {VALUES} {CORE}", FOUR, output="float[b, 4, s, 8]")),
@@ -70,7 +70,7 @@ SPARES = [
                      f"{INPUTS}, float[b, 4, r, 8] c, float[b, 4, r, 8] d")),
     Case(grouped_query_attention, "keys of more rows than queries", why="keys for the queries' rows",
          model=graph(f"{BEFORE} {NODE}", INPUTS.replace("2, s, 8]", "2, t, 8]"))),
-    Case(grouped_attention, "an axis of one head copied to several, and more rows", why="the rows of k_spread is",
+    Case(grouped_onnx_attention, "an axis of one head copied to several, and more rows", why="the rows of k_spread is",
          model=graph(STANDARD.replace("two, l, eight", "two, r, eight").replace("n, four, l", "n, four, r"),
                      FOUR.replace("2, s, 8] k", "2, 1, 8] k").replace("2, s, 8] v", "2, 1, 8] v") + ", int64[1] r", 23,
                      "float[b, 4, s, 8]")),

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from surgeon.patterns.lowering.scatter_plugin import scatter_plugin
 from surgeon.patterns.norms.group_norm_plugin import group_norm_plugin
-from surgeon.patterns.norms.instance_norm_plugin import active_instance_norm_plugin, instance_norm_plugin
+from surgeon.patterns.norms.instance_norm_plugin import instance_norm_activation_plugin, instance_norm_plugin
 
 import surgeon
 from surgeon.ops.plugins.builtin_plugins import plugin_of
@@ -67,8 +67,8 @@ FIRES = [
     Case(instance_norm_plugin, "alone", norm(ALONE), **TARGET),
     Case(instance_norm_plugin, "of a volume", norm(ALONE, FIVE), **TARGET),
     Case(instance_norm_plugin, "in half precision", norm(ALONE, dtype="float16"), **TARGET),
-    Case(active_instance_norm_plugin, "with a Relu", norm(f"{INSTANCES} y = Relu(n)"), **TARGET),
-    Case(active_instance_norm_plugin, "with a LeakyRelu of a volume", **TARGET,
+    Case(instance_norm_activation_plugin, "with a Relu", norm(f"{INSTANCES} y = Relu(n)"), **TARGET),
+    Case(instance_norm_activation_plugin, "with a LeakyRelu of a volume", **TARGET,
          model=norm(f"{INSTANCES} y = LeakyRelu<alpha = 0.2>(n)", FIVE)),
     *(Case(scatter_plugin, f"{how}, one index twice", scatter(how), **TARGET) for how in ("add", "mul", "max", "min")),
     Case(scatter_plugin, "indices that count from the end", **TARGET,
@@ -86,7 +86,7 @@ SPARES = [
          model=norm(ALONE, THREE)),
     Case(instance_norm_plugin, "a scale that is computed", why="constant", **TARGET,
          model=norm("s = ReduceMax<keepdims = 0>(x, along)  y = InstanceNormalization(x, s, bias)")),
-    Case(active_instance_norm_plugin, "a norm that others read too", why="", **TARGET,
+    Case(instance_norm_activation_plugin, "a norm that others read too", why="", **TARGET,
          model=norm(f"{INSTANCES} r = Relu(n) y = Add(r, n)")),
     Case(scatter_plugin, "no reduction", scatter("none"), why="it has no reduction", **TARGET),
     Case(scatter_plugin, "some rows alone", why="do not go over all other axes", **TARGET,

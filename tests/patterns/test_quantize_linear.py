@@ -2,9 +2,9 @@
 
 import pytest
 from surgeon.patterns.quantization.dynamic_quantize_linear import dynamic_quantize_linear
-from surgeon.patterns.quantization.integer_products import float_matmul_integer, qlinear_matmul
-from surgeon.patterns.quantization.quantize_linear import dequantize_linear, quantize_linear, quantized_in_int8
-from surgeon.patterns.quantization.whole_casts import whole_casts
+from surgeon.patterns.quantization.integer_matmul import cast_matmul_integer, qlinear_matmul
+from surgeon.patterns.quantization.quantize_linear import dequantize_linear, quantize_linear, uint8_qdq_to_int8
+from surgeon.patterns.quantization.redundant_integer_casts import redundant_integer_casts
 
 from surgeon.testing import Case, check_spares
 from tests.patterns.tensorrt import check_parses, graph
@@ -48,21 +48,22 @@ FIRES = [
     Case(dequantize_linear, "a bias in int32, its scale one number in a row", target="tensorrt",
          model=graph("a = DequantizeLinear(b, s, z) y = Add(x, a)", HERE,
                      "int32[1] b = {-70000}, float[1] s = {0.001}, int32 z = {0}")),
-    Case(quantized_in_int8, "around 128", target="tensorrt",
+    Case(uint8_qdq_to_int8, "around 128", target="tensorrt",
          model=model("a = QuantizeLinear(x, s, middle) y = DequantizeLinear(a, s, middle)")),
     Case(dynamic_quantize_linear, "all that it makes", target="tensorrt",
          model=model("y, k, m = DynamicQuantizeLinear(x)", OF_THREE)),
-    Case([quantize_linear, dequantize_linear, whole_casts], "both ways", target="tensorrt",
+    Case([quantize_linear, dequantize_linear, redundant_integer_casts], "both ways", target="tensorrt",
          model=model("a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z)")),
-    Case([quantize_linear, qlinear_matmul, dequantize_linear, whole_casts], "a product between", target="tensorrt",
+    Case([quantize_linear, qlinear_matmul, dequantize_linear, redundant_integer_casts], "a product between",
+         target="tensorrt",
          model=model("a = QuantizeLinear(x, s, z) m = QLinearMatMul(a, s, z, v, s, uz, tiny, z) "
                               "y = DequantizeLinear(m, tiny, z)", "(float[n, 2] x) => (float[n, 4] y)")),
-    Case([dynamic_quantize_linear, float_matmul_integer, whole_casts], "as quantize_dynamic writes it",
+    Case([dynamic_quantize_linear, cast_matmul_integer, redundant_integer_casts], "as quantize_dynamic writes it",
          target="tensorrt", model=model(DYNAMIC, "(float[n, 2] x) => (float[n, 4] y)")),
-    Case(whole_casts, "what was rounded, moved about", target="tensorrt",
+    Case(redundant_integer_casts, "what was rounded, moved about", target="tensorrt",
          model=graph("r = Round(x) c = Clip(r, low, high) f = Flatten(c) a = Cast<to = 2>(f) y = Cast<to = 1>(a)",
                      "(float[n, 4, 2] x) => (float[n, 8] y)", "float low = {0}, float high = {255}")),
-    Case(whole_casts, "what was cut off and then rounded", target="tensorrt",
+    Case(redundant_integer_casts, "what was cut off and then rounded", target="tensorrt",
          model=graph("c = Clip(x, low, high) r = Round(c) a = Cast<to = 2>(r) y = Cast<to = 1>(a)",
                      "(float[n, 4, 2] x) => (float[n, 4, 2] y)", "float low = {0}, float high = {255}")),
 ]
@@ -81,17 +82,17 @@ SPARES = [
     Case(dequantize_linear, "in blocks", target="tensorrt", why="in blocks",
          model=graph("y = DequantizeLinear<axis = 0, block_size = 2>(x, k, z)",
                      "(uint8[4] x, float[2] k) => (float[4] y)", "uint8[2] z = {3, 4}", 21)),
-    Case(quantized_in_int8, "around another number", target="tensorrt", why="the zero point is not 128",
+    Case(uint8_qdq_to_int8, "around another number", target="tensorrt", why="the zero point is not 128",
          model=model("a = QuantizeLinear(x, s, z) y = DequantizeLinear(a, s, z)")),
     Case(dynamic_quantize_linear, "ONNX Runtime has it", why="runs it as it is",
          model=model("y, k, m = DynamicQuantizeLinear(x)", OF_THREE)),
-    Case(whole_casts, "what was not rounded", target="tensorrt", why="undone",
+    Case(redundant_integer_casts, "what was not rounded", target="tensorrt", why="undone",
          model=graph("c = Clip(x, low, high) a = Cast<to = 2>(c) y = Cast<to = 1>(a)",
                      "(float[n] x) => (float[n] y)", "float low = {0}, float high = {255}")),
-    Case(whole_casts, "what was cut off at limits that are not whole", target="tensorrt", why="undone",
+    Case(redundant_integer_casts, "what was cut off at limits that are not whole", target="tensorrt", why="undone",
          model=graph("c = Clip(x, low, high) r = Round(c) a = Cast<to = 2>(r) y = Cast<to = 1>(a)",
                      "(float[n] x) => (float[n] y)", "float low = {0}, float high = {255.7}")),
-    Case(whole_casts, "what is larger than uint8", target="tensorrt", why="undone",
+    Case(redundant_integer_casts, "what is larger than uint8", target="tensorrt", why="undone",
          model=graph("r = Round(x) c = Clip(r, low, high) a = Cast<to = 2>(c) y = Cast<to = 1>(a)",
                      "(float[n] x) => (float[n] y)", "float low = {0}, float high = {256}")),
 ]

@@ -1,8 +1,8 @@
 """Rotary embeddings: what becomes one RotaryEmbedding, what is spared and why."""
 
 import pytest
+from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
 from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 import surgeon
 from surgeon.authoring.rule_proof.prover import compare_zero_size
@@ -159,7 +159,7 @@ FIRES = [
     Case(rotary_embedding, "the standard op", graph(PLAIN, opset=23), target="onnx"),
     Case(rotary_embedding, "the standard op, one batch of angles for all", target="onnx",
          model=graph(PLAIN, INPUTS.replace("[b, s, 4]", "[1, s, 4]"), 23)),
-    Case([rotary_embedding, rotary_of_rows], "heads that are split before and joined behind", sites=1,
+    Case([rotary_embedding, rotary_3d_input], "heads that are split before and joined behind", sites=1,
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
 SPARES = [

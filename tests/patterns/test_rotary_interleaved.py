@@ -2,8 +2,8 @@
 
 import onnx
 import pytest
+from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
 from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 
 import surgeon
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -146,7 +146,7 @@ FIRES = [
          model=graph(PAIRS, BEHIND, opset=23, output="float[b, s, 4, 8]")),
     Case(rotary_embedding, "heads behind rows, axes for heads and copies in one",
          graph(f"{TURNED} {SPREAD} {SUM}", BEHIND, output="float[b, s, 4, 8]")),
-    Case([rotary_embedding, rotary_of_rows], "heads that are split before and joined behind", sites=1,
+    Case([rotary_embedding, rotary_3d_input], "heads that are split before and joined behind", sites=1,
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
     Case(rotary_embedding, "tables of free columns, which are one or as many", model=graph(
         PAIRS, INPUTS.replace("float[s, 4] c, float[s, 4] e", "float[s, n] c, float[s, m] e"))),

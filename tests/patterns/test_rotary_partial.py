@@ -1,8 +1,8 @@
 """Rotary embeddings of a part of each head: what the op takes whole, what is spared and why."""
 
 import pytest
+from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
 from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
-from surgeon.patterns.rotary.rotary_of_rows import rotary_of_rows
 from surgeon.patterns.rotary.rotary_partial import rotary_partial
 
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -51,7 +51,7 @@ FIRES = [
     Case(rotary_partial, "heads behind the rows",
          graph(BEHIND, "float[b, 9, 4, 16] x", "float[b, 9, 4, 16] y")),
     Case([rotary_embedding, rotary_partial], "as it is written", graph(WRITTEN)),
-    Case([rotary_embedding, rotary_partial, rotary_of_rows], "heads split before and joined behind",
+    Case([rotary_embedding, rotary_partial, rotary_3d_input], "heads split before and joined behind",
          graph(IN_ROWS, "float[b, 9, 64] z", "float[b, 9, 64] y")),
     Case(rotary_partial, "the standard op", target="onnx",
          model=graph(STANDARD, opset=23, tables="float[b, 9, 2] c, float[b, 9, 2] e")),

@@ -1,7 +1,7 @@
 """The rules of Softmax and its logarithm: what fires and what is spared."""
 
 import pytest
-from surgeon.patterns.activations.softmax import log_softmax, shifted_softmax, softmax
+from surgeon.patterns.activations.softmax import log_softmax, max_subtracted_softmax, softmax
 from surgeon.patterns.attention_canonicalization.relaxed_softmax import relaxed_softmax
 
 from surgeon.testing import Case, check_fires, check_spares
@@ -36,10 +36,10 @@ FIRES = [
     Case(softmax, "back to primitives", target="decomposed", model=graph("y = Softmax<axis = 1>(x)", head=CUBE)),
     Case(softmax, "opset 11 back to primitives", target="decomposed",
          model=graph("y = Softmax<axis = 2>(x)", head=CUBE, opset=11)),
-    Case(shifted_softmax, "TorchScript's amax taken off", graph(f"{SHIFTED} y = Softmax<axis = -1>(d)")),
-    Case(shifted_softmax, "dynamo's", graph(f"{SHIFTED_DYNAMO} y = Softmax<axis = -1>(d)", LAST, opset=18)),
-    Case(shifted_softmax, "the axis from the front", graph(f"{SHIFTED} y = Softmax<axis = 1>(d)")),
-    Case(shifted_softmax, "an inner axis", graph(
+    Case(max_subtracted_softmax, "TorchScript's amax taken off", graph(f"{SHIFTED} y = Softmax<axis = -1>(d)")),
+    Case(max_subtracted_softmax, "dynamo's", graph(f"{SHIFTED_DYNAMO} y = Softmax<axis = -1>(d)", LAST, opset=18)),
+    Case(max_subtracted_softmax, "the axis from the front", graph(f"{SHIFTED} y = Softmax<axis = 1>(d)")),
+    Case(max_subtracted_softmax, "an inner axis", graph(
         "m = ReduceMax<axes = [-2]>(x) d = Sub(x, m) y = Softmax<axis = 1>(d)", head=CUBE)),
     Case(relaxed_softmax, "scores made small, as CogView has it",
          graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR)),
@@ -78,7 +78,7 @@ SPARES = [
          model=graph(f"{EXP} s = ReduceSum<keepdims = 1>(x, last) y = Div(e, s)", LAST)),
     Case(log_softmax, "without the maximum: -inf beside an infinity, where LogSoftmax is NaN", why="",
          model=graph("l = ReduceLogSumExp<axes = [-1], keepdims = 1>(x) y = Sub(x, l)")),
-    Case(shifted_softmax, "the maximum over another axis", why="over other axes than the softmax",
+    Case(max_subtracted_softmax, "the maximum over another axis", why="over other axes than the softmax",
          model=graph("m = ReduceMax<axes = [0], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
     Case(relaxed_softmax, "a product that float16 may not hold", why="too large for float16",
          model=graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", F16_FACTOR, head=F16)),
@@ -86,7 +86,7 @@ SPARES = [
          model=graph(f"{APART} e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR.replace("{32}", "{-32}"))),
     Case(relaxed_softmax, "the maximum over another axis", why="over other axes",
          model=graph("m = ReduceMax<axes = [0]>(x) d = Sub(x, m) e = Mul(d, many) y = Softmax<axis = -1>(e)", FACTOR)),
-    Case(shifted_softmax, "the least number taken off", why="there is no ReduceMax",
+    Case(max_subtracted_softmax, "the least number taken off", why="there is no ReduceMax",
          model=graph("m = ReduceMin<axes = [-1], keepdims = 1>(x) d = Sub(x, m) y = Softmax<axis = -1>(d)")),
     Case(log_softmax, "a double", why="of doubles", model=graph("s = Softmax<axis = -1>(x) y = Log(s)", head=F64)),
     Case(log_softmax, "log of a softmax that flattens", why="below opset 13",

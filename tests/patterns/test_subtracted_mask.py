@@ -2,7 +2,7 @@
 
 import pytest
 from surgeon.patterns.attention.attention import attention
-from surgeon.patterns.attention_canonicalization.scaled_mask import scaled_mask
+from surgeon.patterns.attention_canonicalization.scale_after_mask import scale_after_mask
 from surgeon.patterns.attention_canonicalization.subtracted_mask import subtracted_mask
 
 from surgeon.testing import Case, check_fires, check_spares, parse
@@ -35,7 +35,8 @@ FIRES = [
     Case(subtracted_mask, "a product that another reads", graph(
         f"{PLAIN} {SOFT} n = Neg(h)", "float[b, 4, s, t] y, float[b, 1, 1, t] n")),
     Case([subtracted_mask, attention], "an attention", attended(PLAIN)),
-    Case([subtracted_mask, scaled_mask, attention], "scores scaled with a bias, as XLNet has them", attended(BIASED)),
+    Case([subtracted_mask, scale_after_mask, attention], "scores scaled with a bias, as XLNet has them",
+         attended(BIASED)),
     Case([subtracted_mask, attention], "scores with two biases, as Funnel has them", attended(TWICE)),
 ]
 SPARES = [

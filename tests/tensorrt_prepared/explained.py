@@ -34,7 +34,7 @@ REASONS = (
     (r"^ai\.onnx::Loop: a size is computed from an input of", "how often it loops hangs on an input of floats"),
     (r"^ai\.onnx::Cast: TensorRT has no tensors of", "a dtype that TensorRT has not, inside of the model"),
     (r"^ai\.onnx::(?:Celu): The rank", "the case names no shape of its input, so no rank is known"),
-    (r"^ai\.onnx::DeformConv", "TensorRT reads it, TensorRT-RTX does not: rule sampled_deform_conv is for both"),
+    (r"^ai\.onnx::DeformConv", "TensorRT reads it, TensorRT-RTX does not: rule deform_conv_grid_sample is for both"),
     (r"^ai\.onnx::DequantizeLinear: .*even number", "an odd number of four-bit elements"),
     (r"^ai\.onnx::DequantizeLinear: TensorRT dequantizes no uint8", "weights in blocks that are an input"),
     (r"^ai\.onnx::QuantizeLinear: TensorRT has no tensors of int16", "quantised to int16 inside of the model"),

@@ -1,0 +1,89 @@
+"""GroupQueryAttention that takes a past: of scores that are capped (Gemma 2, arXiv:2408.00118), and of copies."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, dims, require, rule
+from ._decomposed_attention import AttentionScores, masked_scores, weighted_values
+from ._emit_group_query import emit_group_query_attention, require_decode_shape, softcap_and_sink
+from ._emit_ort import DIFFERS, compute_dtype, total_scale, with_nan_guard
+from ._kv_heads import (
+    AttentionWithPast,
+    CachedKeysValues,
+    concat_past,
+    have_equal_pasts,
+    maybe_packed,
+    repeated_heads,
+    require_cache_compatible,
+)
+from ._masks import additive_bias, broadcast_bias
+
+
+class Capped(AttentionScores, CachedKeysValues):
+    """softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are behind a past."""
+
+    q: Tensor = dims("batch readers rows columns")
+
+
+def capped(g: Graph, m: Capped) -> tuple[Tensor, ...]:
+    """Attention of maybe capped scores, and the keys and values, which the next step starts with."""
+    keys, values = concat_past(g, m.k), concat_past(g, m.v)
+    own, others = (g.any_of(repeated_heads(g, x), x.x) for x in (m.k, m.v))
+    return weighted_values(g, m, masked_scores(g, m, g.transpose(own, perm=[0, 1, 3, 2])), others), keys, values
+
+
+def has_groups(m: Capped) -> None:
+    """Keys and values of the heads of the queries, or of copies that make as many."""
+    require(m.cap is not None or m.sink is not None, "the scores are not capped, so another op takes the past")
+    require(m.k.number == m.v.number, "keys and values have different numbers of heads")
+    alike = (m.readers, m.columns) == (m.k.heads * m.k.number, m.k.columns)
+    require(alike, "the queries have other heads than the keys")
+    require(m.k.columns == m.v.columns, "keys and values are of different size")
+    require(m.rows == m.k.after, "what comes behind the past has other rows than the queries")
+
+
+@rule(patterns=[capped], conditions=[have_equal_pasts, has_groups], differs=DIFFERS)
+def softcap_attention_kv_cache(g: Graph, m: Capped) -> Any:
+    """Fuse an attention with capped scores behind a past into GroupQueryAttention.
+
+    What: softmax(cap · tanh(scale · q·kᵀ / cap) + mask)·v, where keys and values are put behind those of a past.  The
+    kernel takes a past before several rows only for a batch of one, so the model must have one row or a batch of one.
+    Where it has not, only Attention can do this, from opset 23 on.
+    Numerics: rounding only, for finite numbers.
+    """
+    parts, past, dtype = (m.q, m.k.new, m.v.new), (m.k.past, m.v.past), compute_dtype(m)
+    require_decode_shape(m.q.shape[0], m.rows, m.columns)
+    require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
+    added, keys = additive_bias(g, m, dtype), m.k.x.shape[2]
+    bias = broadcast_bias(g, m, added, keys, lambda: g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2)))
+    rows = [g.joined_heads(x) for x in parts]
+    made, *present = emit_group_query_attention(
+        g, rows, bias, m.readers, m.k.heads, past, scale=total_scale(m), **softcap_and_sink(g, m, m.readers)
+    )
+    return g.split_heads(with_nan_guard(g, m, made), m.readers, m.columns), *present
+
+
+def of_copies(g: Graph, m: AttentionWithPast) -> tuple[Tensor, ...]:
+    """MultiHeadAttention over copies of keys and values, and what these are copies of: the next step starts with it."""
+    keys, values = concat_past(g, m.k), concat_past(g, m.v)
+    own, others = (maybe_packed(g, repeated_heads(g, x)) for x in (m.k, m.v))
+    return g.ms_multi_head_attention(m.q, own, others, attention_bias=m.bias, **m.attributes), keys, values
+
+
+@rule(patterns=[of_copies], conditions=[have_equal_pasts, require_cache_compatible], differs=DIFFERS)
+def repeated_heads_kv_cache(g: Graph, m: AttentionWithPast) -> Any:
+    """Let an attention share keys and values among heads, and put them behind a past: GroupQueryAttention.
+
+    What: attention in which each head of keys and values serves several of queries in a row.  The op takes the past,
+    and gives what the next step starts with.  It takes a past before several rows only for a batch of one, so the
+    model must have one row or a batch of one.  In no group, as `query_heads_as_rows` and `attention_kv_cache` have no
+    such limit, and are faster on a CPU; name it before them where GroupQueryAttention itself is wanted.  Numerics:
+    rounding only, for finite numbers.
+    """
+    heads = m.attributes["num_heads"]
+    require(heads == m.k.heads * m.k.number, "the copies are not the heads of the attention")
+    require(m.q.rank == 3, "the queries have other axes than batch, row, column")
+    require(m.q.shape[1] == m.k.after, "what comes behind the past has other rows than the queries")
+    require_decode_shape(m.q.shape[0], m.k.after, m.k.columns)
+    parts = (m.q, g.joined_heads(m.k.new), g.joined_heads(m.v.new))
+    scale = {name: number for name, number in m.attributes.items() if name == "scale"}
+    return emit_group_query_attention(g, parts, m.bias, heads, m.k.heads, (m.k.past, m.v.past), **scale)

@@ -1,0 +1,36 @@
+"""The sizes of keys that were put behind a past, asked of the past and of what is behind it."""
+
+from typing import Any
+
+from surgeon import Constant, Graph, Tensor, dims, rule
+from ._kv_heads import CachedKV, concat_past, repeated_heads
+
+ROWS = 2  # the axis along which keys are put behind a past
+
+
+class Asked(CachedKV):
+    """Keys behind a past.  index: which of their sizes is asked for, where that is not the number of rows."""
+
+    index: Constant | Any = dims("", "1", default=None)
+
+
+def size_of_keys(g: Graph, m: Asked) -> Tensor:
+    """A size of the keys; or their number as scores have it, to which they, or copies for several heads, are turned."""
+    keys = concat_past(g, m)
+    turned = g.transpose(g.any_of(g.shared(repeated_heads(g, m)), g.shared(keys)), perm=[0, 1, 3, 2])
+    return g.any_of(g.gather(g.shared(g.shape(g.shared(keys))), m.index, axis=0), g.size_of(turned, 3))
+
+
+@rule(patterns=[size_of_keys], target="any")
+def kv_cache_length(g: Graph, m: Asked) -> Tensor:
+    """Add up the number of rows of a past and of what is behind it, so that nothing waits for the two to be joined.
+
+    What: the size of a concatenation of keys is asked of its parts.  So an attention whose mask depends on that size
+    can do the concatenation itself.
+    Numerics: none.
+    """
+    if m.index is None:
+        return g.add(g.size_of(m.past, ROWS), g.size_of(m.new, ROWS))
+    index = m.index.values
+    own, new = (g.gather(g.shape(part), index, axis=0) for part in (m.past, m.new))
+    return g.add(own, new) if int(index.item()) % 4 == ROWS else own

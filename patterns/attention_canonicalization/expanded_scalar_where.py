@@ -1,0 +1,41 @@
+"""Numbers that are spread to a shape only to be chosen from."""
+
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from surgeon import Graph, Tensor, require, rule
+from .._common.where_masks import WhereMask, where_masked
+
+
+class Chosen(WhereMask):
+    """x, and a number that a condition puts in its place; attributes: those of the ConstantOfShape that spreads it."""
+
+    x: Tensor
+    y: Tensor
+    number: float | Any = None
+    attributes: dict[str, Any] | Any = None
+
+
+def of_spread(g: Graph, m: Chosen) -> Tensor:
+    """x, or a number that is spread to a shape of its own, by Expand or by ConstantOfShape."""
+    shape = g.any_tensor()
+    spread = g.any_of(g.expand(m.number, shape), g.constant_of_shape(shape, **m.attributes))
+    m.y = where_masked(g, m, m.x, spread)
+    return m.y
+
+
+@rule(patterns=[of_spread], target="any", opset=9)
+def expanded_scalar_where(g: Graph, m: Chosen) -> Tensor:
+    """Choose between a tensor and a number, where the number is spread to the tensor's shape for that.
+
+    What: Where with an Expand of a number, or a ConstantOfShape, that has no more axes or elements than the other, as
+    torch's zeros_like is exported; an attention is found by it that sets rows without weights to zero.
+    Numerics: none.
+    """
+    require(m.x.shape is not None and m.x.shape == m.y.shape, "the choice may have another shape")
+    require(m.x.dtype is not None, "the dtype is unknown")
+    value: Any = (m.attributes or {}).get("value", 0.0) if m.number is None else m.number
+    number = np.ravel(numpy_helper.to_array(value) if hasattr(value, "dims") else value)[0]
+    return where_masked(g, m, m.x, number.astype(m.x.dtype))

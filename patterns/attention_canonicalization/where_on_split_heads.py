@@ -1,0 +1,42 @@
+"""A condition that hides scores while these are split into batches and heads, as fairseq has it."""
+
+import numpy as np
+
+from surgeon import Graph, Tensor, dims, require, rule
+from .._common.where_masks import WhereMask, where_masked, with_merged_batch_axes
+
+
+class Split(WhereMask):
+    """Scores x of [batch · head, row, key], split for a condition to put `low` in some places, and joined again."""
+
+    x: Tensor = dims("_ rows keys")
+    split: Tensor = dims("batch heads _ _")
+    chosen: Tensor
+    y: Tensor
+    low: float
+    heads: int
+
+
+def while_split(g: Graph, m: Split) -> Tensor:
+    """Where, between two reshapes."""
+    m.split = g.reshaped(m.x)
+    m.chosen = where_masked(g, m, m.split, m.low)
+    m.y = g.reshaped(m.chosen)
+    return m.y
+
+
+@rule(patterns=[while_split], target="any", opset=9)
+def where_on_split_heads(g: Graph, m: Split) -> Tensor:
+    """Hide scores where they are not split, by a condition of all batches and heads, so that an attention is found.
+
+    What: scores of [batch · head, row, key] that are split into [batch, head, row, key] for a Where alone, whose
+    condition is one for all heads of a batch, as fairseq has it, torchscale and Emformer.
+    Numerics: none.
+    """
+    require(m.y.shape == m.x.shape and m.split.shape[2:] == m.x.shape[1:], "the scores are split or joined otherwise")
+    require(m.chosen.shape == m.split.shape, "the condition has more batches, heads, rows or keys than the scores")
+    condition = m.condition[0]
+    require(condition.shape is not None, "the shape of the condition is unknown")
+    require(condition.rank < 3 or condition.shape[-3] == 1, "the condition is not one for all heads")
+    counts = (g.div(g.size_of(m.x, 0), np.array([m.heads], np.int64)), m.heads)
+    return where_masked(g, m.under(with_merged_batch_axes(g, condition, 4, m.split.shape[:2], counts)), m.x, m.low)

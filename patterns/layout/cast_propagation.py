@@ -1,0 +1,82 @@
+"""Casts that stand between nodes which only move a tensor, and keep these from meeting."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+
+class Move(Captures):
+    """What gives a tensor another order, or a shape."""
+
+    shape: Tensor | None = None
+    attributes: dict[str, Any]
+
+
+class Between(Captures):
+    """x, moved (first), cast (y) and moved again (second)."""
+
+    x: Tensor
+    moved: Tensor | Any = None
+    y: Tensor | Any = None
+    to: int
+    first: Move
+    second: Move
+
+
+def move(g: Graph, m: Move, x: Tensor) -> Tensor:
+    """x in another order or shape."""
+    return g.any_of(g.transpose(x, **m.attributes), g.reshape(x, m.shape, **m.attributes))
+
+
+def written(g: Graph, m: Move, x: Tensor) -> Tensor:
+    """The same move of another tensor."""
+    made: Tensor = g.transpose(x, **m.attributes) if m.shape is None else g.reshape(x, m.shape, **m.attributes)
+    return made
+
+
+def cast_and_moved(g: Graph, m: Between, moved: Tensor) -> Tensor:
+    """A Cast of what was moved, moved again."""
+    m.moved = moved
+    m.y = g.cast(m.moved, to=m.to)
+    return move(g, m.second, m.y)
+
+
+def before_cast(g: Graph, m: Between) -> Tensor:
+    """The same, others reading what was moved first or not."""
+    return cast_and_moved(g, m, g.shared(move(g, m.first, m.x)))
+
+
+def behind_cast(g: Graph, m: Between) -> Tensor:
+    """The same of what was moved for the Cast alone."""
+    return cast_and_moved(g, m, move(g, m.first, m.x))
+
+
+def step(m: Between) -> int:
+    """By how many bytes the Cast widens a number.  Refuses what is not a float."""
+    names = str(m.moved.dtype), str(m.y.dtype)
+    require(all(name in BYTES for name in names), "it is not a Cast of one float to another")
+    return BYTES[names[1]] - BYTES[names[0]]
+
+
+@rule(patterns=[before_cast], target="any")
+def sink_widening_cast(g: Graph, m: Between) -> Tensor:
+    """Widen a tensor behind all that moves it, so that what moves before and behind the Cast can cancel.
+
+    What: a Cast of half precision to float32, or the like, between two Transposes or Reshapes; less is moved.
+    Numerics: none.
+    """
+    require(step(m) > 0, "the Cast does not widen")
+    return g.cast(written(g, m.second, written(g, m.first, m.x)), to=m.to)
+
+
+@rule(patterns=[behind_cast], target="any")
+def hoist_narrowing_cast(g: Graph, m: Between) -> Tensor:
+    """Narrow a tensor before all that moves it, so that what moves before and behind the Cast can cancel.
+
+    What: a Cast of float32 to half precision, or the like, between two Transposes or Reshapes; less is moved.
+    Numerics: none.
+    """
+    require(step(m) < 0, "the Cast does not narrow")
+    return written(g, m.second, written(g, m.first, g.cast(m.x, to=m.to)))

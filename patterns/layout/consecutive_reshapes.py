@@ -1,0 +1,120 @@
+"""Chains of nodes that only give a tensor another shape, in one Reshape."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+
+class Chain(Captures):
+    """x in another shape (middle), and that in another again (y).
+
+    first, zero, axis, axes: how the first is told.  shape, last, gone: how the second is.
+    """
+
+    x: Tensor
+    middle: Tensor | Any = None
+    y: Tensor | Any = None
+    first: Tensor | None = None
+    zero: int = 0
+    axis: int = 0
+    axes: list[int] | None = None
+    shape: Tensor | Any = None
+    attributes: dict[str, Any] | Any = None
+    last: int = 0
+    gone: list[int] | None = None
+
+
+def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
+    """x with fewer or more axes of one element."""
+    return g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
+
+
+def any_shape(g: Graph, m: Chain) -> Tensor:
+    """The elements of x in order, in another shape; what a zero of the first target means does not matter."""
+    targets = g.reshape(m.x, m.first, allowzero=m.zero), g.reshape(m.x, m.first)
+    m.middle = g.any_of(*targets, g.flatten(m.x, axis=m.axis), squeezed(g, m.x, m.axes))
+    return g.shared(m.middle)
+
+
+def reshaped(g: Graph, m: Chain) -> Tensor:
+    """Any of these, reshaped."""
+    m.y = g.reshape(any_shape(g, m), m.shape, **m.attributes)
+    return m.y
+
+
+class Weights(Chain):
+    """The weights of a softmax over scores, in another shape and back."""
+
+    x: Tensor | Any = None
+    scores: Tensor
+
+
+def weights_twice(g: Graph, m: Weights) -> Tensor:
+    """The weights, reshaped twice."""
+    m.x = g.shared(g.softmax(m.scores, axis=-1))
+    m.middle = g.any_of(g.reshape(m.x, m.first, allowzero=m.zero), g.reshape(m.x, m.first))
+    m.y = g.reshape(g.shared(m.middle), m.shape, **m.attributes)
+    return m.y
+
+
+@rule(patterns=[weights_twice], target="any")
+def cancelling_reshapes(g: Graph, m: Weights) -> Tensor:
+    """Take out a reshape of weights by batches and heads and one that undoes it, so that no product comes in between.
+
+    What: Reshape of a Reshape of a Softmax to the shape that there was, as eager attentions hand their weights out.
+    The first stays where others read it too.
+    Numerics: none.
+    """
+    require(m.x.shape is not None and m.x.shape == m.y.shape, "the result has another shape")
+    return g.softmax(m.scores, axis=-1)
+
+
+@rule(patterns=[reshaped], target="any")
+def consecutive_reshapes(g: Graph, m: Chain) -> Tensor:
+    """Write a reshape of a tensor that was only reshaped as one, or as none where it undoes the first.
+
+    What: Reshape of a Reshape, Flatten, Squeeze or Unsqueeze.  The first stays where others read it too.
+    Numerics: none.
+    """
+    if m.x.shape is not None and m.x.shape == m.y.shape:
+        return m.x
+    if m.shape.elements is None or not takes_no_size(m.x, m.middle, m.shape.elements):
+        return g.reshape(m.x, fixed(m.y))
+    return g.reshape(m.x, m.shape, **m.attributes)
+
+
+def takes_no_size(x: Tensor, middle: Tensor, elements: list[Any]) -> bool:
+    """Whether no element of a target shape can be 0, which copies a size, or copies one that both tensors have."""
+    sizes = [x.shape or (), middle.shape or ()]
+    for axis, element in enumerate(elements):
+        found = [given[axis] if axis < len(given) else None for given in sizes]
+        is_same = found[0] is not None and found[0] in (found[1], element)
+        if not is_same and not (isinstance(element, int) and element):
+            return False
+    return True
+
+
+def fixed(y: Tensor) -> list[int]:
+    """The sizes of a tensor as a target shape: at most one of them may be free, and none may be 0."""
+    require(y.shape is not None, "the rank of the result is unknown")
+    free = [size for size in y.shape if not isinstance(size, int)]
+    require(len(free) < 2 and 0 not in y.shape, "a size is copied from the first reshape")
+    return [size if isinstance(size, int) else -1 for size in y.shape]
+
+
+def flattened(g: Graph, m: Chain) -> Tensor:
+    """Any of these, flattened, or with fewer or more axes of one element."""
+    middle = any_shape(g, m)
+    m.y = g.any_of(g.flatten(middle, axis=m.last), squeezed(g, middle, m.gone))
+    return m.y
+
+
+@rule(patterns=[flattened], target="any", opset=5)
+def consecutive_flattens(g: Graph, m: Chain) -> Tensor:
+    """Write a Flatten, Squeeze or Unsqueeze of a tensor that was only reshaped as one Reshape, or as none.
+
+    What: Flatten, Squeeze or Unsqueeze of a Reshape, Flatten, Squeeze or Unsqueeze, where at most one size of the
+    result is free, or where it has the shape that the tensor had.  The first stays where others read it too.
+    Numerics: none.
+    """
+    return m.x if m.x.shape is not None and m.x.shape == m.y.shape else g.reshape(m.x, fixed(m.y))

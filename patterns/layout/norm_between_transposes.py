@@ -1,0 +1,84 @@
+"""Heads that are moved in front of the rows for nothing but a norm, a rotary embedding behind it, or a join."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ..norms._fused_norms import NormAttributes, any_norm, matched_norm
+from ..rotary._fused_rotary import FusedRotary, ort_rotary
+
+
+class Heads(NormAttributes):
+    """Heads x behind the rows, moved to the front, and what they are normed by there; wide: their dtype there."""
+
+    x: Tensor = dims("_ _ _ _")
+    wide: int | Any = None
+
+
+class Turned(Heads, FusedRotary):
+    """The same with a rotary embedding, if there is one.
+
+    given, within, narrow: dtypes that the norm is cast to, the rotary embedding takes, and that is moved back.
+    """
+
+    cos: Tensor | Any = None
+    sin: Tensor | Any = None
+    attributes: dict[str, Any] | Any = None
+    given: int | Any = None
+    within: int | Any = None
+    narrow: int | Any = None
+
+
+class Streams(Captures):
+    """The heads of two streams."""
+
+    first: Heads
+    second: Heads
+
+
+def write_normed(g: Graph, m: Heads) -> Tensor:
+    """The heads where they stand, normed if they are."""
+    if m.scale is None:
+        return m.x
+    op = matched_norm(m.match)
+    require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
+    factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
+    made: Tensor = g.op(op, g.optional(g.cast(m.x, to=m.wide)), *factors, **{**m.told, "axis": -1})
+    return made
+
+
+def moved_back(g: Graph, m: Turned) -> Tensor:
+    """Heads behind the rows again."""
+    made = any_norm(g, m, g.optional(g.cast(g.heads_first(m.x), to=m.wide)))
+    turned = ort_rotary(g, m, g.optional(g.cast(g.optional(g.cast(made, to=m.given)), to=m.within)))
+    return g.heads_first(g.optional(g.cast(g.any_of(turned, made), to=m.narrow)))
+
+
+@rule(patterns=[moved_back], target="any")
+def norm_between_transposes(g: Graph, m: Turned) -> Tensor:
+    """Norm heads where they stand behind the rows, as they are moved back behind the norm.
+
+    What: a norm of queries or keys over the columns of each head between two transposes, as SD3 has it, and with a
+    rotary embedding behind the norm, as Gemma 3 has it, which is moved to the front alone then.  Half precision may be
+    float32 for all or a part of that.
+    Numerics: rounding only.
+    """
+    made = g.optional(g.cast(g.optional(g.cast(write_normed(g, m), to=m.given)), to=m.within))
+    made = made if m.cos is None else g.heads_first(ort_rotary(g, m, g.heads_first(made)))
+    return g.optional(g.cast(made, to=m.narrow))
+
+
+def moved_streams(g: Graph, m: Streams) -> Tensor:
+    """Heads of two streams, one behind the other, behind the rows again."""
+    streams = [(one, g.heads_first(one.x)) for one in (m.first, m.second)]
+    return g.heads_first(g.concat(*(g.any_of(heads, any_norm(g, one, heads)) for one, heads in streams), axis=2))
+
+
+@rule(patterns=[moved_streams], target="any")
+def concat_between_transposes(g: Graph, m: Streams) -> Tensor:
+    """Join the heads of two streams where they stand behind the rows, as they are moved back there.
+
+    What: queries of an attention over two streams (pictures and text, as SD3 and CogView have it), which are moved to
+    the front, perhaps normed, joined, and moved back.
+    Numerics: rounding only.
+    """
+    return g.concat(*(write_normed(g, one) for one in (m.first, m.second)), axis=1)

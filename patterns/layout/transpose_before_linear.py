@@ -1,0 +1,68 @@
+"""Linear layers between transposes that swap rows and batch, which meet when they are moved through."""
+
+from typing import Any
+
+from surgeon import Captures, Graph, Tensor, dims, require, rule
+from ..attention._projections import linear
+from .sequence_first import swap_batch_and_sequence
+
+
+class Linear(Captures):
+    """x @ w + b with as many axes as x (made), perhaps as a Gemm of a matrix (flat), perhaps of x swapped."""
+
+    x: Tensor = dims("_ _ inner")
+    swapped: Tensor | Any = None
+    w: Tensor = dims("_ _")
+    b: Tensor | Any = dims("_", default=None)
+    flat: Tensor | Any = dims("_ inner", default=None)
+    made: Tensor = dims("_ _ _")
+    turned: int = 0
+
+
+def before_swap(g: Graph, m: Linear) -> Tensor:
+    """A linear layer before a transpose, perhaps between two."""
+    m.swapped = swap_batch_and_sequence(g, m.x)
+    return swap_batch_and_sequence(g, g.any_of(linear(g, m.swapped, m), linear(g, m.x, m)))
+
+
+@rule(patterns=[before_swap], target="any")
+def transpose_before_linear(g: Graph, m: Linear) -> Tensor:
+    """Swap rows and batch before a linear layer, which does the same for each row, instead of behind it.
+
+    What: rows and batch that change places behind x @ w + b, as MatMul or Gemm, and back before it, so that nothing
+    is left of both; or behind it alone, where it makes more columns than it takes.
+    Numerics: rounding only.
+    """
+    require(m.w.dtype == m.x.dtype, "the weights have another dtype")
+    x, columns = m.x, m.made.shape[-1]
+    if m.swapped is None:
+        fits = isinstance(columns, int) and isinstance(m.inner, int) and columns > m.inner
+        require(fits, "the layer is not known to make more columns than it takes")
+        x = swap_batch_and_sequence(g, x)
+    return g.optional(g.add(g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w), m.b))
+
+
+class Parts(Captures):
+    """Parts of x along its last axis, whose other axes all move alike."""
+
+    x: Tensor
+
+
+def in_three(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+    """Three parts."""
+    return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 3, -1))
+
+
+def in_two(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+    """Two."""
+    return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 2, -1))
+
+
+@rule(patterns=[in_three, in_two], target="any")
+def transpose_before_split(g: Graph, m: Parts) -> Any:
+    """Swap rows and batch of a tensor once, instead of those of all of its parts.
+
+    What: Transposes of all equal parts that a tensor is cut into along its columns.
+    Numerics: none.
+    """
+    return g.cut(swap_batch_and_sequence(g, m.x), m.output_count, -1)

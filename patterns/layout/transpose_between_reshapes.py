@@ -1,0 +1,35 @@
+"""A Transpose between Reshapes that swaps the last two axes and leaves those before them as they were."""
+
+from typing import Any
+
+from surgeon import Graph, Tensor, require, rule
+
+
+def between_reshapes(g: Graph, x: Tensor, first: Any, zero: int, shape: Any, last_zero: int) -> Tensor:
+    """Reshape to three axes, a swap of the last two, Reshape back to more."""
+    merged = g.reshape(x, first, allowzero=zero)
+    swapped = g.transpose(g.capture("merged", merged), perm=[0, 2, 1])
+    return g.capture("y", g.reshape(swapped, shape, allowzero=last_zero))
+
+
+@rule(patterns=[between_reshapes], target="any")
+def transpose_between_reshapes(g: Graph, x: Tensor, merged: Tensor, y: Tensor) -> Tensor:
+    """Write a swap of the last two axes, between Reshapes that merge and part those before them, as one Transpose.
+
+    What: Reshape(Transpose(Reshape(x, [·, a, b]), [0, 2, 1]), [..., b, a]), which is how some exporters write xᵀ of
+    every matrix in a batch.  Where sizes are fixed, another Reshape before the first may have become one with it.
+    Numerics: none.
+    """
+    require(x.shape is not None and y.shape is not None and merged.shape is not None, "a shape is unknown")
+    require(y.rank > 3, "the result has fewer axes than four")
+    before = (*y.shape[:-2], y.shape[-1], y.shape[-2])
+    if not all(isinstance(size, int) for size in before):
+        require(x.rank == y.rank, "the result has other axes than the input")
+    if x.rank == y.rank:
+        require(x.shape[-2:] == merged.shape[-2:], "the first Reshape changes the last two axes")
+        require(x.shape == before, "the result is no such swap")
+    else:
+        require(merged.shape[-2:] == before[-2:], "the last Reshape changes the last two axes")
+        x = g.reshape(x, list(before))
+    axes = list(range(len(before)))
+    return g.transpose(x, perm=[*axes[:-2], axes[-1], axes[-2]])

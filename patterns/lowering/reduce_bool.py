@@ -1,0 +1,37 @@
+"""Whether any or all of truths hold, for TensorRT, which takes the largest and smallest of numbers alone."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Graph, Tensor, require, rule
+
+
+class Truths(Captures):
+    """Truths, and the axes that they are taken together over."""
+
+    x: Tensor
+    axes: Tensor | None = None
+    attributes: dict[str, Any]
+
+
+def largest(g: Graph, m: Truths) -> Any:
+    """ReduceMax."""
+    return g.reduce_max(m.x, m.axes, **m.attributes)
+
+
+def smallest(g: Graph, m: Truths) -> Any:
+    """ReduceMin."""
+    return g.reduce_min(m.x, m.axes, **m.attributes)
+
+
+@rule(patterns=[largest, smallest], target="tensorrt", opset=20)
+def reduce_bool(g: Graph, m: Truths) -> Tensor:
+    """Tell whether any or all of truths hold as the largest or smallest of int32.
+
+    What: ReduceMax and ReduceMin of bool, between Casts.
+    Numerics: none.
+    """
+    require(m.x.dtype == np.bool_, "its data are no truths")
+    inputs = [g.cast(m.x, to="int32"), *([] if m.axes is None else [m.axes])]
+    return g.cast(g.op(m.match.root.op, *inputs, **m.attributes), to="bool")

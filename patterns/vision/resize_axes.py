@@ -1,0 +1,54 @@
+"""Pictures resized along some axes, which are named, for targets that want to be told of all."""
+
+from typing import Any
+
+import numpy as np
+
+from surgeon import Captures, Constant, Graph, Tensor, require, rule
+from ._interpolation import string_attribute
+
+
+class Named(Captures):
+    """Pictures, by how much they grow or how large they are to be along some axes, and how."""
+
+    x: Tensor
+    scales: Constant | Any = None
+    sizes: Tensor | Any = None
+    axes: list[int] | Any = None
+    attributes: dict[str, Any]
+
+
+def resized(g: Graph, m: Named) -> Tensor:
+    """Resize, its axes named."""
+    return g.resize(m.x, None, m.scales, m.sizes, axes=m.axes, **m.attributes)
+
+
+@rule(patterns=[resized], target="any", opset=18, lacking=True)
+def resize_axes(g: Graph, m: Named) -> Tensor:
+    """Tell a Resize the sizes, or scales, of all axes, where the target does not take those of some.
+
+    What: the sizes of the other axes, as they are, or scales of 1.
+    Numerics: none.
+    TensorRT: its parser refuses sizes of some axes where another one is free, and scales of some axes.
+    """
+    rank = m.x.rank
+    require(rank is not None, "the rank of x is unknown")
+    axes = [axis % rank for axis in m.axes or ()]
+    require(bool(axes), "its axes are not named, so it is of all")
+    require(
+        string_attribute(m.attributes, "keep_aspect_ratio_policy", "stretch") == "stretch",
+        "it keeps the ratio of the sides",
+    )
+    if m.sizes is None:
+        require(m.scales is not None and m.scales.values.size == len(axes), "there is no scale for each axis named")
+        scales = np.ones(rank, np.float32)
+        scales[axes] = m.scales.values.reshape(-1)
+        return g.resize(m.x, scales=scales, **m.attributes)
+    told, whole, place = m.sizes, g.shape(m.x), {axis: at for at, axis in enumerate(axes)}
+    parts = [
+        g.slice(told, [place[axis]], [place[axis] + 1]) if axis in place else g.slice(whole, [axis], [axis + 1])
+        for axis in range(rank)
+    ]
+    if axes == list(range(rank - len(axes), rank)):
+        parts = [g.slice(whole, [0], [rank - len(axes)]), told]
+    return g.resize(m.x, sizes=g.concat(*parts, axis=0), **m.attributes)

@@ -1,0 +1,55 @@
+"""Transposes that move only axes of one element: what becomes Squeeze or Unsqueeze, what is spared and why."""
+
+import pytest
+from surgeon.patterns.layout.unit_dim_transpose import unit_dim_transpose
+
+import surgeon
+from surgeon.testing import Case, check_fires, check_spares, parse
+from tests.models import ops
+
+TAKEN = "t = Transpose<perm = [0, 2, 1, 3]>(x) y = Reshape(t, three)"
+ADDED = "t = Reshape(x, four) y = Transpose<perm = [0, 2, 1, 3]>(t)"
+FIXED = "int64[3] three = {2, 5, 8}, int64[4] four = {2, 5, 1, 8}"
+COPIED = "int64[3] three = {0, 0, 8}, int64[4] four = {0, 0, 1, 8}"
+
+
+def graph(body, x="b, 1, s, 8", y="b, s, 8", constants=COPIED):
+    header = '<ir_version: 9, opset_import: ["" : 17]> g'
+    return parse(f"{header} (float[{x}] x) => (float[{y}] y) <{constants}> {{ {body} }}")
+
+
+# fmt: off
+FIRES = [
+    Case(unit_dim_transpose, "one head that is joined", graph(TAKEN)),
+    Case(unit_dim_transpose, "one head that is split", graph(ADDED, "b, s, 8", "b, 1, s, 8")),
+    Case(unit_dim_transpose, "fixed sizes", graph(TAKEN, "2, 1, 5, 8", "2, 5, 8", FIXED)),
+    Case(unit_dim_transpose, "one head of a batch of one", graph(TAKEN, "1, 1, s, 8", "1, s, 8")),
+]
+SPARES = [
+    Case(unit_dim_transpose, "several heads", graph(TAKEN, "b, 2, s, 8", "b, s, 16", "int64[3] three = {0, 0, 16}"),
+         why="order of axes"),
+    Case(unit_dim_transpose, "rows that may be more than one", why="more than axes of one element",
+         model=graph(TAKEN, "b, 1, 6, 8", "b, 12, 4", "int64[3] three = {0, 12, 4}")),
+    Case(unit_dim_transpose, "as many axes as before", why="no axis is added or taken",
+         model=graph(TAKEN, "b, 1, s, 8", "b, s, 8, 1", "int64[4] three = {0, 0, 8, 1}")),
+    Case(unit_dim_transpose, "a transpose alone", graph("y = Transpose<perm = [0, 2, 1, 3]>(x)", y="b, s, 1, 8"),
+         why="there is no Reshape"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("case", FIRES, ids=str)
+def test_fires(case):
+    check_fires(case)
+
+
+@pytest.mark.parametrize("case", SPARES, ids=str)
+def test_spares(case):
+    check_spares(case)
+
+
+def test_it_waits_for_what_takes_transposes_in():
+    """Two transposes of which the one undoes the other go first, and nothing is left."""
+    body = "r = Reshape(x, four) t = Transpose<perm = [0, 2, 1, 3]>(r) u = Transpose<perm = [0, 2, 1, 3]>(t) "
+    made, _ = surgeon.rewrite(graph(f"{body} y = Reshape(u, three)", "b, s, 8", "b, s, 8"), "cleanup")
+    assert ops(made.graph) == ["Identity"]
