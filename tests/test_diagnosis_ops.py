@@ -41,7 +41,7 @@ def test_a_placeholder_is_told_once_with_its_count_its_line_and_the_missing_link
         True,
     )
     assert found.reason == "ONNX Runtime has no op of this name, and no custom-op library for domain mylibrary is given"
-    assert found.source_location == "model.py:12 in forward: y = torch.ops.mylibrary.addandround_op(x, x)"
+    assert found.came_from == "model.py:12 in forward: y = torch.ops.mylibrary.addandround_op(x, x)"
     assert found.chain == "torch op mylibrary::addandround_op -> [no mapping] -> ONNX op (or kernel)"
     assert any("--custom-ops" in text for text in found.helps)
     assert any("local function" in text for text in found.helps)
@@ -58,7 +58,7 @@ def test_a_placeholder_is_told_once_with_its_count_its_line_and_the_missing_link
 def test_where_a_node_came_from(key, value, told):
     made = model("y = mine.op(x)", mine=1)
     made.graph.node[0].metadata_props.add(key=key, value=value)
-    assert only(made).source_location == told
+    assert only(made).came_from == told
 
 
 def test_the_note_of_the_torchscript_exporter():
@@ -66,7 +66,7 @@ def test_the_note_of_the_torchscript_exporter():
     made.graph.node[
         0
     ].doc_string = "/home/me/net.py(7): forward\n/usr/lib/torch/nn/modules/module.py(1500): _slow_forward\n"
-    assert only(made).source_location == "net.py:7 in forward"
+    assert only(made).came_from == "net.py:7 in forward"
 
 
 def test_the_torch_op_behind_a_node():
@@ -172,7 +172,7 @@ def test_a_node_that_breaks_its_schema():
     first, second = surgeon.check(model(body, 19))
     assert (first.kind, second.kind) == ("schema", "schema")
     assert first.reason.startswith("The input 'X' of Elu is tensor(bfloat16)")
-    assert "Cast to float32" in first.fixes[-1]
+    assert "Cast to float32" in first.helps[-1]
     assert second.reason.startswith("Relu has no attribute 'alpha'")
 
 
@@ -229,7 +229,7 @@ def test_onnx_s_own_cases_stop_where_onnx_runtime_does_not_load_them_and_nowhere
     """What is found without a look at ONNX Runtime's own word is never wrong."""
     false, agreed = [], 0
     for case in onnx_cases()[::14]:
-        found = [one for one in surgeon.check(case.model, load=False) if one.is_error]
+        found = [one for one in surgeon.check(case.model, load=False) if one.stops]
         try:
             with OrtSession(case.model):
                 false += [case.name] if found else []
@@ -289,7 +289,7 @@ def test_a_rule_whose_result_does_not_run_either_is_no_advice():
     made = parse(f'<ir_version: 10, opset_import: ["" : 22]> g (float[n] x) => (float[n] y) <{weights}> {{ {body} }}')
     found = surgeon.check(made)
     assert "ai.onnx::Erf" in {one.op for one in found}
-    assert not [text for one in found for text in one.fixes if text.startswith("rule ")]
+    assert not [text for one in found for text in one.helps if text.startswith("rule ")]
 
 
 def test_a_rule_that_is_far_from_the_place_is_no_advice():

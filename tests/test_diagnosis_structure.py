@@ -53,15 +53,15 @@ def test_a_network_of_registered_helpers_has_four_faults_each_with_a_mend():
     assert {op: one.count for op, one in told.items()} == {"ai.onnx::Gemm": 1, "ai.onnx::Add": 2, "ai.onnx::Mul": 1}
     for one in told.values():
         assert one.reason.startswith("it mixes float32 with a constant of float64")
-        assert one.fixes[-1] == "make the constant float32, as in values.astype(np.float32)"
+        assert one.helps[-1] == "make the constant float32, as in values.astype(np.float32)"
     assert "'A' float64" in told["ai.onnx::Gemm"].nodes[0]
     (shape,) = [one for one in found if one.kind == "shape"]
     assert "[64, 64] times B [64, 128] transposed do not go together with transB=1" in shape.reason
-    assert shape.fixes == ["write transB=0, or transpose the weight"]
+    assert shape.helps == ["write transB=0, or transpose the weight"]
     version, output = sorted((one for one in found if one.kind == "model"), key=lambda one: one.reason, reverse=True)
     assert "IR version 99, and the installed ONNX Runtime reads" in output.reason + version.reason
     ends = next(one for one in (version, output) if "has no shape" in one.reason)
-    assert ends.fixes[0].endswith("surgeon edit IN OUT --state 'add_out_8=float32[64,128]'")
+    assert ends.helps[0].endswith("surgeon edit IN OUT --state 'add_out_8=float32[64,128]'")
     assert len(found) == 6
 
 
@@ -102,7 +102,7 @@ def test_all_faults_of_a_broken_graph_are_found_in_one_run():
     model = parse(BROKEN)
     del model.opset_import[:]
     model.ir_version = 0
-    told = "\n".join(f"{one.op} {one.reason}; {'; '.join(one.fixes)}" for one in surgeon.check(model))
+    told = "\n".join(f"{one.op} {one.reason}; {'; '.join(one.helps)}" for one in surgeon.check(model))
     for words in (
         "the model states no IR version; set ir_version to 10",
         "uses ops of ai.onnx and imports no version of it; import version 17, which its nodes fit",
@@ -117,7 +117,7 @@ def test_all_faults_of_a_broken_graph_are_found_in_one_run():
 def test_nodes_out_of_order_stop_only_who_refuses_them():
     text = "(float[2] x) => (float[2] y) { y = Relu(a) a = Neg(x) }"
     (found,) = surgeon.check(parse(text))
-    assert not found.is_error
+    assert not found.stops
     assert "stand before those whose outputs they read" in found.reason
 
 
@@ -137,14 +137,14 @@ def test_a_domain_that_is_not_imported():
     model = parse("(float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }")
     del model.opset_import[1:]
     (found,) = [one for one in surgeon.check(model) if "imports no version" in one.reason]
-    assert found.fixes == ['import version 1: opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))']
+    assert found.helps == ['import version 1: opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))']
 
 
 def test_inputs_and_outputs_without_a_dtype():
     model = parse("(float[2] x) => (float[2] y) { y = Relu(x) }")
     model.graph.input[0].ClearField("type")
     model.graph.output[0].type.tensor_type.elem_type = 0
-    told = [one.reason for one in surgeon.check(model) if one.is_error]
+    told = [one.reason for one in surgeon.check(model) if one.stops]
     assert told == ["the input 'x' of the graph has no dtype", "the output 'y' of the graph has no dtype"]
 
 
@@ -172,7 +172,7 @@ def test_a_stated_dtype_that_no_node_makes():
 def test_a_stated_shape_that_no_node_makes(text, told):
     """ONNX Runtime runs it, onnx.checker refuses it: told once, for the node that makes it, and stops nothing."""
     found = surgeon.check(parse(text))
-    assert [(one.kind, one.is_error) for one in found] == ([("shape", False)] if told else [])
+    assert [(one.kind, one.stops) for one in found] == ([("shape", False)] if told else [])
     for one in found:
         assert one.reason == f"the graph states the shape {told}, which onnx.checker refuses where it can tell"
         with pytest.raises(onnx.shape_inference.InferenceError):
@@ -204,7 +204,7 @@ def test_shapes_that_do_not_go_together(body, words):
     head = "(float[n, 5] x, bool[n, 5] c, float[1, 3, 4, 4] image, float[8, 2, 1, 1] kernel) => (float y)"
     text = f"{head} <{constants}, float[5] w5 = {{1, 2, 3, 4, 5}}> {{ {body} }}"
     found = [one for one in surgeon.check(parse(text), "onnx") if one.kind == "shape"]
-    told = " ".join(f"{one.reason}; {'; '.join(one.fixes)}" for one in found)
+    told = " ".join(f"{one.reason}; {'; '.join(one.helps)}" for one in found)
     assert words in told if words else not found
 
 
@@ -212,7 +212,7 @@ def test_dtypes_that_clash_without_a_constant():
     text = "(float[2] x, double[2] z) => (float[2] y) { y = Add(x, z) }"
     (found,) = surgeon.check(parse(text))
     assert found.reason.startswith("it mixes float32 with float64, and its inputs of type T")
-    assert found.fixes == ["put a Cast to float32 between the one of float64 and the node"]
+    assert found.helps == ["put a Cast to float32 between the one of float64 and the node"]
 
 
 def test_one_clash_does_not_make_others():

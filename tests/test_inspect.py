@@ -90,8 +90,8 @@ def test_weights_by_place_and_dtype(tmp_path: Path) -> None:
     """Bytes in the file and outside of it; a data file that is missing is told, then its size."""
     path = mixed(tmp_path)
     found = inspect(path)
-    assert found.embedded_bytes == {"float16": 64 * 32 * 2, "float32": 16}
-    assert found.external_bytes == {"int8": 1000}
+    assert found.inside == {"float16": 64 * 32 * 2, "float32": 16}
+    assert found.outside == {"int8": 1000}
     assert [(item.location, item.used, item.size) for item in found.files] == [("weights.bin", 1000, None)]
     assert "weights.bin: 1 kB used of MISSING" in run("inspect", path).stdout
     (tmp_path / "weights.bin").write_bytes(bytes(4000))

@@ -141,11 +141,11 @@ def test_the_parser_sees_what_stands_behind_a_plugin_of_known_shapes():
     )
     known = {"inputs": {"x": "float32"}, "outputs": {"y": "x"}}
     surgeon.declare_plugin("Turned", **known)
-    assert not surgeon.check(model, "tensorrt").runtime.is_complete
+    assert not surgeon.check(model, "tensorrt").runtime.is_whole
     surgeon.declare_plugin("Turned", **known, shapes={"x": "n h w", "y": "n w h"})
     found = surgeon.check(model, "tensorrt")
-    assert found.runtime.is_complete
-    assert found[0].fixes[0].startswith("rule det fires")
+    assert found.runtime.is_whole
+    assert found[0].helps[0].startswith("rule det fires")
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ class TestOfAPackage:
     def test_check_tells_what_it_does_not_run(self, acme, body, head, kind, reason):
         found = surgeon.check(model(body, head, kind, acme=1, other=1), "acme")
         assert len(found) == (reason is not None)
-        assert all(one.is_error and reason in one.reason for one in found)
+        assert all(one.stops and reason in one.reason for one in found)
 
     def test_check_says_what_helps_and_ends_with_1(self, acme, saved):
         done = run("check", saved(GATE.format(x="x", y="y")), "--target", "acme")

@@ -81,7 +81,7 @@ def test_the_tables_agree_with_the_parser():
     for case in cases():
         with Model.open(case.model) as opened:
             refused = bool(CompatibilityCheck(LIBRARY, 60.0).run(opened).faults)
-        told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.is_error]
+        told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
         plugin = any("TensorRT-RTX" in one.reason for one in surgeon.check(case.model, "tensorrt", load=False))
         if refused and not told and not plugin and case.name not in UNTOLD:
             untold.append(case.name)
@@ -93,8 +93,8 @@ def test_the_tables_agree_with_the_parser():
 
 def disagreeing(path):
     """The first op that the tables refuse and the parser takes; fails where it is the other way round."""
-    refused = [one for one in surgeon.check(path, "tensorrt") if one.is_error]
-    told = [one for one in surgeon.check(path, "tensorrt", load=False) if one.is_error]
+    refused = [one for one in surgeon.check(path, "tensorrt") if one.stops]
+    told = [one for one in surgeon.check(path, "tensorrt", load=False) if one.stops]
     assert told or not refused, path
     return {one.op.removeprefix("ai.onnx::") for one in told[:1] if not refused}
 
@@ -134,7 +134,7 @@ def test_every_refusal_is_told_at_its_node():
         "tensorrt",
     )
     assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::Det", "ai.onnx::LpPool"}
-    assert found.runtime.is_complete
+    assert found.runtime.is_whole
 
 
 @pytest.mark.skipif(has_gpu(), reason="there is a GPU here")
@@ -143,11 +143,11 @@ def test_a_plugin_of_its_own_that_wants_a_gpu_is_no_fault_of_the_model():
     head = "(float[2, 3, 8, 8] x, float[k, 4] b, int64[k] i) => (float[k, 3] y)"
     roi = "r = RoiAlign<output_height = 3, output_width = 3>(x, b, i)"
     found = surgeon.check(model(f"{roi} d = Det(r) y = Relu(d)", head), "tensorrt")
-    stops = {one.op: one.reason for one in found if one.is_error}
+    stops = {one.op: one.reason for one in found if one.stops}
     assert list(stops) == ["ai.onnx::Det"]
-    assert found.runtime.is_complete
+    assert found.runtime.is_whole
     (told,) = surgeon.check(model(f"{roi} y = ReduceMean<axes = [2, 3], keepdims = 0>(r)", head), "tensorrt")
-    assert (told.op, told.nodes, told.is_error) == ("ai.onnx::RoiAlign", ["r"], False)
+    assert (told.op, told.nodes, told.stops) == ("ai.onnx::RoiAlign", ["r"], False)
     assert "with a GPU alone" in told.reason
 
 
@@ -163,7 +163,7 @@ def test_what_stands_behind_a_branch_is_told_too():
         "tensorrt",
     )  # fmt: skip
     assert {op for op, _ in reasons(found)} == {"ai.onnx::ReduceSum", "ai.onnx::LpPool"}
-    assert found.runtime.is_complete
+    assert found.runtime.is_whole
 
 
 def test_names_of_the_model_do_not_reach_the_screen_raw(tmp_path):
@@ -204,14 +204,14 @@ def test_what_is_left_out_is_not_told_for_the_model():
     """Behind a Cast to a dtype that it has not, nothing is fed in its place: no input of the model is of that dtype."""
     found = surgeon.check(model("a = Cast<to = 12>(x)  y = Cast<to = 1>(a)"), "tensorrt")
     assert reasons(found) == [("ai.onnx::Cast", "TensorRT has no tensors of uint32")]
-    assert not found.runtime.is_complete
+    assert not found.runtime.is_whole
 
 
 def test_what_no_choice_of_sizes_mends_is_not_told_to_be_a_matter_of_sizes():
     """There is none to choose, and the builder's own words say nothing."""
     head = "(float[1, 10, 4] x, float[1, 2, 10] s) => (int64[k, 3] y) <int64 m = {5}>"
     (told,) = surgeon.check(model("y = NonMaxSuppression(x, s, m)", head), "tensorrt", build=True)
-    assert (told.kind, told.reason, told.fixes) == ("build", "TensorRT has no kernel for it on this GPU", [])
+    assert (told.kind, told.reason, told.helps) == ("build", "TensorRT has no kernel for it on this GPU", [])
 
 
 def test_that_no_engine_was_built_is_said():
@@ -222,7 +222,7 @@ def test_that_no_engine_was_built_is_said():
     made = parse(f'<ir_version: 9, opset_import: ["": 17, "trt.plugins": 1]> g (float[2] x) => (float[2] y) {left}')
     (told,) = surgeon.check(made, "tensorrt", build=True)
     assert told.reason.endswith("does not have what was left out (trt.plugins::Mine)")
-    assert told.fixes[0].startswith("give the library of the plugin's creators (--custom-ops LIB)")
+    assert told.helps[0].startswith("give the library of the plugin's creators (--custom-ops LIB)")
     assert not surgeon.check(made, "tensorrt")
 
 
@@ -240,12 +240,12 @@ def test_sizes_that_the_graph_can_take_are_found():
     body = "f = Flatten<axis = 1>(x) y = Reshape(f, parts)"
     made = model(body, "(float[1, items] x) => (float[rows, 32] y) <int64[2] parts = {-1, 32}>")
     found = surgeon.check(made, "tensorrt", build=True)
-    assert not [one for one in found if one.is_error]
-    assert found.runtime.profile["items"][1] % 32 == 0
+    assert not [one for one in found if one.stops]
+    assert found.runtime.sizes["items"][1] % 32 == 0
     assert [one.kind for one in found] == ["build"]
     fixed = surgeon.check(made, "tensorrt", build=True, dims={"items": 33})
-    assert [one.kind for one in fixed if one.is_error] == ["build"]
-    assert "sizes that it can take" in " ".join(fixed[0].fixes)
+    assert [one.kind for one in fixed if one.stops] == ["build"]
+    assert "sizes that it can take" in " ".join(fixed[0].helps)
 
 
 def test_what_parses_and_does_not_build_is_told():
@@ -253,7 +253,7 @@ def test_what_parses_and_does_not_build_is_told():
     found = surgeon.check(
         model("y = CumSum(x, k)", "(float[2, 4] x, int64 k) => (float[2, 4] y)"), "tensorrt", build=True
     )
-    assert [one.kind for one in found if one.is_error] == ["build"]
+    assert [one.kind for one in found if one.stops] == ["build"]
     assert "input 'k' tells sizes or axes" in found[0].reason
 
 
@@ -274,7 +274,7 @@ def test_attention_is_refused_where_the_builder_has_no_kernel_for_it(dtype, widt
     with Model.open(attention) as opened:
         assert bool(CompatibilityCheck(LIBRARY, 120.0, "86").run(opened).engine_bytes) is builds
     for load in (False, True):
-        assert any(one.is_error for one in surgeon.check(attention, "tensorrt", load=load)) is not builds
+        assert any(one.stops for one in surgeon.check(attention, "tensorrt", load=load)) is not builds
     made, _ = surgeon.rewrite(attention, "tensorrt", target="tensorrt", check="none")
     assert not surgeon.check(made, "tensorrt", build=True)
 
@@ -291,7 +291,7 @@ def test_the_parser_takes_recurrent_nodes_of_half_precision_without_lengths_alon
         weight = np.full((1, gates, width), 0.1, np.float16)
         made.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
     for load in (True, False):
-        assert bool([item for item in surgeon.check(made, "tensorrt", load=load) if item.is_error]) == bool(lengths)
+        assert bool([item for item in surgeon.check(made, "tensorrt", load=load) if item.stops]) == bool(lengths)
 
 
 def test_a_profile_takes_what_is_given_and_what_follows_from_it():
@@ -338,7 +338,7 @@ def test_a_library_that_is_not_installed_is_said_only_where_it_was_asked_for(mon
     with pytest.raises(UsageError, match="pip install tensorrt-rtx"):
         installed("tensorrt-rtx")
     found = surgeon.check(model("y = Det(x)"), "tensorrt")
-    assert found.runtime.not_asked_reason.startswith(
+    assert found.runtime.silence.startswith(
         "by the tables of its documentation, 11.1: pip install tensorrt-rtx"
     )
     assert reasons(found)
@@ -418,7 +418,7 @@ def test_weights_that_are_not_what_the_file_says_are_a_finding():
     assert [reason for _, reason in reasons(found)] == [
         "the tensor 'w' has the shape [9, 4], and its data hold 16: the file is damaged"
     ]
-    assert found.runtime.not_asked_reason.endswith("its parser was not asked")
+    assert found.runtime.silence.endswith("its parser was not asked")
 
 
 @pytest.mark.parametrize(

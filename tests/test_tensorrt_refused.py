@@ -191,23 +191,23 @@ def test_what_rules_write_otherwise_is_built(ops):
     """And the check names a rule, or the group, before."""
     made = model(*BUILT[ops])
     before = surgeon.check(made, "tensorrt")
-    assert {one.op.removeprefix("ai.onnx::") for one in before if one.is_error} <= {
+    assert {one.op.removeprefix("ai.onnx::") for one in before if one.stops} <= {
         *ops.split(),
         "MaxPool",
         "SequenceAt",
     }
-    helps = " ".join(help_ for one in before for help_ in one.fixes)
+    helps = " ".join(help_ for one in before for help_ in one.helps)
     assert "fires: surgeon rewrite IN OUT --rules" in helps or "--rules" in helps
     rules = ["tensorrt"] if ops != "DeformConv" else ["deform_conv_grid_sample", "tensorrt"]
     ready, report = surgeon.rewrite(made, rules, target="tensorrt")
     assert report.outcome == "proved"
-    assert not [one for one in surgeon.check(ready, "tensorrt", build=True) if one.is_error]
+    assert not [one for one in surgeon.check(ready, "tensorrt", build=True) if one.stops]
 
 
 @pytest.mark.parametrize("op", TOLD)
 def test_what_no_rule_writes_otherwise_is_told_in_words(op):
     opset, text, words = TOLD[op]
-    found = [one for one in surgeon.check(model(opset, text), "tensorrt") if one.is_error and one.op.endswith(op)]
-    said = " ".join([*(one.reason for one in found), *(help_ for one in found for help_ in one.fixes)])
+    found = [one for one in surgeon.check(model(opset, text), "tensorrt") if one.stops and one.op.endswith(op)]
+    said = " ".join([*(one.reason for one in found), *(help_ for one in found for help_ in one.helps)])
     assert words in said
-    assert all(one.fixes for one in found)
+    assert all(one.helps for one in found)

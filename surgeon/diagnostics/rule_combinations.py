@@ -30,16 +30,16 @@ def add_sets(
     """
     trial = _Trial(index, model, target, ep)
     for found, near in uncured:
-        wants_constant = CONSTANT in found.fixes
+        wants_constant = CONSTANT in found.helps
         for one in _sets(found, near, target, ep):
-            count = trial.cured(one, found.node_refs)
+            count = trial.cured(one, found.where)
             if count:
-                many = "" if count == len(found.node_refs) else f" at {count} of {len(found.node_refs)} nodes"
+                many = "" if count == len(found.where) else f" at {count} of {len(found.where)} nodes"
                 told = "fold what makes it" if one.names == FOLDING else "these rules together help"
-                found.fixes.insert(0, f"{told}{many}: {one.command}")
+                found.helps.insert(0, f"{told}{many}: {one.command}")
                 break
-        held = _held(index, found.node_refs) if wants_constant else ""
-        found.fixes = [held if text == CONSTANT else text for text in found.fixes if text != CONSTANT or held]
+        held = _held(index, found.where) if wants_constant else ""
+        found.helps = [held if text == CONSTANT else text for text in found.helps if text != CONSTANT or held]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class _Set:
 
 def _sets(found: Diagnostic, near: Iterable[str], target: Target, ep: str | None) -> Iterator[_Set]:
     """The sets that may help: folded constants, also before a rule; the target's own group; ops taken apart."""
-    if CONSTANT in found.fixes:
+    if CONSTANT in found.helps:
         yield _Set(FOLDING, target.name, ep)
     yield from (_Set(f"{FOLDING},{name}", target.name, ep) for name in near)
     if target.name in groups():
         yield _Set(target.name, target.name, ep)
-    if any(node.op.startswith(OF_ORT) for node in found.node_refs) and "ort" not in target.runs:
+    if any(node.op.startswith(OF_ORT) for node in found.where) and "ort" not in target.runs:
         yield _Set("ort", DECOMPOSED, None)
 
 

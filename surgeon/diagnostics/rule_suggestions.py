@@ -40,8 +40,8 @@ def suggest_rules(
     Returns:
         The findings that no rule cures by itself, each with the names of the rules that look for its nodes.
     """
-    wanted = [(found, _Help()) for found in findings if found.kind in FIXABLE_KINDS and found.node_refs]
-    ops = {node.op for found, _ in wanted for node in found.node_refs}
+    wanted = [(found, _Help()) for found in findings if found.kind in FIXABLE_KINDS and found.where]
+    ops = {node.op for found, _ in wanted for node in found.where}
     for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
         for chosen in (target.name, *target.also):
             plan = _plan(rule, chosen, index.main.opset)
@@ -50,14 +50,14 @@ def suggest_rules(
                 continue
             fires = _places(rule, index, chosen, target, ep)
             for found, help_ in wanted:
-                nodes = [node for node in found.node_refs if node.op in spoken]
+                nodes = [node for node in found.where if node.op in spoken]
                 if nodes:
                     _Told(rule, chosen, chosen != target.name, ep, index).add(found, help_, nodes, fires, plan.needs)
             if fires:
                 break
     for found, help_ in wanted:
-        rest = [] if help_.is_whole and found.kind == "mapping" else found.fixes
-        found.fixes = [*help_.fires, *([] if help_.is_whole else help_.may), *rest]
+        rest = [] if help_.is_whole and found.kind == "mapping" else found.helps
+        found.helps = [*help_.fires, *([] if help_.is_whole else help_.may), *rest]
     return [(found, list(help_.may.values())) for found, help_ in wanted if not help_.is_whole]
 
 
@@ -123,8 +123,8 @@ def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
     for compiled in plan.sources:
         if compiled.search is unnamed_arguments:
             found.update(op for op in wanted if "::" in op)
-        if compiled.search is not None and compiled.search.handles_op is not None:
-            found.update(filter(compiled.search.handles_op, wanted))
+        if compiled.search is not None and compiled.search.replaces is not None:
+            found.update(filter(compiled.search.replaces, wanted))
         said = ops_of(compiled.pattern)
         wild = [name for name in said if "*" in name]
         found.update(op for op in wanted if op in said or any(fnmatchcase(op, name) for name in wild))

@@ -94,14 +94,14 @@ def check(
         with gc_paused():
             found = _findings(model, wanted, provider, custom, request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
-        if load and wanted.load is not None and is_first and not any(one.is_error for one in found):
+        if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
             refused = None if any(map(is_python, custom_ops)) else wanted.load(model, libraries, run_time)
             found.extend([] if refused is None else [refused])
         is_of_torch = is_torch_export(model.skeleton)
     for one in found:
         _complete(one, is_of_torch)
-    found.sort(key=lambda one: not one.is_error)
+    found.sort(key=lambda one: not one.stops)
     return found
 
 
@@ -192,7 +192,7 @@ def _findings(
     if is_sound:
         uncured = suggest_rules(findings, index, target, provider)
         known = [found for found, _ in uncured]
-        uncured += [(found, []) for found in findings if CONSTANT in found.fixes and found not in known]
+        uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
         add_sets(uncured, index, model, target, provider)
         _add_declared(findings, index)
     return findings
@@ -206,8 +206,8 @@ def _add_declared(findings: Findings, index: Index) -> None:
     except GraphError:  # no opset fits all nodes
         return
     for found in newer if opset else ():
-        rules = sum(text.startswith("rule ") for text in found.fixes)
-        found.fixes.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
+        rules = sum(text.startswith("rule ") for text in found.helps)
+        found.helps.insert(rules, f"declare the opset that the nodes are of: {upgrade_to(opset)}")
 
 
 def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> None:
@@ -223,14 +223,14 @@ def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> No
 
 def _complete(found: Diagnostic, is_of_torch: bool) -> None:
     """Say where the nodes came from, and what nothing brings back."""
-    protos = [node.proto for node in found.node_refs]
-    found.source_location = next(filter(None, map(source_location, protos)), "")
+    protos = [node.proto for node in found.where]
+    found.came_from = next(filter(None, map(source_location, protos)), "")
     found.is_of_torch = is_of_torch
     if is_of_torch:
         found.torch_op = next(filter(None, map(torch_op, protos)), "")
     told = next(filter(None, map(lost, protos)), None)
     if told is not None:
-        found.fixes = [told.rstrip(".")]
+        found.helps = [told.rstrip(".")]
 
 
 def _is_sound(index: Index) -> bool:

@@ -116,7 +116,7 @@ def test_kin_of_detr_answer_as_their_own_post_processing(name):
     if name == "deformable_detr":  # torch writes its GridSample in double, for which ONNX Runtime has no kernel
         (told,) = surgeon.check(model)
         assert told.op == "ai.onnx::GridSample"
-        assert told.fixes[-1].endswith("surgeon convert IN OUT --from float64 --to float32")
+        assert told.helps[-1].endswith("surgeon convert IN OUT --from float64 --to float32")
         model, _ = surgeon.convert(model, "float32")
         assert not surgeon.check(model)
     with pytest.raises(surgeon.UsageError, match="'logits' are no probabilities, as far as the graph tells"):

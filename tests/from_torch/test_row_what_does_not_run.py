@@ -48,12 +48,12 @@ def test_every_node_is_told_with_its_link_and_a_cure(exported):
         ("denoiser::soft_threshold", "mapping"),
         ("ai.onnx::AveragePool", "kernel"),
     ]
-    assert asinh.fixes == ["rule aten_elementwise fires: surgeon rewrite IN OUT --rules aten_elementwise"]
-    for words, help_ in zip(("a rule", "a local function", "a library of custom ops"), threshold.fixes, strict=True):
+    assert asinh.helps == ["rule aten_elementwise fires: surgeon rewrite IN OUT --rules aten_elementwise"]
+    for words, help_ in zip(("a rule", "a local function", "a library of custom ops"), threshold.helps, strict=True):
         assert help_.startswith(words)
     assert "float64" in pool.reason
-    assert any("Cast to float32" in help_ for help_ in pool.fixes)
-    lines = [one.source_location for one in (asinh, threshold, pool)]
+    assert any("Cast to float32" in help_ for help_ in pool.helps)
+    lines = [one.came_from for one in (asinh, threshold, pool)]
     if exporter == "dynamo":  # the other exporter writes no stack
         for line, code in zip(lines, ("torch.asinh(", "soft_threshold(x, 0.25)", "avg_pool2d("), strict=True):
             assert line.startswith("denoiser.py:")

@@ -135,9 +135,9 @@ def engine_of(source: Path, made: Path, builds: bool) -> str:
     "refused" as that is.
     """
     word = "builds" if builds else "parses"
-    if not any(item.is_error for item in surgeon.check(made, "tensorrt", build=builds)):
+    if not any(item.stops for item in surgeon.check(made, "tensorrt", build=builds)):
         return word
-    return "refused" if any(item.is_error for item in surgeon.check(source, "tensorrt", build=builds)) else "lost"
+    return "refused" if any(item.stops for item in surgeon.check(source, "tensorrt", build=builds)) else "lost"
 
 
 def tables(

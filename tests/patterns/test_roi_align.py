@@ -132,7 +132,7 @@ def test_the_plugin_is_as_tensorrt_declares_it():
         else:
             own = {"coordinate_transformation_mode": b"half_pixel"}
         assert (node.op_type, told) == (op, {**sizes, **own})
-        assert not [one.reason for one in surgeon.check(made, "tensorrt") if one.is_error]
+        assert not [one.reason for one in surgeon.check(made, "tensorrt") if one.stops]
 
 
 def test_an_empty_box_is_zero_everywhere():

@@ -58,9 +58,9 @@ def taken(model: Any, build: bool, dims: Mapping[str, int] = NONE) -> Taken:
         told = surgeon.check(model, "tensorrt", build=build, dims=dims if build else {})
     except UsageError:
         told = surgeon.check(model, "tensorrt", build=build)
-    found = [[one.op, one.reason] for one in told if one.is_error]
-    parsed = all(one.kind == "build" for one in told if one.is_error)
-    sizes = {} if told.runtime is None else {name: best for name, (_, best, _) in told.runtime.profile.items()}
+    found = [[one.op, one.reason] for one in told if one.stops]
+    parsed = all(one.kind == "build" for one in told if one.stops)
+    sizes = {} if told.runtime is None else {name: best for name, (_, best, _) in told.runtime.sizes.items()}
     return Taken(parsed, not found if build else None, found, sizes=sizes)
 
 

@@ -70,7 +70,7 @@ def check(
     emit_result(
         found, lambda: print_findings(found, title, sys.stdout, found.runtime), report_path, as_json, content, source
     )
-    if any(item.is_error for item in found):
+    if any(item.stops for item in found):
         click.get_current_context().exit(BAD_INPUT if is_untold(found, found.runtime) else CHECK_FAILED)
 
 
@@ -83,7 +83,7 @@ def print_findings(
     console = make_console(stream)
     for items in group_by_cause(found):
         title, *lines = cause_lines(items)
-        console.print(Text(title, style="bold red" if items[0].is_error else "bold yellow"), soft_wrap=True)
+        console.print(Text(title, style="bold red" if items[0].stops else "bold yellow"), soft_wrap=True)
         for line in lines:
             console.print(Text(line, style="green" if line.startswith("  help: ") else ""), soft_wrap=True)
     for line in () if runtime is None else runtime_lines(runtime, target):

@@ -11,28 +11,28 @@ SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
 def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
     """What a target's own runtime said of a model."""
     if not runtime.title:
-        yield f"{target} is told {runtime.not_asked_reason}."
+        yield f"{target} is told {runtime.silence}."
         return
-    part = "" if runtime.is_complete else "; it could not look behind all that it refuses"
+    part = "" if runtime.is_whole else "; it could not look behind all that it refuses"
     yield f"As {runtime.title} reads it: {runtime.layers:,} layer{'s' * (runtime.layers != 1)}{part}."
-    if runtime.engine_bytes:
-        sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.profile.items())
+    if runtime.engine:
+        sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
         told = f" with {sizes}" if sizes else ""
         yield (
-            f"It builds an engine for {runtime.device}{told}: {runtime.engine_bytes / 1e6:,.1f} MB, "
+            f"It builds an engine for {runtime.device}{told}: {runtime.engine / 1e6:,.1f} MB, "
             f"{runtime.seconds:.1f} s of processor time."
         )
 
 
 def is_untold(found: Sequence[Diagnostic], runtime: RuntimeResult | None) -> bool:
     """Whether nothing stops a model but that its runtime came to no word on it."""
-    end = "" if runtime is None else runtime.stop_reason
-    return bool(end) and all(item.reason == end for item in found if item.is_error)
+    end = "" if runtime is None else runtime.end
+    return bool(end) and all(item.reason == end for item in found if item.stops)
 
 
 def summary_line(found: Sequence[Diagnostic], runtime: RuntimeResult | None, target: str) -> tuple[str, bool]:
     """What sums up a check, and whether it is good news."""
-    count = sum(items[0].is_error for items in group_by_cause(found))
+    count = sum(items[0].stops for items in group_by_cause(found))
     if is_untold(found, runtime):
         return f"Whether {target} runs this model is not told.", False
     if count:
@@ -44,8 +44,8 @@ def group_by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
     """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
     groups: dict[object, list[Diagnostic]] = {}
     for item in found:
-        has_rule = any(text.startswith("rule ") for text in item.fixes)
-        key = id(item) if has_rule or not item.op or item.kind == "opset" else (item.kind, item.reason, item.is_error)
+        has_rule = any(text.startswith("rule ") for text in item.helps)
+        key = id(item) if has_rule or not item.op or item.kind == "opset" else (item.kind, item.reason, item.stops)
         groups.setdefault(key, []).append(item)
     return list(groups.values())
 
@@ -61,7 +61,7 @@ def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
     nodes = [name for item in items for name in item.nodes]
     if nodes:
         yield f"  at: {join_first(nodes, SHOWN_NODES, sum(item.count for item in items))}"
-    if first.source_location:
-        yield f"  from: {first.source_location}"
-    common = [text for text in first.fixes if all(text in item.fixes for item in items)]
-    yield from (f"  help: {text}" for text in common or first.fixes)
+    if first.came_from:
+        yield f"  from: {first.came_from}"
+    common = [text for text in first.helps if all(text in item.helps for item in items)]
+    yield from (f"  help: {text}" for text in common or first.helps)

@@ -18,7 +18,7 @@ def header_lines(found: Inspection) -> Iterator[tuple[str, str]]:
 
 def weights_text(found: Inspection) -> str:
     parts = []
-    for name, sizes in (("in the file", found.embedded_bytes), ("in external files", found.external_bytes)):
+    for name, sizes in (("in the file", found.inside), ("in external files", found.outside)):
         if sizes:
             detail = ", ".join(f"{dtype} {size_text(size)}" for dtype, size in sizes.items())
             parts.append(f"{size_text(sum(sizes.values()))} {name} ({detail})")

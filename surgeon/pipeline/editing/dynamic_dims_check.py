@@ -63,7 +63,7 @@ def _outcome(freed: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, lis
     wrong = next((found for found in claimed if not found.error.ok), None)
     at = f"at {freed.name}={_listed(run.ran)}"
     if wrong is not None:
-        told = f"with {freed.name} free, '{wrong.error.name}' {wrong.reason} {at}"
+        told = f"with {freed.name} free, '{wrong.error.name}' {wrong.why} {at}"
         return Outcome.FAILED, f"{told}, compared with as many runs of the original", claimed
     if not run.ran or (run.refusal and freed.answers):
         return Outcome.FAILED, f"the edited model runs at no other {freed.name} than {freed.old}: {run.refusal}", []

@@ -124,7 +124,7 @@ class ComparisonTally:
                     why = f"is finite where the original is not ({count} of {array.size} elements)"
                     self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
-                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.reason}"))
+                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
 
     def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
         """Note a failure that is none without rows of which a mask hides all."""
@@ -142,7 +142,7 @@ class ComparisonTally:
                 continue
             place = next(place for place, (_, made) in enumerate(self.made) if made is found)
             self.made[place] = (trial, rest)
-            told = f"output '{found.error.name}' {found.reason}"
+            told = f"output '{found.error.name}' {found.why}"
             self.apart.setdefault(HIDDEN, []).append((trial, found.error, told))
         self.hidden.clear()
 
@@ -202,7 +202,7 @@ class ComparisonTally:
                 self.left_out = f"output '{error.name}' of the original moves as far when rounding changes"
             elif moved > MAX_NOISE * error.scale + error.allowed:
                 blurred = (
-                    f"Output '{error.name}' {comparison.reason}, but the original's own answer moves as far "
+                    f"Output '{error.name}' {comparison.why}, but the original's own answer moves as far "
                     f"({moved / ROUNDING_FACTOR:.3g}) when rounding changes."
                 )
             else:
@@ -213,7 +213,7 @@ class ComparisonTally:
             real.sort(key=lambda pair: -pair[1].error.severity)
             self.failed_on = tuple(dict.fromkeys(trial.told for trial, _ in real))
             worst = real[0][1]
-            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.reason} on {self.failed_on[0]}."
+            return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why} on {self.failed_on[0]}."
         return (Outcome.UNPROVED, blurred) if blurred else None
 
     def _on_success(self) -> tuple[Outcome, str]:

@@ -39,17 +39,17 @@ class Search:
     """What finds the places of a rule that has no pattern.
 
     find: goes over one scope, once, and yields places in the order of the nodes; the scope is edited between two of
-    them, so what it yields must hold whatever was done with the places before.  none_found: what to say of a model in
-    which it finds nothing, as a clause; why_skipped: what it says in place of that, of one scope, where it found
+    them, so what it yields must hold whatever was done with the places before.  absent: what to say of a model in
+    which it finds nothing, as a clause; left: what it says in place of that, of one scope, where it found
     something and left it on purpose ("" where it did not).  last: its rule comes behind all others, as what it finds is
     of use to none of them.
     """
 
     find: Callable[[Index, Scope], Iterator[Found]]
-    none_found: str
+    absent: str
     last: bool = False
-    why_skipped: Callable[[Index, Scope], str] | None = None
-    handles_op: Callable[[str], bool] | None = None
+    left: Callable[[Index, Scope], str] | None = None
+    replaces: Callable[[str], bool] | None = None
 
     @property
     def name(self) -> str:
@@ -58,8 +58,8 @@ class Search:
 
     def why_none(self, index: Index, scopes: Sequence[Scope]) -> str:
         """Why it finds nothing in these scopes, as a clause."""
-        told = (self.why_skipped(index, scope) for scope in scopes) if self.why_skipped is not None else iter(())
-        return next(filter(None, told), self.none_found)
+        told = (self.left(index, scope) for scope in scopes) if self.left is not None else iter(())
+        return next(filter(None, told), self.absent)
 
     @property
     def summary(self) -> str:

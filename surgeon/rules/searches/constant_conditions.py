@@ -150,5 +150,5 @@ def _outside(graph: GraphProto) -> list[str]:
 
 
 decided_branches = Search(
-    _decided_branches, "no If has a condition that is fixed in the file", handles_op=lambda op: op == "If"
+    _decided_branches, "no If has a condition that is fixed in the file", replaces=lambda op: op == "If"
 )

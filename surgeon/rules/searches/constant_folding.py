@@ -36,7 +36,7 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
-    return Search(find, "nothing is computed from constants alone", why_skipped=partial(_left, most, growth))
+    return Search(find, "nothing is computed from constants alone", left=partial(_left, most, growth))
 
 
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:

@@ -79,7 +79,7 @@ def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 counted_loops = Search(
-    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", handles_op=lambda op: op == "Loop"
+    _counted_loops, "no Loop without a trip limit counts up to a limit that stays", replaces=lambda op: op == "Loop"
 )
 
 

@@ -48,7 +48,7 @@ def _is_defined(op: str) -> bool:
 
 
 defined_nodes = Search(
-    _defined_nodes, "no op in the model is one that ONNX defines by others", handles_op=_is_defined
+    _defined_nodes, "no op in the model is one that ONNX defines by others", replaces=_is_defined
 )
 
 

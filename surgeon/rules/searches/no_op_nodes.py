@@ -101,4 +101,4 @@ def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...
     return op not in calling and all(_is_known(item, bodies, (*calling, op)) for item in inner)
 
 
-unread_nodes = Search(_unread_nodes, "every node is read", why_skipped=_left)
+unread_nodes = Search(_unread_nodes, "every node is read", left=_left)

@@ -68,7 +68,7 @@ class Comparison:
     """One output compared: the numbers, and in words what is wrong (empty when nothing is)."""
 
     error: OutputError
-    reason: str
+    why: str
 
 
 def jsonable(number: float) -> float | str:

@@ -65,7 +65,7 @@ class Inspection(ResultBase):
     nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
     outputs: name -> "float32[batch, 128]".  about: what the header says besides, by field: the name of the graph,
     domain, model_version, doc_string.  metadata: the model's metadata_props; of a key that stands twice the last value.
-    inside, external_bytes: bytes of weights in the file and in external files, by dtype.
+    inside, outside: bytes of weights in the file and in external files, by dtype.
     """
 
     path: str
@@ -82,8 +82,8 @@ class Inspection(ResultBase):
     unknown: list[UnknownOp] = field(default_factory=list)
     functions: list[FunctionSummary] = field(default_factory=list)
     tensors: int = 0
-    embedded_bytes: dict[str, int] = field(default_factory=dict)
-    external_bytes: dict[str, int] = field(default_factory=dict)
+    inside: dict[str, int] = field(default_factory=dict)
+    outside: dict[str, int] = field(default_factory=dict)
     files: list[DataFile] = field(default_factory=list)
     _graph: onnx.GraphProto | None = field(default=None, repr=False, compare=False)  # without its payloads
 
@@ -234,8 +234,8 @@ def _weigh(found: Inspection, model: Model) -> None:
         outside[dtype_name(tensor.data_type)] += _size(tensor)
         extents.add(extent_of(tensor))
     everywhere.subtract(outside)
-    found.embedded_bytes = {name: size for name, size in everywhere.most_common() if size > 0}
-    found.external_bytes = dict(outside.most_common())
+    found.inside = {name: size for name, size in everywhere.most_common() if size > 0}
+    found.outside = dict(outside.most_common())
     used: Counter[str] = Counter()
     for extent in extents:
         used[extent.location] += extent.size

@@ -30,7 +30,7 @@ def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
 def without_consequences(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
     """The findings but for shapes that do not fit as such a tensor has the wrong one."""
     for one in findings:
-        if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.node_refs):
+        if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.where):
             yield one
 
 

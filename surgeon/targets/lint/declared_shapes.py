@@ -11,7 +11,7 @@ REFUSED = "which onnx.checker refuses where it can tell"
 
 def check_stated_shapes(index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
     """Note the nodes of the main graph that make other shapes than it states, but what other faults lead to."""
-    doubtful = {name for one in found if one.kind == "shape" for node in one.node_refs for name in node.outputs}
+    doubtful = {name for one in found if one.kind == "shape" for node in one.where for name in node.outputs}
     for node, stated, made in find_contradictions(index, shapes, doubtful):
         reason = f"the graph states the shape {stated}, and the node makes {made}, {REFUSED}"
         together = f"the graph states other shapes than the node makes, {REFUSED}"

@@ -41,8 +41,8 @@ class Diagnostic:
 
     op: "ai.onnx::Gelu", "" where it is about the model.  reason: what is wrong, a clause.  link: the missing one of
     *torch op → mapping → ONNX op (or kernel)*, "" where it is none of them.  torch_op: "" where nothing tells it.
-    nodes: the names of the first few; count: of all.  source_location: the line of the user's program, else the module.
-    fixes: what to do, best first, a clause each.  is_error: whether the target does not run the model because of it.
+    nodes: the names of the first few; count: of all.  came_from: the line of the user's program, else the module.
+    helps: what to do, best first, a clause each.  stops: whether the target does not run the model because of it.
     is_of_torch: whether torch made the model.
     """
 
@@ -53,11 +53,11 @@ class Diagnostic:
     torch_op: str = ""
     nodes: list[str] = field(default_factory=list)
     count: int = 0
-    source_location: str = ""
-    fixes: list[str] = field(default_factory=list)
-    is_error: bool = True
+    came_from: str = ""
+    helps: list[str] = field(default_factory=list)
+    stops: bool = True
     is_of_torch: bool = False
-    node_refs: list[Node] = field(default_factory=list, repr=False, compare=False)
+    where: list[Node] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def chain(self) -> str:
@@ -80,22 +80,22 @@ class Diagnostic:
 class RuntimeResult:
     """What a target's own runtime made of a model.
 
-    title: of the runtime, with its version; "" where it was not asked, and then why: `not_asked_reason`.  layers: of
-    the network that it read.  is_complete: whether it could look at every node.  device: what an engine was built for,
-    "" for none; engine_bytes: its size in bytes; profile: least, best and largest of each free dimension.  seconds: of
-    processor time.  stop_reason: the reason of the finding that says why it came to no word (its process ended, or went
+    title: of the runtime, with its version; "" where it was not asked, and then why: `silence`.  layers: of
+    the network that it read.  is_whole: whether it could look at every node.  device: what an engine was built for,
+    "" for none; engine: its size in bytes; sizes: least, best and largest of each free dimension.  seconds: of
+    processor time.  end: the reason of the finding that says why it came to no word (its process ended, or went
     beyond a limit); "".
     """
 
     title: str = ""
-    not_asked_reason: str = ""
+    silence: str = ""
     layers: int = 0
-    is_complete: bool = True
+    is_whole: bool = True
     device: str = ""
-    engine_bytes: int = 0
-    profile: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    engine: int = 0
+    sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     seconds: float = 0.0
-    stop_reason: str = ""
+    end: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -148,11 +148,11 @@ class DiagnosticCollector:
         key = kind, "" if together and kind == "model" else op, alike, of
         cause = self._found.get(key)
         if cause is None:
-            cause = self._found[key] = _Cause(Diagnostic(kind, op, reason, link, is_error=stops), together)
+            cause = self._found[key] = _Cause(Diagnostic(kind, op, reason, link, stops=stops), together)
         cause.add(op, reason, at, helps)
         found = cause.finding
         if node is not None:
-            found.node_refs.append(node)
+            found.where.append(node)
         return found
 
     def __iter__(self) -> Iterator[Diagnostic]:
@@ -182,7 +182,7 @@ class _Cause:
         is_one = not self.differ and found.reason == reason
         found.count += 1
         if is_one:
-            found.fixes += [text for text in helps if text not in found.fixes]
+            found.helps += [text for text in helps if text not in found.helps]
         elif self.together:
             found.reason = self.together
         else:

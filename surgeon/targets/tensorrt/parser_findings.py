@@ -45,7 +45,7 @@ def check_model(asked: CheckContext) -> None:
     if library is None:
         silence = SILENCE if asked.request.parse else "its parser was not asked"
         tables = f"by the tables of its documentation, {tensorrt_version()}"
-        asked.diagnostics.runtime = RuntimeResult(not_asked_reason=f"{tables}: {silence}")
+        asked.diagnostics.runtime = RuntimeResult(silence=f"{tables}: {silence}")
         for complaint in support.issues:
             complaint.note(asked.diagnostics)
         support.note_sized()

@@ -79,7 +79,7 @@ def of_findings(found: Findings, _: RenderContext) -> Markup:
         title, *lines = cause_lines(items)
         count = sum(item.count for item in items)
         said = [element("b", title), *(element("div", line.strip()) for line in lines)]
-        rows.append(("stops" if items[0].is_error else "advice", items[0].kind, count, said))
+        rows.append(("stops" if items[0].stops else "advice", items[0].kind, count, said))
     words, is_good = summary_line(found, found.runtime, target)
     heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
     return concat((

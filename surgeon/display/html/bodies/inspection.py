@@ -31,8 +31,8 @@ def of_inspection(found: Inspection, _: RenderContext) -> Markup:
     signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
     ops = [(code(op), domain, n) for domain, counts in found.ops.items() for op, n in counts.items()]
     sizes = {
-        name: found.embedded_bytes.get(name, 0) + found.external_bytes.get(name, 0)
-        for name in {**found.embedded_bytes, **found.external_bytes}
+        name: found.inside.get(name, 0) + found.outside.get(name, 0)
+        for name in {**found.inside, **found.outside}
     }
     weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
     unknown = [
