@@ -14,7 +14,7 @@ from surgeon.display.content.rule_manual import manual_lines
 from surgeon.entry_points import points_of
 from surgeon.errors import Unavailable
 from surgeon.ops.builder.graph import _packs
-from surgeon.rules.catalogue import groups, packs, resolve, unique_rules
+from surgeon.rules.catalogue import groups, is_known, packs, resolve, unique_rules
 from surgeon.rules.rule import RulePlan
 from surgeon.testing import parse
 from tests.models import graph, make, ops
@@ -233,11 +233,19 @@ def test_modules(tmp_path, monkeypatch):
         ("bias_glu", "bias_gelu"),
         ("qqq", "that there are"),
         ("qelu:x", "gelu"),
+        ("turned_ones", "did you mean unit_dim_transpose"),
+        ("one_clip", "did you mean consecutive_clips"),
     ],
 )
 def test_an_unknown_name_lists_the_nearest(name, near):
     with pytest.raises(RuleError, match=near):
         resolve(name)
+
+
+def test_old_names_lead_to_names_that_there_are():
+    for old, new in surgeon.patterns.RENAMED.items():
+        assert resolve(new)
+        assert not is_known(old)
 
 
 @pytest.mark.parametrize("name", ["", " , ", []])
