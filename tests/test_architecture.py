@@ -197,10 +197,30 @@ def test_failure_has_one_form():
     assert found <= {"surgeon.precision.segments.segment_proofs._run"}  # the last one
 
 
-def test_no_two_classes_have_one_name():
-    """A class name says which class it is, without its package."""
-    classes = Counter(node.name for _, path in sources() for node in nodes(path) if isinstance(node, ast.ClassDef))
-    assert not {name for name, count in classes.items() if count > 1}
+def test_class_names_are_unique():
+    """A class name identifies one class of the engine and the rules, nested and private classes included."""
+    paths = [*(ROOT / "surgeon").rglob("*.py"), *RULE_FILES]
+    classes = Counter(node.name for path in paths for node in nodes(path) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in classes.items() if count > 1} == set()
+
+
+# Folders whose modules show or run the subject of an engine module, and share its name: the command, and the text, the
+# terminal lines and the page of its result.
+OUTER_FOLDERS = ("surgeon.cli.commands", "surgeon.display.content", "surgeon.display.html.bodies",
+                 "surgeon.display.terminal")
+# Other module names that occur twice, with the one subject that both modules have.
+SHARED_NAMES = {
+    "data_movement": "ops that only move data: their kernels, and their shapes",
+    "testing": "tests of a rule: the public path, and its implementation",
+}
+
+
+def test_module_names_are_unique():
+    """A module name identifies one subject; a rule file may have the name of the engine module that it uses."""
+    homes = Counter(name.rpartition(".")[2] for name, _ in sources() if name.rpartition(".")[0] not in OUTER_FOLDERS)
+    assert {name for name, count in homes.items() if count > 1} == set(SHARED_NAMES)
+    rule_files = Counter(path.stem for path in RULE_FILES if path.name != "__init__.py")
+    assert {name for name, count in rule_files.items() if count > 1} == set()
 
 
 def test_importing_surgeon_loads_neither_torch_nor_onnxruntime():

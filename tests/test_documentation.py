@@ -10,7 +10,7 @@ import pytest
 import surgeon
 from surgeon import edits
 from surgeon.cli.app import main
-from surgeon.edits.catalogue import OWN
+from surgeon.edits.installed_edits import OWN
 from surgeon.ops.builder import composites
 from tests.command_line import ROOT
 from tests.pages import PageError, blocks, run_page

@@ -291,14 +291,14 @@ CASES = [
         original=at(17, "(float[1, 3000] x) => (float[1, 3000] y) { y = Softmax(x) }"),
     ),
     Case(
-        "surgeon.targets.tensorrt.size_dependent_branches.fix_of",
+        "surgeon.targets.tensorrt.size_advice.fix_of",
         SIZED_IF,
         TRT,
         "surgeon edit IN OUT --dim n=N",
         {"N": "3"},
     ),
     Case(
-        "surgeon.targets.tensorrt.size_dependent_branches.fix_of",
+        "surgeon.targets.tensorrt.size_advice.fix_of",
         SIZED_IF,
         "rewrite IN OUT --rules constant_if --target tensorrt",
         "surgeon edit IN OUT --dim n=N",
@@ -599,7 +599,7 @@ CASES = [
     ),
 ]
 ELSEWHERE = {
-    "surgeon.targets.tensorrt.size_dependent_branches.next_steps",
+    "surgeon.targets.tensorrt.size_advice.next_steps",
     "surgeon.cli.options._defect",
     "surgeon.targets.tensorrt.parser_findings._helps",
     "surgeon.targets.tensorrt.parser_findings._commands",

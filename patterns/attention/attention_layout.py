@@ -27,7 +27,7 @@ def attention_4d_kv(g: Graph, m: AttentionOverHeads) -> Any:
     return g.ms_multi_head_attention(m.q, m.k.x, m.v.x, attention_bias=m.bias, **m.attributes)
 
 
-class Moved(Captures):
+class MovedHeads(Captures):
     """Heads behind the rows, which are moved to the front, and a rotary embedding that may turn them there."""
 
     x: Tensor = dims("batch rows heads columns")
@@ -41,16 +41,16 @@ class Moved(Captures):
 class OfMoved(Captures):
     """Attention of such heads.  guarded: what it makes, if NaN becomes 0.  back: how its heads are moved behind it."""
 
-    q: Moved
-    k: Moved
-    v: Moved
+    q: MovedHeads
+    k: MovedHeads
+    v: MovedHeads
     mask: Tensor | Any = None
     guarded: Tensor | Any = None
     back: list[int]
     attributes: dict[str, Any]
 
 
-def turned(g: Graph, m: Moved, x: Tensor, **more: int) -> Tensor:
+def turned(g: Graph, m: MovedHeads, x: Tensor, **more: int) -> Tensor:
     """The heads as x, perhaps turned."""
     return g.any_of(g.rotary_embedding(x, m.cos, m.sin, **{**(m.attributes or {}), **more}), x)
 

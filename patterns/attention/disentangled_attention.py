@@ -10,7 +10,7 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: of TensorRT 10.11 and newer
 
 
-class Scores(Captures):
+class DisentangledScores(Captures):
     """Queries and keys, what each says to the positions, by numbers, and which position each pair looks up."""
 
     q: Tensor
@@ -30,7 +30,7 @@ def looked_up(g: Graph, table: Tensor, places: Tensor) -> Tensor:
     return g.gather_elements(table, g.any_of(g.expand(places, g.any_tensor()), places), axis=-1)
 
 
-def disentangled(g: Graph, m: Scores) -> Tensor:
+def disentangled(g: Graph, m: DisentangledScores) -> Tensor:
     """content · q·kᵀ + first · c2p at places + second · (p2c at places)ᵀ."""
     content = g.any_of(g.matmul(m.q, g.mul(m.kt, m.content)), g.mul(g.matmul(m.q, m.kt), m.content))
     turned = g.transpose(looked_up(g, m.to_queries, m.others), perm=[0, 2, 1])
@@ -48,7 +48,7 @@ def buckets(length: int, span: int) -> np.ndarray:
 
 
 @rule(patterns=[disentangled], target="tensorrt", dtypes="floats")
-def disentangled_attention(g: Graph, m: Scores) -> Any:
+def disentangled_attention(g: Graph, m: DisentangledScores) -> Any:
     """Write the scores of DeBERTa's attention as TensorRT's plugin DisentangledAttention_TRT.
 
     What: what contents say to each other, to positions, and positions to contents, each by one number.  The length is

@@ -4,20 +4,20 @@ from surgeon import Graph, Tensor, require, rule
 from .._common.where_masks import SoftmaxWeights, softmax_weights
 
 
-class Values(SoftmaxWeights):
+class ChannelsFirstValues(SoftmaxWeights):
     """Values of [..., channels, keys], and scores of the keys for each query, whose weights are turned."""
 
     values: Tensor
     perm: list[int]
 
 
-def by_turned_weights(g: Graph, m: Values) -> Tensor:
+def by_turned_weights(g: Graph, m: ChannelsFirstValues) -> Tensor:
     """v · softmax(scores)ᵀ, the softmax in a wider dtype if need be."""
     return g.matmul(m.values, g.transpose(softmax_weights(g, m), perm=m.perm))
 
 
 @rule(patterns=[by_turned_weights], target="any")
-def channels_first_values(g: Graph, m: Values) -> Tensor:
+def channels_first_values(g: Graph, m: ChannelsFirstValues) -> Tensor:
     """Turn values instead of their weights, where values have their channels before their places.
 
     What: v · softmax(scores)ᵀ as (softmax(scores) · vᵀ)ᵀ, by which an attention is found: autoencoders of latent

@@ -5,7 +5,7 @@ from .._common.where_masks import SoftmaxWeights, softmax_weights
 from ._merged_batch import with_merged_batch, with_split_batch
 
 
-class Scores(Captures):
+class MergedHeadsScores(Captures):
     """Factors of one batch, their product times a number, and that with a batch and heads in the place of the first."""
 
     a: Tensor = dims("batch*heads rows _")
@@ -14,7 +14,7 @@ class Scores(Captures):
     y: Tensor = dims("batch heads rows columns")
 
 
-class Values(SoftmaxWeights):
+class MergedHeadsValues(SoftmaxWeights):
     """Weights of a batch and heads, these as one axis, and values that have never had them."""
 
     weights: Tensor = dims("batch heads rows keys")
@@ -22,18 +22,18 @@ class Values(SoftmaxWeights):
     values: Tensor = dims("batch*heads keys _")
 
 
-def product(g: Graph, m: Scores) -> Tensor:
+def product(g: Graph, m: MergedHeadsScores) -> Tensor:
     """The factors' product, perhaps times a number."""
     return g.optional(g.mul(g.matmul(m.a, m.b), m.scale))
 
 
-def parted_scores(g: Graph, m: Scores) -> Tensor:
+def parted_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
     """A product of two batches, which has several axes before its rows for what comes next: a mask of each."""
     m.y = g.reshaped(product(g, m))
     return m.y
 
 
-def parted_values(g: Graph, m: Values) -> Tensor:
+def parted_values(g: Graph, m: MergedHeadsValues) -> Tensor:
     """Values by the weights of a softmax, whose axes are one for the product alone."""
     m.weights = softmax_weights(g, m)
     m.merged = g.shared(g.reshaped(m.weights))
@@ -41,7 +41,7 @@ def parted_values(g: Graph, m: Values) -> Tensor:
 
 
 @rule(patterns=[parted_scores], target="any")
-def merged_heads_scores(g: Graph, m: Scores) -> Tensor:
+def merged_heads_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
     """Multiply matrices in a batch of two axes where the product has them behind it.
 
     What: scores of an attention whose heads were part of one batch from the start, as fairseq and FSMT have them; for a
@@ -53,7 +53,7 @@ def merged_heads_scores(g: Graph, m: Scores) -> Tensor:
 
 
 @rule(patterns=[parted_values], target="any")
-def merged_heads_values(g: Graph, m: Values) -> Tensor:
+def merged_heads_values(g: Graph, m: MergedHeadsValues) -> Tensor:
     """Multiply weights that have a batch and heads with values of one batch, without making the two one first.
 
     What: the other half of such an attention.

@@ -9,7 +9,7 @@ LARGEST_HALF, LARGEST = 65504.0, 3e38  # numbers that float16 and wider floats h
 WIDE = ("float32", "float64", "bfloat16")
 
 
-class Scaled(WhereMask):
+class ScaledMask(WhereMask):
     """Scores q·kᵀ that are scaled with a mask, or with a number that a condition put in the place of some of them.
 
     further, low: what is added to those with a mask then, or what a condition puts in the place of some.
@@ -23,19 +23,19 @@ class Scaled(WhereMask):
     low: float | Any = None
 
 
-def behind_mask(g: Graph, m: Scaled) -> Tensor:
+def behind_mask(g: Graph, m: ScaledMask) -> Tensor:
     """softmax((q·kᵀ + mask) · factor), to which another mask may be added, or of which a condition may hide some."""
     scaled = g.mul(g.add(g.matmul(m.q, m.kt), m.mask), m.factor)
     return g.softmax(g.any_of(scaled, g.add(scaled, m.further), where_masked(g, m, scaled, m.low)), axis=-1)
 
 
-def behind_condition(g: Graph, m: Scaled) -> Tensor:
+def behind_condition(g: Graph, m: ScaledMask) -> Tensor:
     """softmax(q·kᵀ, some of them hidden, · factor)."""
     return g.softmax(g.mul(where_masked(g, m, g.matmul(m.q, m.kt), m.low), m.factor), axis=-1)
 
 
 @rule(patterns=[behind_mask, behind_condition], target="any")
-def scale_after_mask(g: Graph, m: Scaled) -> Tensor:
+def scale_after_mask(g: Graph, m: ScaledMask) -> Tensor:
     """Scale scores by themselves, before a mask is added or a condition hides some, so that an attention is found.
 
     What: softmax((q·kᵀ + mask) · factor) as softmax(q·kᵀ · factor + mask · factor), for factors from 0 to 1, with which

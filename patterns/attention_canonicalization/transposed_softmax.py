@@ -5,7 +5,7 @@ from typing import Any
 from surgeon import Captures, Graph, Tensor, require, rule
 
 
-class Turned(Captures):
+class TransposedSoftmax(Captures):
     """Scores that are turned, perhaps scaled and biased, and turned again behind a softmax.
 
     first, second: how the axes go.
@@ -19,7 +19,7 @@ class Turned(Captures):
     axis: int
 
 
-def between_transposes(g: Graph, m: Turned) -> Tensor:
+def between_transposes(g: Graph, m: TransposedSoftmax) -> Tensor:
     """transpose(softmax(transpose(x) · scale + bias))."""
     inner = g.transpose(m.x, perm=m.first)
     scaled = g.any_of(g.mul(inner, m.scale), inner)
@@ -28,7 +28,7 @@ def between_transposes(g: Graph, m: Turned) -> Tensor:
 
 
 @rule(patterns=[between_transposes], target="any", opset=13)
-def transposed_softmax(g: Graph, m: Turned) -> Any:
+def transposed_softmax(g: Graph, m: TransposedSoftmax) -> Any:
     """Turn scores once, before a softmax over their last axis, where they are turned before it and behind it.
 
     What: an attention by Einsum whose scores have the heads last, as LoFTR has it (Sun et al., arXiv:2104.00680), or

@@ -5,7 +5,7 @@ from itertools import accumulate
 from surgeon import Captures, Graph, Tensor, require, rule
 
 
-class Joined(Captures):
+class ConcatSlice(Captures):
     """Tensors that are joined along an axis, and a part y of what that makes."""
 
     first: Tensor
@@ -17,7 +17,7 @@ class Joined(Captures):
     y: Tensor
 
 
-def cut_of_joined(g: Graph, m: Joined) -> Tensor:
+def cut_of_joined(g: Graph, m: ConcatSlice) -> Tensor:
     """A slice along one axis without steps."""
     bounds = (g.shared(g.concat(m.first, *m.rest, axis=m.axis)), m.starts, m.ends, m.axes)
     m.y = g.any_of(g.slice(*bounds), g.slice(*bounds, [1]))
@@ -25,7 +25,7 @@ def cut_of_joined(g: Graph, m: Joined) -> Tensor:
 
 
 @rule(patterns=[cut_of_joined], target="any", opset=10)
-def slice_of_concat(g: Graph, m: Joined) -> Tensor:
+def slice_of_concat(g: Graph, m: ConcatSlice) -> Tensor:
     """Take what a slice cuts out of a Concat from what was joined, where it is one or several of these whole.
 
     What: Slice of a Concat along its axis, from where one of its inputs begins to where it or a later one ends.
@@ -46,7 +46,7 @@ def slice_of_concat(g: Graph, m: Joined) -> Tensor:
     return taken[0] if len(taken) == 1 else g.concat(*taken, axis=m.axis)
 
 
-class Parts(Captures):
+class ConcatInputs(Captures):
     """Tensors that are joined along an axis."""
 
     first: Tensor
@@ -54,13 +54,13 @@ class Parts(Captures):
     axis: int
 
 
-def of_parts(g: Graph, m: Parts) -> Tensor:
+def of_parts(g: Graph, m: ConcatInputs) -> Tensor:
     """A Concat of two or more."""
     return g.concat(m.first, *m.rest, axis=m.axis)
 
 
 @rule(patterns=[of_parts], target="any")
-def empty_concat_inputs(g: Graph, m: Parts) -> Tensor:
+def empty_concat_inputs(g: Graph, m: ConcatInputs) -> Tensor:
     """Leave out of a Concat what has no elements.
 
     What: inputs whose size along its axis is 0, as of the columns that a rotary embedding leaves alone, where it turns

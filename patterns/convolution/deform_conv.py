@@ -32,7 +32,7 @@ def plugin(g: Graph, x: Tensor, offset: Tensor, mask: Tensor, weight: Tensor, *b
     return g.op("trt.plugins::ModulatedDeformConv2d", x, offset, mask, weight, *bias, **settings)
 
 
-class Call(NamedTuple):
+class DeformConvCall(NamedTuple):
     """What the spellings of a call differ in: optional tensors, and numbers by height and by width."""
 
     mask: Tensor | None
@@ -44,7 +44,7 @@ class Call(NamedTuple):
     offset_group: Any = 1
 
 
-def call_of(match: Match) -> Call:
+def call_of(match: Match) -> DeformConvCall:
     """The call that was matched; one that lost arguments on its way says something else than was meant."""
     settings, is_torch = match["settings"], "others" in match.bound
     tensors = match["others" if is_torch else "bias"]
@@ -52,9 +52,10 @@ def call_of(match: Match) -> Call:
     lost = [*(("mask", "bias")[len(tensors) :] if is_torch else ()), *(name for name in names if name not in settings)]
     require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
     if not is_torch:
-        return Call(match["mask"], next(iter(tensors), None), *[settings[name] for name in names])
-    sizes = [[settings[name] for name in pair] for pair in SIDES]
-    return Call(tensors[0] if settings["use_mask"] else None, tensors[1], *sizes, *[settings[name] for name in GROUPS])
+        return DeformConvCall(match["mask"], next(iter(tensors), None), *[settings[name] for name in names])
+    mask, bias = tensors[0] if settings["use_mask"] else None, tensors[1]
+    sizes, groups = [[settings[name] for name in pair] for pair in SIDES], [settings[name] for name in GROUPS]
+    return DeformConvCall(mask, bias, *sizes, *groups)
 
 
 def ones_for(g: Graph, offset: Tensor, weight: Tensor, offset_group: int) -> Tensor:

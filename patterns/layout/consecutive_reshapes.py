@@ -5,7 +5,7 @@ from typing import Any
 from surgeon import Captures, Graph, Tensor, require, rule
 
 
-class Chain(Captures):
+class ReshapeChain(Captures):
     """x in another shape (middle), and that in another again (y).
 
     first, zero, axis, axes: how the first is told.  shape, last, gone: how the second is.
@@ -29,20 +29,20 @@ def squeezed(g: Graph, x: Tensor, axes: Any) -> Tensor:
     return g.any_of(g.squeeze(x, axes), g.unsqueeze(x, axes))
 
 
-def any_shape(g: Graph, m: Chain) -> Tensor:
+def any_shape(g: Graph, m: ReshapeChain) -> Tensor:
     """The elements of x in order, in another shape; what a zero of the first target means does not matter."""
     targets = g.reshape(m.x, m.first, allowzero=m.zero), g.reshape(m.x, m.first)
     m.middle = g.any_of(*targets, g.flatten(m.x, axis=m.axis), squeezed(g, m.x, m.axes))
     return g.shared(m.middle)
 
 
-def reshaped(g: Graph, m: Chain) -> Tensor:
+def reshaped(g: Graph, m: ReshapeChain) -> Tensor:
     """Any of these, reshaped."""
     m.y = g.reshape(any_shape(g, m), m.shape, **m.attributes)
     return m.y
 
 
-class Weights(Chain):
+class Weights(ReshapeChain):
     """The weights of a softmax over scores, in another shape and back."""
 
     x: Tensor | Any = None
@@ -70,7 +70,7 @@ def cancelling_reshapes(g: Graph, m: Weights) -> Tensor:
 
 
 @rule(patterns=[reshaped], target="any")
-def consecutive_reshapes(g: Graph, m: Chain) -> Tensor:
+def consecutive_reshapes(g: Graph, m: ReshapeChain) -> Tensor:
     """Write a reshape of a tensor that was only reshaped as one, or as none where it undoes the first.
 
     What: Reshape of a Reshape, Flatten, Squeeze or Unsqueeze.  The first stays where others read it too.
@@ -102,7 +102,7 @@ def fixed(y: Tensor) -> list[int]:
     return [size if isinstance(size, int) else -1 for size in y.shape]
 
 
-def flattened(g: Graph, m: Chain) -> Tensor:
+def flattened(g: Graph, m: ReshapeChain) -> Tensor:
     """Any of these, flattened, or with fewer or more axes of one element."""
     middle = any_shape(g, m)
     m.y = g.any_of(g.flatten(middle, axis=m.last), squeezed(g, middle, m.gone))
@@ -110,7 +110,7 @@ def flattened(g: Graph, m: Chain) -> Tensor:
 
 
 @rule(patterns=[flattened], target="any", opset=5)
-def consecutive_flattens(g: Graph, m: Chain) -> Tensor:
+def consecutive_flattens(g: Graph, m: ReshapeChain) -> Tensor:
     """Write a Flatten, Squeeze or Unsqueeze of a tensor that was only reshaped as one Reshape, or as none.
 
     What: Flatten, Squeeze or Unsqueeze of a Reshape, Flatten, Squeeze or Unsqueeze, where at most one size of the

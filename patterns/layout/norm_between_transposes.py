@@ -7,14 +7,14 @@ from ..norms._fused_norms import NormAttributes, any_norm, matched_norm
 from ..rotary._fused_rotary import FusedRotary, ort_rotary
 
 
-class Heads(NormAttributes):
+class NormedHeads(NormAttributes):
     """Heads x behind the rows, moved to the front, and what they are normed by there; wide: their dtype there."""
 
     x: Tensor = dims("_ _ _ _")
     wide: int | Any = None
 
 
-class Turned(Heads, FusedRotary):
+class NormedRotaryHeads(NormedHeads, FusedRotary):
     """The same with a rotary embedding, if there is one.
 
     given, within, narrow: dtypes that the norm is cast to, the rotary embedding takes, and that is moved back.
@@ -31,11 +31,11 @@ class Turned(Heads, FusedRotary):
 class Streams(Captures):
     """The heads of two streams."""
 
-    first: Heads
-    second: Heads
+    first: NormedHeads
+    second: NormedHeads
 
 
-def write_normed(g: Graph, m: Heads) -> Tensor:
+def write_normed(g: Graph, m: NormedHeads) -> Tensor:
     """The heads where they stand, normed if they are."""
     if m.scale is None:
         return m.x
@@ -46,7 +46,7 @@ def write_normed(g: Graph, m: Heads) -> Tensor:
     return made
 
 
-def moved_back(g: Graph, m: Turned) -> Tensor:
+def moved_back(g: Graph, m: NormedRotaryHeads) -> Tensor:
     """Heads behind the rows again."""
     made = any_norm(g, m, g.optional(g.cast(g.heads_first(m.x), to=m.wide)))
     turned = ort_rotary(g, m, g.optional(g.cast(g.optional(g.cast(made, to=m.given)), to=m.within)))
@@ -54,7 +54,7 @@ def moved_back(g: Graph, m: Turned) -> Tensor:
 
 
 @rule(patterns=[moved_back], target="any")
-def norm_between_transposes(g: Graph, m: Turned) -> Tensor:
+def norm_between_transposes(g: Graph, m: NormedRotaryHeads) -> Tensor:
     """Norm heads where they stand behind the rows, as they are moved back behind the norm.
 
     What: a norm of queries or keys over the columns of each head between two transposes, as SD3 has it, and with a

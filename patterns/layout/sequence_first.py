@@ -41,7 +41,7 @@ def stacked_qkv_split(g: Graph, m: Stacked) -> Tensor:
     return g.cut(m.x, m.count, -1)[int(m.index.values) % m.count]
 
 
-class Heads(Captures):
+class SequenceFirstHeads(Captures):
     """[rows, batch, columns] x as heads: in one axis with the batch, then moved (perm), then apart from it (y)."""
 
     x: Tensor = dims("rows batch heads*size")
@@ -52,7 +52,7 @@ class Heads(Captures):
     size: int
 
 
-def heads_of_batch(g: Graph, m: Heads) -> Tensor:
+def heads_of_batch(g: Graph, m: SequenceFirstHeads) -> Tensor:
     """Heads that were in one axis with the batch."""
     m.one = g.reshaped(m.x)
     m.y = g.reshaped(g.transpose(m.one, perm=m.perm))
@@ -60,7 +60,7 @@ def heads_of_batch(g: Graph, m: Heads) -> Tensor:
 
 
 @rule(patterns=[heads_of_batch], target="any")
-def sequence_first_heads(g: Graph, m: Heads) -> Tensor:
+def sequence_first_heads(g: Graph, m: SequenceFirstHeads) -> Tensor:
     """Split rows into heads where they are rows of a batch, instead of merging the heads with the batch for a while.
 
     What: [rows, batch, columns] that becomes [batch, heads, rows, size] through [rows, batch · heads, size], or
@@ -74,7 +74,7 @@ def sequence_first_heads(g: Graph, m: Heads) -> Tensor:
     return heads if m.perm == BATCH_SEQUENCE_PERM else g.transpose(heads, perm=[0, 1, 3, 2])
 
 
-class Joined(Captures):
+class JoinedHeads(Captures):
     """[batch, rows, columns] x, whose heads are split to be moved to [rows, batch, heads, size], and joined to y."""
 
     x: Tensor = dims("batch rows heads*size")
@@ -84,7 +84,7 @@ class Joined(Captures):
     size: int
 
 
-def joined_rows(g: Graph, m: Joined) -> Tensor:
+def joined_rows(g: Graph, m: JoinedHeads) -> Tensor:
     """Heads beside each other, in rows before the batch."""
     m.moved = g.transpose(g.reshaped(m.x), perm=[1, 0, 2, 3])
     m.y = g.reshaped(m.moved)
@@ -92,7 +92,7 @@ def joined_rows(g: Graph, m: Joined) -> Tensor:
 
 
 @rule(patterns=[joined_rows], target="any")
-def sequence_first_output(g: Graph, m: Joined) -> Tensor:
+def sequence_first_output(g: Graph, m: JoinedHeads) -> Tensor:
     """Leave heads joined while rows and batch change places.
 
     What: [batch, rows, columns] that is split into heads to become [rows, batch, columns], or a matrix of these.

@@ -42,24 +42,24 @@ def transpose_before_linear(g: Graph, m: Linear) -> Tensor:
     return g.optional(g.add(g.matmul(x, g.transpose(m.w, perm=[1, 0]) if m.turned else m.w), m.b))
 
 
-class Parts(Captures):
+class SplitParts(Captures):
     """Parts of x along its last axis, whose other axes all move alike."""
 
     x: Tensor
 
 
-def in_three(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+def in_three(g: Graph, m: SplitParts) -> tuple[Tensor, ...]:
     """Three parts."""
     return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 3, -1))
 
 
-def in_two(g: Graph, m: Parts) -> tuple[Tensor, ...]:
+def in_two(g: Graph, m: SplitParts) -> tuple[Tensor, ...]:
     """Two."""
     return tuple(swap_batch_and_sequence(g, part) for part in g.cut(m.x, 2, -1))
 
 
 @rule(patterns=[in_three, in_two], target="any")
-def transpose_before_split(g: Graph, m: Parts) -> Any:
+def transpose_before_split(g: Graph, m: SplitParts) -> Any:
     """Swap rows and batch of a tensor once, instead of those of all of its parts.
 
     What: Transposes of all equal parts that a tensor is cut into along its columns.

@@ -3,7 +3,7 @@
 from surgeon import Captures, Graph, Tensor, dims, require, rule
 
 
-class Turned(Captures):
+class UnitDimTranspose(Captures):
     """x, that with its axes in another order by perm or the shape before it (middle), and y, what is made of it."""
 
     x: Tensor = dims("...")
@@ -12,14 +12,14 @@ class Turned(Captures):
     perm: list[int]
 
 
-def taken(g: Graph, m: Turned) -> Tensor:
+def taken(g: Graph, m: UnitDimTranspose) -> Tensor:
     """x, its axes moved, in another shape."""
     m.middle = g.transpose(m.x, perm=m.perm)
     m.y = g.reshaped(m.middle)
     return m.y
 
 
-def added(g: Graph, m: Turned) -> Tensor:
+def added(g: Graph, m: UnitDimTranspose) -> Tensor:
     """x in another shape, the axes of which are moved."""
     m.middle = g.reshaped(m.x)
     m.y = g.transpose(m.middle, perm=m.perm)
@@ -27,7 +27,7 @@ def added(g: Graph, m: Turned) -> Tensor:
 
 
 @rule(patterns=[taken, added], target="any", last=True)
-def unit_dim_transpose(g: Graph, m: Turned) -> Tensor:
+def unit_dim_transpose(g: Graph, m: UnitDimTranspose) -> Tensor:
     """Write a Transpose that moves only axes of one element, and the Reshape beside it, as Squeeze or Unsqueeze.
 
     What: the one head of keys and values of multi-query attention, which is moved as several would be.

@@ -7,7 +7,7 @@ from surgeon import Captures, Graph, Tensor, dims, require, rule
 PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
-class Rows(Captures):
+class FlattenedLinear(Captures):
     """x, its rows by w, and a sum; told: the attributes of a Gemm."""
 
     x: Tensor = dims("*batch inner")
@@ -18,7 +18,7 @@ class Rows(Captures):
     y: Tensor = dims("*batch _")
 
 
-def product(g: Graph, m: Rows) -> Tensor:
+def product(g: Graph, m: FlattenedLinear) -> Tensor:
     """x as one list of rows, times w, and bias added or not, in one node or two; and as many axes as before."""
     m.rows = g.shared(g.reshaped(m.x))
     apart = g.optional(g.add(g.matmul(m.rows, m.w), m.bias))
@@ -27,7 +27,7 @@ def product(g: Graph, m: Rows) -> Tensor:
 
 
 @rule(patterns=[product], target="any")
-def flattened_linear(g: Graph, m: Rows) -> Tensor:
+def flattened_linear(g: Graph, m: FlattenedLinear) -> Tensor:
     """Multiply rows by a matrix with the axes that they have, instead of making these one and several again.
 
     What: Gemm, or MatMul and Add, between two Reshapes, as torch's addmm in GPT-2's Conv1D; the sum becomes an Add,

@@ -16,7 +16,7 @@ ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Mod")
 COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 
 
-class Node(Captures):
+class IntegerOp(Captures):
     """What a node reads, and what it is told."""
 
     x: Tensor
@@ -35,7 +35,7 @@ class Node(Captures):
 def written(op: str) -> Callable[..., Any]:
     """The pattern of a node of an op."""
 
-    def node(g: Graph, m: Node) -> Any:
+    def node(g: Graph, m: IntegerOp) -> Any:
         inputs = [m.x] if op in ALONE else [m.x, *m.others] if op in JOINING else [m.x, m.y]
         return g.op(op, *inputs, **m.attributes)
 
@@ -43,7 +43,7 @@ def written(op: str) -> Callable[..., Any]:
     return node
 
 
-def sliced(g: Graph, m: Node) -> Tensor:
+def sliced(g: Graph, m: IntegerOp) -> Tensor:
     """Slice."""
     return g.slice(m.x, m.y, m.ends, m.axes, m.steps)
 
@@ -55,7 +55,7 @@ def require_narrow(x: Tensor) -> str:
 
 
 @rule(patterns=[*(written(op) for op in (*ALONE, *TOLD)), sliced], target="tensorrt")
-def integer_moves(g: Graph, m: Node) -> Tensor:
+def integer_moves(g: Graph, m: IntegerOp) -> Tensor:
     """Move integers that TensorRT does not compute with as floats.
 
     What: Reshape, Transpose, Slice, Gather, MaxPool and the like of uint8, int16, uint16 or uint32: a Cast to float32
@@ -67,7 +67,7 @@ def integer_moves(g: Graph, m: Node) -> Tensor:
 
 
 @rule(patterns=[written(op) for op in JOINING], target="tensorrt")
-def integer_joins(g: Graph, m: Node) -> Tensor:
+def integer_joins(g: Graph, m: IntegerOp) -> Tensor:
     """Join integers that TensorRT does not compute with as floats, or take the largest or smallest.
 
     What: Concat, Max and Min of uint8, int16, uint16 or uint32, between Casts.
@@ -79,7 +79,7 @@ def integer_joins(g: Graph, m: Node) -> Tensor:
 
 
 @rule(patterns=[written(op) for op in ARITHMETIC], target="tensorrt")
-def integer_arithmetic(g: Graph, m: Node) -> Tensor:
+def integer_arithmetic(g: Graph, m: IntegerOp) -> Tensor:
     """Compute with integers of 8 or 16 bits as int32.
 
     What: Add, Sub, Mul, Div and Mod of uint8 or uint16: what runs over begins at 0 again, as the remainder tells.
@@ -93,7 +93,7 @@ def integer_arithmetic(g: Graph, m: Node) -> Tensor:
 
 
 @rule(patterns=[written(op) for op in COMPARING], target="tensorrt")
-def integer_comparison(g: Graph, m: Node) -> Any:
+def integer_comparison(g: Graph, m: IntegerOp) -> Any:
     """Compare integers that TensorRT does not compute with as int64.
 
     What: Equal, Less, Greater and the like of uint8, int16, uint16 or uint32.

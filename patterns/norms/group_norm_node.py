@@ -4,7 +4,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 from .._common.floats import half_to_float32
 
 
-class Node(Captures):
+class GroupNormNode(Captures):
     """What one node normalises, and how.  activation: 1 for a SiLU behind it."""
 
     x: Tensor
@@ -16,7 +16,7 @@ class Node(Captures):
     channels_last: int
 
 
-def node(g: Graph, m: Node) -> Tensor:
+def node(g: Graph, m: GroupNormNode) -> Tensor:
     """com.microsoft::GroupNorm."""
     return g.ms_group_norm(
         *(m.x, m.scale, m.bias),
@@ -28,7 +28,7 @@ def node(g: Graph, m: Node) -> Tensor:
 
 
 @rule(patterns=[node], target="any", lacking=True, last=True)
-def group_norm_node(g: Graph, m: Node) -> Tensor:
+def group_norm_node(g: Graph, m: GroupNormNode) -> Tensor:
     """Write com.microsoft::GroupNorm as Reshape, the moments of each group, Reshape, Mul and Add, and a SiLU.
 
     What: the node that group_norm and group_norm_silu write for GPUs, where the target does not run it; channels may be

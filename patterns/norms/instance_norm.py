@@ -11,7 +11,7 @@ from .._common.floats import rescaled_for_epsilon
 from ._per_channel import as_channel_vector, normalised, require_spatial, scaled_and_shifted
 
 
-class Instances(Captures):
+class InstanceNorm(Captures):
     """What is normalised over axes behind the channels, or by a node, and a scale and a bias."""
 
     x: Tensor
@@ -21,7 +21,7 @@ class Instances(Captures):
     axes: list[int] | Any = None
 
 
-def by_moments(g: Graph, m: Instances) -> Tensor:
+def by_moments(g: Graph, m: InstanceNorm) -> Tensor:
     """(x − mean) / √(variance + ε) over the axes behind the channels, · scale + bias."""
     return scaled_and_shifted(g, normalised(g, m.x, m.axes, m.epsilon), m.scale, m.bias)
 
@@ -31,25 +31,25 @@ def is_all(constant: Constant, number: float) -> None:
     require(bool(np.all(constant.values == number)), "the node has a scale and a bias of its own")
 
 
-def with_scale_behind(g: Graph, m: Instances) -> Tensor:
+def with_scale_behind(g: Graph, m: InstanceNorm) -> Tensor:
     """InstanceNormalization with scale one and bias zero, and another scale and bias behind it."""
     ones, zeros = (g.such_that(g.any_tensor(), is_all, number) for number in (1.0, 0.0))
     return g.add(g.mul(g.instance_normalization(m.x, ones, zeros, epsilon=m.epsilon), m.scale), m.bias)
 
 
-def one_node(g: Graph, m: Instances) -> Tensor:
+def one_node(g: Graph, m: InstanceNorm) -> Tensor:
     """InstanceNormalization."""
     return g.instance_normalization(m.x, m.scale, m.bias, epsilon=m.epsilon)
 
 
-def are_several(m: Instances) -> None:
+def are_several(m: InstanceNorm) -> None:
     """Of a single number the result is the bias, to which ONNX Runtime's kernel adds what x loses when it is scaled."""
     require(m.x.shape is not None, "the rank of x is unknown")
     fixed = prod(size for size in m.x.shape[2:] if isinstance(size, int))
     require(fixed > 1, "of a single number ONNX Runtime's kernel loses digits, so one size must be fixed at 2 or more")
 
 
-def are_spatial(m: Instances) -> None:
+def are_spatial(m: InstanceNorm) -> None:
     """Over the only axis behind the channels, and without a scale for each, it is a layer normalisation."""
     if m.axes is not None:
         require_spatial(m.x, m.axes)
@@ -64,7 +64,7 @@ def are_spatial(m: Instances) -> None:
     target="onnx",
     form_patterns=[one_node],
 )
-def instance_norm(g: Graph, m: Instances) -> Tensor:
+def instance_norm(g: Graph, m: InstanceNorm) -> Tensor:
     """Fuse an instance normalisation into one InstanceNormalization node.
 
     What: each channel of each image less its mean, over √(its variance + ε), then · scale + bias for each channel; a
@@ -80,7 +80,7 @@ def instance_norm(g: Graph, m: Instances) -> Tensor:
 
 
 @instance_norm.on("decomposed")
-def _(g: Graph, m: Instances) -> Tensor:
+def _(g: Graph, m: InstanceNorm) -> Tensor:
     x = m.x
     require(x.rank is not None and x.dtype is not None, "the rank or the dtype of the input is unknown")
     require(x.dtype != "float64", "ONNX Runtime has no kernel for a double to hold it against")

@@ -7,7 +7,7 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 VERSION: dict[str, Any] = {"plugin_version": "3", "plugin_namespace": ""}  # 3: of TensorRT 10.2 and newer
 
 
-class Instances(Captures):
+class InstanceNormPlugin(Captures):
     """What is normalised, its scale and bias, and the slope of a LeakyRelu behind it, 0 of a Relu."""
 
     x: Tensor
@@ -17,17 +17,17 @@ class Instances(Captures):
     slope: float = 0.0
 
 
-def normalised(g: Graph, m: Instances) -> Tensor:
+def normalised(g: Graph, m: InstanceNormPlugin) -> Tensor:
     """InstanceNormalization."""
     return g.instance_normalization(m.x, m.scale, m.bias, epsilon=m.epsilon)
 
 
-def active(g: Graph, m: Instances) -> Tensor:
+def active(g: Graph, m: InstanceNormPlugin) -> Tensor:
     """Relu or LeakyRelu of it."""
     return g.any_of(g.relu(normalised(g, m)), g.leaky_relu(normalised(g, m), alpha=m.slope))
 
 
-def written(g: Graph, m: Instances, **activation: Any) -> Any:
+def written(g: Graph, m: InstanceNormPlugin, **activation: Any) -> Any:
     """The plugin's node."""
     require(m.x.rank in (4, 5), "the plugin takes four or five axes")
     numbers = {name: [float(one) for one in values.values] for name, values in (("scales", m.scale), ("bias", m.bias))}
@@ -36,7 +36,7 @@ def written(g: Graph, m: Instances, **activation: Any) -> Any:
 
 
 @rule(patterns=[active], target="tensorrt", dtypes=("float32", "float16"))
-def instance_norm_activation_plugin(g: Graph, m: Instances) -> Any:
+def instance_norm_activation_plugin(g: Graph, m: InstanceNormPlugin) -> Any:
     """Fuse an instance normalisation and the Relu or LeakyRelu behind it into TensorRT's InstanceNormalization_TRT.
 
     What: an InstanceNormalization of four or five axes, its scale and bias constants, and the activation.
@@ -47,7 +47,7 @@ def instance_norm_activation_plugin(g: Graph, m: Instances) -> Any:
 
 
 @rule(patterns=[normalised], target="tensorrt", dtypes=("float32", "float16"))
-def instance_norm_plugin(g: Graph, m: Instances) -> Any:
+def instance_norm_plugin(g: Graph, m: InstanceNormPlugin) -> Any:
     """Write an InstanceNormalization as TensorRT's plugin InstanceNormalization_TRT.
 
     What: an InstanceNormalization of four or five axes, its scale and bias constants; instance_norm makes one of its

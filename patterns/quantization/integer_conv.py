@@ -26,7 +26,7 @@ class Windows(Captures):
     attributes: dict[str, Any]
 
 
-class Scaled(Windows):
+class QLinearConv(Windows):
     """The same with the scale of each, that of the result, and a bias."""
 
     x_scale: Tensor
@@ -94,14 +94,14 @@ def conv_integer(g: Graph, m: Windows) -> Tensor:
     return as_int32(g, convolved(g, m))
 
 
-def scaled(g: Graph, m: Scaled) -> Tensor:
+def scaled(g: Graph, m: QLinearConv) -> Tensor:
     """QLinearConv."""
     given: Any = (m.x, m.x_scale, m.x_zero, m.w, m.w_scale, m.w_zero, m.y_scale, m.y_zero, m.bias)
     return g.qlinear_conv(*given, **m.attributes)
 
 
 @rule(patterns=[scaled], target="any", lacking=True)
-def qlinear_conv(g: Graph, m: Scaled) -> Tensor:
+def qlinear_conv(g: Graph, m: QLinearConv) -> Tensor:
     """Write a QLinearConv as a Conv of floats that is scaled, rounded and cut off.
 
     What: round((x − x_zero) ∗ (w − w_zero) + bias) · x_scale · w_scale / y_scale) + y_zero, where the target has no

@@ -16,7 +16,7 @@ from ._scale_zero_point import (
 )
 
 
-class Scaled(Captures):
+class QLinearMatMul(Captures):
     """Two factors and their product, each with its scale and its zero point."""
 
     a: Tensor
@@ -91,13 +91,13 @@ def matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     return as_int32(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
 
 
-def scaled(g: Graph, m: Scaled) -> Tensor:
+def scaled(g: Graph, m: QLinearMatMul) -> Tensor:
     """QLinearMatMul."""
     return g.qlinear_matmul(m.a, m.a_scale, m.a_zero, m.b, m.b_scale, m.b_zero, m.y_scale, m.y_zero)
 
 
 @rule(patterns=[scaled], target="any", lacking=True)
-def qlinear_matmul(g: Graph, m: Scaled) -> Tensor:
+def qlinear_matmul(g: Graph, m: QLinearMatMul) -> Tensor:
     """Write a QLinearMatMul as a MatMul of floats that is scaled, rounded and cut off.
 
     What: round((a − a_zero) @ (b − b_zero) · a_scale · b_scale / y_scale) + y_zero, where the target has no products

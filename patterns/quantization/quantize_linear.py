@@ -19,7 +19,7 @@ MIDDLE = 128  # uint8 around this is int8 around 0
 EIGHT_BITS = ("int8", "uint8")
 
 
-class Scaled(Captures):
+class QuantizeLinear(Captures):
     """What is quantised or was, the scale and the zero point, and along which axis they go."""
 
     x: Tensor
@@ -56,7 +56,7 @@ def is_symmetric_int8(zero: Tensor | None) -> bool:
     return zero is not None and zero.dtype == np.int8 and zero.is_constant and not zero.values.any()
 
 
-def quantize(g: Graph, m: Scaled) -> Tensor:
+def quantize(g: Graph, m: QuantizeLinear) -> Tensor:
     """QuantizeLinear."""
     return g.quantize_linear(m.x, m.scale, m.zero, axis=m.axis, **m.attributes)
 
@@ -79,7 +79,7 @@ def uint8_qdq_to_int8(g: Graph, x: Tensor, scale: Tensor, zero: Tensor, **attrib
 
 
 @rule(patterns=[quantize], target="tensorrt", differs=NAN_CAST_DIFFERS)
-def quantize_linear(g: Graph, m: Scaled) -> Tensor:
+def quantize_linear(g: Graph, m: QuantizeLinear) -> Tensor:
     """Write a QuantizeLinear that TensorRT refuses as a division, Round, Clip and Cast.
 
     What: round(x / scale) + zero in uint8, or in int8 with a zero point.
@@ -96,13 +96,13 @@ def quantize_linear(g: Graph, m: Scaled) -> Tensor:
     return round_and_saturate(g, steps, broadcast_parameter(g, to_float32(g, m.zero), m.zero, shape), m.zero)
 
 
-def dequantize(g: Graph, m: Scaled) -> Tensor:
+def dequantize(g: Graph, m: QuantizeLinear) -> Tensor:
     """DequantizeLinear."""
     return g.dequantize_linear(m.x, m.scale, m.zero, axis=m.axis, **m.attributes)
 
 
 @rule(patterns=[dequantize], target="tensorrt")
-def dequantize_linear(g: Graph, m: Scaled) -> Tensor:
+def dequantize_linear(g: Graph, m: QuantizeLinear) -> Tensor:
     """Write a DequantizeLinear that TensorRT refuses as a product.
 
     What: (x − zero) · scale of int8 with a zero point, uint8 or int32.  A constant that fits int8 once the zero point

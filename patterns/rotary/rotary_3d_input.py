@@ -6,7 +6,7 @@ from surgeon import Graph, Tensor, dims, rule
 from ._fused_rotary import FusedRotary, ort_rotary
 
 
-class Turned(FusedRotary):
+class RotaryHeads(FusedRotary):
     """Heads x behind the rows, joined or not, that are moved to the front, turned by a rotary embedding, and joined.
 
     wide, narrow: the dtypes that they are cast to before and behind it.
@@ -21,7 +21,7 @@ class Turned(FusedRotary):
     narrow: int | Any = None
 
 
-def between_layouts(g: Graph, m: Turned) -> Tensor:
+def between_layouts(g: Graph, m: RotaryHeads) -> Tensor:
     """RotaryEmbedding of heads that were behind the rows before, and are again behind it."""
     m.split = g.any_of(g.heads_first(g.reshaped(m.x)), g.heads_first(m.x))
     made = ort_rotary(g, m, g.optional(g.cast(m.split, to=m.wide)))
@@ -30,7 +30,7 @@ def between_layouts(g: Graph, m: Turned) -> Tensor:
 
 
 @rule(patterns=[between_layouts])
-def rotary_3d_input(g: Graph, m: Turned) -> Tensor:
+def rotary_3d_input(g: Graph, m: RotaryHeads) -> Tensor:
     """Let RotaryEmbedding work on joined heads, where they are behind the rows before it and joined behind it.
 
     What: RotaryEmbedding takes [batch, rows, heads · columns] too, so that nothing is moved, half precision that is

@@ -9,7 +9,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 INFINITE = {"non_finite": "whether a maximum sees what is no number, each runtime decides by itself"}
 
 
-class Regions(Captures):
+class MaxRoiPool(Captures):
     """Pictures, regions of them, into how many parts each is cut, and how large the pictures are beside the regions."""
 
     x: Tensor
@@ -18,7 +18,7 @@ class Regions(Captures):
     scale: float
 
 
-def node(g: Graph, m: Regions) -> Tensor:
+def node(g: Graph, m: MaxRoiPool) -> Tensor:
     """MaxRoiPool."""
     return g.max_roi_pool(m.x, m.rois, pooled_shape=m.parts, spatial_scale=m.scale)
 
@@ -29,7 +29,7 @@ def rounded(g: Graph, x: Tensor) -> Tensor:
     return g.mul(g.sign(x), g.floor(g.add(g.abs(x), half)))
 
 
-def inside(g: Graph, m: Regions, axis: int, first: int, last: int, parts: int) -> tuple[Tensor, Tensor]:
+def inside(g: Graph, m: MaxRoiPool, axis: int, first: int, last: int, parts: int) -> tuple[Tensor, Tensor]:
     """Which elements of an axis lie in each part of each region [region, part, element], and which parts are empty."""
     kind = m.rois.dtype
     size = g.gather(g.shape(m.x), np.array(axis))
@@ -51,7 +51,7 @@ def inside(g: Graph, m: Regions, axis: int, first: int, last: int, parts: int) -
 
 
 @rule(patterns=[node], target="any", opset=13, lacking=True, dtypes="floats", differs=INFINITE)
-def max_roi_pool(g: Graph, m: Regions) -> Tensor:
+def max_roi_pool(g: Graph, m: MaxRoiPool) -> Tensor:
     """Write a MaxRoiPool as maxima over rows and columns that lie in each part of a region.
 
     What: the corners of regions are rounded to elements, as ONNX Runtime does; empty parts are zero.  Each part looks

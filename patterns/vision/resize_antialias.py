@@ -8,7 +8,7 @@ from surgeon import Captures, Constant, Graph, Tensor, require, rule
 from ._interpolation import INFINITY_DIFFERS, KERNEL_RADIUS, interpolation_matrix, string_attribute
 
 
-class Resized(Captures):
+class AntialiasedResize(Captures):
     """Pictures, the sizes that they are to have or by how much they grow, and how."""
 
     x: Tensor
@@ -48,13 +48,13 @@ def table_of_free_size(g: Graph, x: Tensor, axis: int, count: int) -> Tensor:
     return made if x.dtype == np.float32 else g.cast(made, to=str(x.dtype))
 
 
-def antialiased(g: Graph, m: Resized) -> Tensor:
+def antialiased(g: Graph, m: AntialiasedResize) -> Tensor:
     """Resize with antialias."""
     return g.resize(m.x, None, m.scales, m.sizes, antialias=1, **m.attributes)
 
 
 @rule(patterns=[antialiased], target="any", opset=18, lacking=True, dtypes="floats", differs=INFINITY_DIFFERS)
-def resize_antialias(g: Graph, m: Resized) -> Tensor:
+def resize_antialias(g: Graph, m: AntialiasedResize) -> Tensor:
     """Write a Resize with antialiasing as products with tables of weights, where the target has none.
 
     What: linear and cubic, along the last two axes, half a pixel off as Pillow and torch have it.  Of a free size, as

@@ -20,7 +20,7 @@ PLACES = (*KNOWN, "half_pixel_symmetric", "tf_crop_and_resize")
 PLACE, POLICY = "coordinate_transformation_mode", "keep_aspect_ratio_policy"
 
 
-class Resized(Captures):
+class CroppedResize(Captures):
     """Pictures, what is cut out of them, the sizes that they are to have or by how much they grow, and how."""
 
     x: Tensor
@@ -34,7 +34,7 @@ class Resized(Captures):
         return [axis % self.x.rank for axis in self.attributes.get("axes") or range(self.x.rank)]
 
 
-class Change(NamedTuple):
+class AxisResize(NamedTuple):
     """What becomes of an axis: its new size, by how much it grows, and which part of it is taken."""
 
     axis: int
@@ -63,7 +63,7 @@ class Change(NamedTuple):
         return offset + (new + half) / scale - half
 
 
-def changes(m: Resized, policy: str) -> list[Change]:
+def changes(m: CroppedResize, policy: str) -> list[AxisResize]:
     """What becomes of each axis that is named."""
     told, axes = m.scales if m.sizes is None else m.sizes, m.axes()
     require(told is not None and told.values.size == len(axes), "no sizes or scales of each axis are constants")
@@ -81,16 +81,16 @@ def changes(m: Resized, policy: str) -> list[Change]:
     if m.region is not None and m.region.values.size:
         ends = m.region.values.reshape(-1).tolist()
     starts, ends = ends[: len(axes)], ends[len(axes) :]
-    return [Change(*row) for row in zip(axes, sizes, counts, scales, starts, ends, strict=True)]
+    return [AxisResize(*row) for row in zip(axes, sizes, counts, scales, starts, ends, strict=True)]
 
 
-def resized(g: Graph, m: Resized) -> Tensor:
+def resized(g: Graph, m: CroppedResize) -> Tensor:
     """Resize."""
     return g.resize(m.x, m.region, m.scales, m.sizes, **m.attributes)
 
 
 @rule(patterns=[resized], target="any", opset=11, lacking=True, dtypes="floats", differs=INFINITY_DIFFERS)
-def resize_coordinates(g: Graph, m: Resized) -> Tensor:
+def resize_coordinates(g: Graph, m: CroppedResize) -> Tensor:
     """Write a Resize of places or sizes that the target does not know as another Resize, as Gather, or as products.
 
     What: half_pixel_symmetric, tf_crop_and_resize and keep_aspect_ratio_policy.  Where sizes are told, the first is

@@ -13,7 +13,7 @@ VERSION: dict[str, Any] = {"plugin_version": "2", "plugin_namespace": ""}  # 2: 
 DIFFERS = {"non_finite": "ONNX Runtime refuses boxes that are no numbers"}
 
 
-class Regions(Captures):
+class RoiAlign(Captures):
     """Images, boxes, and which image each is of where the first of five columns does not say it."""
 
     x: Tensor
@@ -22,22 +22,22 @@ class Regions(Captures):
     settings: dict[str, Any]
 
 
-def torchvision(g: Graph, m: Regions) -> Any:
+def torchvision(g: Graph, m: RoiAlign) -> Any:
     """The placeholder of `torchvision::roi_align`, its arguments by the names of the C++ schema."""
     return g.op("*::roi_align", m.x, m.boxes, **m.settings)
 
 
-def mmcv(g: Graph, m: Regions) -> Any:
+def mmcv(g: Graph, m: RoiAlign) -> Any:
     """The node that mmcv's and mmdeploy's own exports write."""
     return g.op("*::MMCVRoiAlign", m.x, m.boxes, **m.settings)
 
 
-def plugin(g: Graph, m: Regions) -> Any:
+def plugin(g: Graph, m: RoiAlign) -> Any:
     """TensorRT's plugin node."""
     return g.op("trt.plugins::ROIAlign_TRT", m.x, m.boxes, m.images, **m.settings)
 
 
-class Call(NamedTuple):
+class RoiAlignCall(NamedTuple):
     """What the spellings of a call differ in: how large an output is made, of how many points, and from where on."""
 
     scale: float
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     aligned: bool
 
 
-def call_of(m: Regions) -> Call:
+def call_of(m: RoiAlign) -> RoiAlignCall:
     """The call that was matched; one that lost arguments on its way says something else than was meant."""
     settings = m.settings
     names = next((names for names in (PLUGIN, MMCV) if names[-2] in settings and "mode" in settings), TORCHVISION)
@@ -55,10 +55,10 @@ def call_of(m: Regions) -> Call:
     require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
     require(settings.get("mode", "avg") in ("avg", 1), "it takes the largest of a cell, not the mean")
     scale, height, width, ratio, aligned = (settings[name] for name in names[:5])
-    return Call(scale, height, width, max(ratio, 0), bool(aligned))
+    return RoiAlignCall(scale, height, width, max(ratio, 0), bool(aligned))
 
 
-def parts_of(g: Graph, m: Regions, dtype: Any) -> tuple[Tensor, Tensor]:
+def parts_of(g: Graph, m: RoiAlign, dtype: Any) -> tuple[Tensor, Tensor]:
     """The corners of the boxes, and which image each is of."""
     if m.images is not None:
         return m.boxes, g.cast(m.images, to=dtype)
@@ -68,7 +68,7 @@ def parts_of(g: Graph, m: Regions, dtype: Any) -> tuple[Tensor, Tensor]:
 
 
 @rule(patterns=[torchvision, mmcv], target="onnx", opset=10, differs=DIFFERS)
-def roi_align(g: Graph, m: Regions) -> Tensor:
+def roi_align(g: Graph, m: RoiAlign) -> Tensor:
     """Write a RoIAlign that an exporter left as a placeholder as RoiAlign, or as TensorRT's plugin.
 
     What: cells of each box, in each the mean of points between the pixels, of torchvision and of mmcv.
@@ -93,7 +93,7 @@ def roi_align(g: Graph, m: Regions) -> Tensor:
 
 
 @roi_align.on("tensorrt", patterns=[plugin])
-def _(g: Graph, m: Regions) -> Any:
+def _(g: Graph, m: RoiAlign) -> Any:
     call = call_of(m)
     corners, images = parts_of(g, m, np.int32)
     sizes: dict[str, Any] = dict(zip(PLUGIN, (*call[:4], int(call.aligned), 1), strict=True))

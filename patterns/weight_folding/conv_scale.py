@@ -16,7 +16,7 @@ from ._channel_weights import (
 )
 
 
-class Scaled(WeightedOp):
+class ScaledConv(WeightedOp):
     """A convolution, transposed or not, and the constant behind it."""
 
     factor: Constant | None = None
@@ -25,18 +25,18 @@ class Scaled(WeightedOp):
     less: Constant | None = None
 
 
-def multiplied(g: Graph, m: Scaled) -> Tensor:
+def multiplied(g: Graph, m: ScaledConv) -> Tensor:
     """conv(x) · factor, or conv(x) / divisor."""
     return g.any_of(g.mul(conv(g, m), m.factor), g.div(conv(g, m), m.divisor))
 
 
-def shifted(g: Graph, m: Scaled) -> Tensor:
+def shifted(g: Graph, m: ScaledConv) -> Tensor:
     """conv(x) + shift, or conv(x) − less."""
     return g.any_of(g.add(conv(g, m), m.shift), g.sub(conv(g, m), m.less))
 
 
 @rule(patterns=[multiplied, shifted], target="onnx")
-def conv_scale(g: Graph, m: Scaled) -> Tensor:
+def conv_scale(g: Graph, m: ScaledConv) -> Tensor:
     """Fold a constant behind a convolution into its weights and bias.
 
     What: conv(x) · c, conv(x) / c, conv(x) + c and conv(x) − c, where c is one number or one for each channel; a sum

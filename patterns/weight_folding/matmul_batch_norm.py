@@ -7,7 +7,7 @@ from ._channel_weights import folded_bias, linear, require_column_bias, rounded_
 from .conv_batch_norm import FoldedBatchNorm, affine_coefficients, batch_norm_of, is_inference
 
 
-class Rows(FoldedBatchNorm):
+class MatMulBatchNorm(FoldedBatchNorm):
     """The same of a product of matrices: made, and y as it is shaped again, or perm, the order of its axes."""
 
     made: Tensor | Any = None
@@ -18,7 +18,7 @@ class Rows(FoldedBatchNorm):
     perm: list[int] | Any = None
 
 
-def product_and_norm(g: Graph, m: Rows) -> Tensor:
+def product_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
     """(x · w + bias − mean) / √(variance + ε) · scale + shift for each column, its rows in one axis."""
     m.made = linear(g, m)
     m.flat = g.any_of(g.reshaped(m.made), g.flatten(m.made, axis=m.axis))
@@ -26,13 +26,13 @@ def product_and_norm(g: Graph, m: Rows) -> Tensor:
     return m.y
 
 
-def turned_and_norm(g: Graph, m: Rows) -> Tensor:
+def turned_and_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
     """The same of a matrix as it is, or behind a Transpose that makes channels of the columns."""
     m.made = linear(g, m)
     return batch_norm_of(g, m, g.any_of(g.transpose(m.made, perm=m.perm), m.made))
 
 
-def channels_are_columns(m: Rows) -> None:
+def channels_are_columns(m: MatMulBatchNorm) -> None:
     """The second axis, which a batch normalisation goes by, is that of the columns."""
     if m.flat is None:
         require(m.made.rank is not None, "how many axes the product has is unknown")
@@ -46,7 +46,7 @@ def channels_are_columns(m: Rows) -> None:
     target="onnx",
     opset=7,
 )
-def matmul_batch_norm(g: Graph, m: Rows) -> Tensor:
+def matmul_batch_norm(g: Graph, m: MatMulBatchNorm) -> Tensor:
     """Fold a batch normalisation at inference into the product of matrices before it, and let its rows be.
 
     What: weights · k, and (bias − mean) · k + shift behind the product, with k = scale / √(variance + ε), as LeViT has

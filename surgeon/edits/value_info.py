@@ -9,7 +9,7 @@ import onnx
 from surgeon.errors import UsageError
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traversal import graphs_and_functions
-from surgeon.pipeline.editing.declared_shapes import infer_declared_shapes
+from surgeon.pipeline.editing.declared_dims import infer_declared_shapes
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
 from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton

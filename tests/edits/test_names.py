@@ -22,7 +22,7 @@ from surgeon.edits import (
     Retype,
     StripDoc,
 )
-from surgeon.edits.catalogue import all_edits
+from surgeon.edits.installed_edits import all_edits
 from surgeon.testing import parse
 from tests import sampling
 from tests.command_line import run

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import surgeon
-from surgeon.edits.catalogue import all_edits
+from surgeon.edits.installed_edits import all_edits
 from tests.command_line import run
 from tests.edits.test_names import MODEL
 from tests.pages import blocks

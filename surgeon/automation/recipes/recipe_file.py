@@ -14,7 +14,7 @@ from typing import Any
 
 from surgeon.automation.recipes.recipe import Recipe, Rules, Step
 from surgeon.automation.recipes.toml_positions import TomlSource
-from surgeon.edits.catalogue import all_edits
+from surgeon.edits.installed_edits import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.rewriting.rewrite_settings import require_target

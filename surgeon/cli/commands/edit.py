@@ -25,7 +25,7 @@ _META = "surgeon.edits"  # in a context's meta: the edits that were typed
 @cache
 def _options() -> tuple[click.Option, ...]:
     """An option for each edit that there is."""
-    from surgeon.edits.catalogue import all_edits
+    from surgeon.edits.installed_edits import all_edits
 
     return tuple(
         click.Option(
@@ -62,7 +62,7 @@ class EditCommand(click.Command):
 
 def asked(ctx: click.Context) -> "list[Edit]":
     """The edits that were typed, in order.  Raises UsageError for one not of its form, or where there is none."""
-    from surgeon.edits.catalogue import all_edits
+    from surgeon.edits.installed_edits import all_edits
 
     kinds = all_edits()
     typed = [(item.opts[0].removeprefix("--"), text) for item, text in ctx.meta[_META]]

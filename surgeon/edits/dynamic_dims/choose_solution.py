@@ -19,7 +19,7 @@ from surgeon.edits.dynamic_dims.solver import Choices, Interpretation, Interpret
 from surgeon.errors import GraphError, UsageError
 from surgeon.pipeline.editing.batch_samples import SampleRun, Samples, batch_sizes
 from surgeon.pipeline.editing.claim import DynamicDimsClaim
-from surgeon.pipeline.editing.declared_shapes import declare_shape
+from surgeon.pipeline.editing.declared_dims import declare_shape
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.dynamic_dims_check import long_sizes
 from surgeon.proof.model.model_check import tolerances

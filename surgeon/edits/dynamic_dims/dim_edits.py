@@ -7,7 +7,7 @@ from typing import Self
 from surgeon.edits.dynamic_dims.fold_sizes import fold_constant_sizes
 from surgeon.edits.dynamic_dims.make_dynamic import INPUT_AXIS, Free
 from surgeon.errors import UsageError
-from surgeon.pipeline.editing.declared_shapes import (
+from surgeon.pipeline.editing.declared_dims import (
     correct_output_shapes,
     dims_of,
     dynamic_dim_names,

@@ -10,7 +10,7 @@ from onnx import ValueInfoProto
 from surgeon.edits.dynamic_dims.choose_solution import free_inside, free_size
 from surgeon.errors import UsageError
 from surgeon.pipeline.editing.claim import DynamicDimsClaim
-from surgeon.pipeline.editing.declared_shapes import dynamic_dim_names
+from surgeon.pipeline.editing.declared_dims import dynamic_dim_names
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_pair
 from surgeon.printed_commands import command

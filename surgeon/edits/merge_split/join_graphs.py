@@ -19,7 +19,7 @@ from surgeon.ops.traversal import (
     nodes_of,
     unique_name,
 )
-from surgeon.pipeline.editing.declared_shapes import dims_in
+from surgeon.pipeline.editing.declared_dims import dims_in
 from surgeon.pipeline.editing.draft import ModelDraft, names_in, no_such_message
 from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.pipeline.editing.tensor_renaming import rename_in_graph, rename_training

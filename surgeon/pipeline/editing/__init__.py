@@ -4,7 +4,7 @@ __all__ = [
     "batch_samples",
     "claim",
     "claim_check",
-    "declared_shapes",
+    "declared_dims",
     "draft",
     "driver",
     "dynamic_dims_check",

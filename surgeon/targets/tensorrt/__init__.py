@@ -31,7 +31,7 @@ def _examine(asked: "CheckContext") -> None:
 
 
 def _next_steps(index: "Index") -> "Iterator[str]":
-    from surgeon.targets.tensorrt.size_dependent_branches import next_steps
+    from surgeon.targets.tensorrt.size_advice import next_steps
 
     return next_steps(index)
 

@@ -21,7 +21,7 @@ from surgeon.targets.lint.size_dependent_branches import sized_ifs
 from surgeon.targets.op_support import check_schema, local_functions, report_missing_op
 from surgeon.targets.tensorrt.mixed_precision import note_precision
 from surgeon.targets.tensorrt.parser_limits import EXEMPT
-from surgeon.targets.tensorrt.size_dependent_branches import fix_of, reason_of
+from surgeon.targets.tensorrt.size_advice import fix_of, reason_of
 from surgeon.targets.tensorrt.support_matrix import (
     CONTRIB_EQUIVALENTS,
     TensorrtOp,

@@ -23,7 +23,7 @@ from surgeon.targets.check_context import CheckContext
 from surgeon.targets.lint.dtype_conflicts import op_text
 from surgeon.targets.lint.finding import CONSTANT, Kind, RuntimeResult, node_path
 from surgeon.targets.tensorrt.documented_support import NETWORK_DTYPES, DocumentedIssue, TensorrtSupport
-from surgeon.targets.tensorrt.size_dependent_branches import fix_of
+from surgeon.targets.tensorrt.size_advice import fix_of
 from surgeon.targets.tensorrt.support_matrix import tensorrt_version
 
 if TYPE_CHECKING:
