@@ -1,4 +1,4 @@
-"""Rows of now held against those of a baseline: what is worse, what is otherwise, what is new and what is gone."""
+"""Compares the rows of a run with those of a baseline: regressions, other changes, new and missing models."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,62 +13,59 @@ from surgeon.result_base import to_json_dict
 
 @dataclass(frozen=True, slots=True)
 class FleetChange:
-    """One thing that is otherwise than in the baseline.
-
-    Attributes:
-        model: by its name below the target.
-        what: a clause.
-        is_regression: whether it is worse.
-        same_graph: whether the model itself is as it was, its weights apart.
-    """
+    """One difference from the baseline."""
 
     model: str
+    """The model's name below the target."""
     what: str
+    """The change as a clause."""
     is_regression: bool
+    """Whether the model is worse now."""
     same_graph: bool = True
+    """Whether the model is unchanged apart from its weights."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return the change as JSON can hold it."""
         return to_json_dict(self, "model what is_regression same_graph")
 
 
 def load_baseline(path: str) -> RunDatabase:
-    """The rows of a baseline.  Raises UsageError for a file that holds none."""
-    book = RunDatabase()
+    """The rows of a baseline.  Raises UsageError for a file without rows."""
+    database = RunDatabase()
     try:
-        book.remember(row_from_dict(row) for row in read_table(path))
+        database.remember(row_from_dict(row) for row in read_table(path))
     except (TypeError, ValueError, KeyError, IndexError):
         raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
-    return book
+    return database
 
 
-def changes(book: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
-    """All that is otherwise, regressions first."""
-    found = [change for row in book.rows() for change in _of(row, baseline.before(row.model))]
+def changes(database: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
+    """All differences from the baseline, regressions first."""
+    found = [change for row in database.rows() for change in _changes_of_model(row, baseline.before(row.model))]
     found += [
         FleetChange(row.model, "it is not among the models any more", False)
         for row in baseline.all_before()
-        if not book.has(row.model)
+        if not database.has(row.model)
     ]
     return sorted(found, key=lambda change: (not change.is_regression, change.model))
 
 
-def since_last(book: RunDatabase) -> Iterator[FleetChange]:
-    """What is otherwise than when the target was last written to, regressions first; all is, where it never was."""
+def since_last(database: RunDatabase) -> Iterator[FleetChange]:
+    """Differences from the previous run to the same target, regressions first; nothing after the first run."""
     for is_regression in (True, False):
-        for now, then in book.done_again() if book.has_before else ():
-            yield from (change for change in _of(now, then) if change.is_regression is is_regression)
+        for now, then in database.done_again() if database.has_before else ():
+            yield from (change for change in _changes_of_model(now, then) if change.is_regression is is_regression)
 
 
-def _of(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
+def _changes_of_model(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
     if then is None:
         why = f": {now.why}" if now.why else ""
         yield FleetChange(now.model, f"it is new, and {now.outcome}{why}", now.is_wrong)
         return
-    same = now.graph == then.graph
+    same_graph = now.graph == then.graph
 
     def change(what: str, worse: bool) -> FleetChange:
-        return FleetChange(now.model, what, worse, same)
+        return FleetChange(now.model, what, worse, same_graph)
 
     if now.outcome != then.outcome:
         worse = (
@@ -78,7 +75,7 @@ def _of(now: FleetRow, then: FleetRow | None) -> Iterator[FleetChange]:
         why = f": {now.why}" if now.why else ""
         yield change(f"it is {now.outcome} where it was {then.outcome}{why}", worse)
     if now.is_wrong and not now.counts and now.outcome != "failed":
-        return  # nothing ran that could be compared
+        return  # there is no result to compare
     for rule in dict.fromkeys([*then.counts, *now.counts]):
         before, after = then.counts.get(rule, 0), now.counts.get(rule, 0)
         if before != after:

@@ -1,4 +1,4 @@
-"""What came of a fleet: rows on disk, and what they come to."""
+"""The result of a run over many models: rows on disk, and their totals."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,16 +15,7 @@ SLOWEST = 5
 
 @dataclass(slots=True)
 class Fleet(ResultBase):
-    """What came of a recipe over many models.  It is iterable: a FleetRow for each model, by name.
-
-    Attributes:
-        to: where the results lie.
-        book: the rows, on disk.
-        seconds: how long it took.
-        changes: what is otherwise than in the baseline; those that are regressions first.
-        has_baseline: whether there was one to compare with.
-        is_dry: whether nothing was to be written.
-        ended: why the run ended before all was done; empty where it did not.
+    """The result of a recipe over many models.  Iterating yields a FleetRow for each model, by name.
 
     Examples:
         >>> import surgeon
@@ -34,12 +25,19 @@ class Fleet(ResultBase):
     """
 
     to: str
+    """The URL of the results."""
     book: RunDatabase = field(repr=False)
+    """The rows, on disk."""
     seconds: float = 0.0
+    """How long the run took, in seconds."""
     changes: list[FleetChange] = field(default_factory=list)
+    """Differences from the baseline, regressions first."""
     has_baseline: bool = False
+    """Whether the run has a baseline to compare with."""
     is_dry: bool = False
+    """Whether the run writes nothing."""
     ended: str = ""
+    """Why the run ended early; empty if it did not."""
 
     def __iter__(self) -> Iterator[FleetRow]:
         return self.book.rows()
@@ -55,7 +53,7 @@ class Fleet(ResultBase):
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many models came to each outcome, the worst first."""
+        """How many models have each outcome, the worst first."""
         found = self.book.outcomes()
         return {outcome: found[outcome] for outcome in OUTCOMES_BY_SEVERITY if outcome in found}
 
@@ -69,18 +67,18 @@ class Fleet(ResultBase):
 
     @property
     def kept(self) -> int:
-        """How many models were done already, and left as they were."""
+        """How many models were up to date and were skipped."""
         return self.book.kept()
 
     @property
     def wrong(self) -> Iterator[FleetRow]:
-        """The rows of models that are not what was asked for, the worst outcome first."""
+        """The rows of failed models, the worst outcome first."""
         for outcome in WRONG:
             yield from self.book.rows(outcome=outcome)
 
     @property
     def stale(self) -> Iterator[FleetRow]:
-        """Those of them at whose targets the results of earlier runs still lie."""
+        """The rows of failed models whose targets still hold results of earlier runs."""
         return (row for row in self.wrong if row.stale)
 
     @property
@@ -95,12 +93,12 @@ class Fleet(ResultBase):
 
     @property
     def since(self) -> Iterator[FleetChange]:
-        """What is otherwise than in the last run to the same target; nothing after the first."""
+        """Differences from the last run to the same target; nothing after the first."""
         return since_last(self.book)
 
     @property
     def ok(self) -> bool:
-        """Whether all is well: nothing worse than in the baseline, or, where there is none, no model wrong."""
+        """Whether no model is worse than in the baseline or, without a baseline, whether no model failed."""
         if self.ended or self.regressions:
             return False
         outcomes = self.outcomes
@@ -109,7 +107,7 @@ class Fleet(ResultBase):
         return outcomes.keys().isdisjoint(WRONG)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the rows come to as JSON can hold it."""
+        """Return the totals of the rows as JSON can hold them."""
         return {
             "to": self.to,
             "models": len(self),
@@ -126,9 +124,9 @@ class Fleet(ResultBase):
         }
 
     def close(self) -> None:
-        """Let go of the rows."""
+        """Close the database of rows."""
         self.book.close()
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items())
-        return f"<Fleet {len(self):,} models: {told or 'nothing done'}>"
+        totals = ", ".join(f"{count:,} {outcome}" for outcome, count in self.outcomes.items())
+        return f"<Fleet {len(self):,} models: {totals or 'nothing done'}>"

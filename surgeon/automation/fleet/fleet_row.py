@@ -1,4 +1,4 @@
-"""What came of one model, as a value that goes over wires and into files."""
+"""The result of one model, as a value that can be sent and saved."""
 
 import json
 from collections.abc import Mapping
@@ -6,43 +6,16 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 WRONG = ("failed", "refused", "unexpected", "late", "memory", "crashed", "lost", "unwritten")
-"""Outcomes that are told by the exit code."""
+"""Outcomes that change the exit code."""
 PASSING = ("lost", "unwritten")
-"""Those of them that another run may end otherwise."""
+"""Outcomes in WRONG that another run may change."""
 OUTCOMES_BY_SEVERITY = (*WRONG, "unproved", "unchecked", "proved", "unchanged")
 """All outcomes, the worst first."""
 
 
 @dataclass(slots=True)
 class FleetRow:
-    """What came of one model of a fleet.
-
-    Attributes:
-        model: what it is called below the target.
-        source: where it was read.
-        target: where it was to be written.
-        outcome: proved, unchanged, unproved, unchecked or failed, as of a recipe; refused (it cannot be read, or a step
-            does not fit it), unexpected (`expect` is not met), late, memory, crashed (what its process came to), lost
-            (with its worker) or unwritten (the store did not take it).
-        why: a sentence, where there is something to say.
-        counts: how often each rule fired, of those that did.
-        edits: what edits said.
-        rolled_back: how many sites were.
-        proofs: how many sites there are of each outcome.
-        proved_in: how many proofs were made for another model, by that model.
-        nodes: how many there were before and are after.
-        seconds: how long it took.
-        size: bytes of the model and its data files.
-        read: bytes that were brought from a store.
-        written: bytes that were written.
-        graph: what tells one export from another, whatever its weights.
-        key: what was asked for: the recipe, its settings and versions.
-        files: the files that the model was read from, with what tells their state.
-        made: the files that were written, likewise.
-        versions: of what did it.
-        limits: the seconds and the bytes of memory that it was given, 0 for a part of the machine's.
-        kept: whether all of this was so already, and nothing was done.
-        stale: whether a file lies at the target that this run did not make: the result of an earlier one, mostly.
+    """The result of one model of a fleet.
 
     Examples:
         >>> import surgeon
@@ -52,40 +25,67 @@ class FleetRow:
     """
 
     model: str
+    """The model's name below the target."""
     source: str
+    """The URL of the model."""
     target: str
+    """The URL of the result."""
     outcome: str = ""
+    """proved, unchanged, unproved, unchecked or failed as in a recipe, or one of these:
+
+    refused (the model cannot be read, or a step does not fit it), unexpected (`expect` is not met), late, memory,
+    crashed (how its process ended), lost (with its worker), unwritten (the store did not accept it).
+    """
     why: str = ""
+    """The reason for the outcome as a sentence, if there is one."""
     counts: dict[str, int] = field(default_factory=dict)
+    """How often each rule fired; rules that did not fire are left out."""
     edits: list[str] = field(default_factory=list)
+    """Sentences that edits report."""
     rolled_back: int = 0
+    """Number of sites that were rolled back."""
     proofs: dict[str, int] = field(default_factory=dict)
+    """Number of sites by outcome."""
     proved_in: dict[str, int] = field(default_factory=dict)
+    """Number of proofs reused from another model, by that model."""
     nodes: tuple[int, int] = (0, 0)
+    """Number of nodes before and after."""
     seconds: float = 0.0
+    """Duration in seconds."""
     size: int = 0
+    """Bytes of the model and its data files."""
     read: int = 0
+    """Bytes downloaded from a store."""
     written: int = 0
+    """Bytes written."""
     graph: str = ""
+    """Hash of the graph without its weights."""
     key: str = ""
+    """Hash of the recipe, its settings and versions."""
     files: dict[str, str] = field(default_factory=dict)
+    """Files of the source model, each with a token of its state."""
     made: dict[str, str] = field(default_factory=dict)
+    """Files of the result, each with a token of its state."""
     versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the packages that produced the result."""
     limits: list[float] = field(default_factory=list)
+    """The limits of seconds and of bytes of memory; 0 for a share of the machine's memory."""
     kept: bool = False
+    """Whether the result was up to date, so that the model was skipped."""
     stale: bool = False
+    """Whether a file of an earlier run lies at the target."""
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the model is not what was asked for."""
+        """Whether the model has no result as requested."""
         return self.outcome in WRONG
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return the row as JSON can hold it."""
         return {**asdict(self), "nodes": list(self.nodes), "seconds": round(self.seconds, 4)}
 
     def line(self) -> str:
-        """The row as a line of JSONL, without its end."""
+        """The row as a line of JSONL, without a newline."""
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
 
@@ -93,14 +93,14 @@ _FIELDS = {item.name for item in fields(FleetRow)}
 
 
 def row_from_dict(found: Mapping[str, Any]) -> FleetRow:
-    """The row that `to_dict` made, of this version or another.  Raises TypeError for anything else."""
+    """The row from its `to_dict`, of this version or another.  Raises TypeError for other content."""
     row = FleetRow(**{key: value for key, value in found.items() if key in _FIELDS})
     row.nodes = (int(row.nodes[0]), int(row.nodes[1]))
     return row
 
 
 def row_from_json(line: str) -> FleetRow | None:
-    """The row of a line; None for one that is cut off, as a killed process leaves it."""
+    """The row of a line; None for a line that is cut off because its process was killed."""
     try:
         return row_from_dict(json.loads(line))
     except (ValueError, TypeError, IndexError):
