@@ -106,9 +106,10 @@ class ConditionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """What stands in the place of a result that is not to be had.  reason: why, as a clause."""
+    """Stands for a result that is not available."""
 
     reason: str
+    """Why, as a clause."""
 
 
 def require(condition: object, why: str) -> None:

@@ -104,25 +104,28 @@ class Provider:
 
 @dataclass(frozen=True)
 class BaseTarget:
-    """Where a model is to run.
-
-    name: as `--target` has it.  title: as sentences have it.  writes: the kinds of form it takes, best first.  runs:
-    kinds it leaves as they are.  like: the target that it is the same as for a rule without a form of its own kind.
-    providers: what may run it there; kernels are asked of the first, where no other is named.  ops: its own; own_word:
-    what one of them is called ("a plugin").  takes_libraries: custom ops may be brought to it.  reads: whether it has
-    the op of a node; None: its kernels tell.
-    """
+    """A deployment target."""
 
     name: str
+    """Name, as in `--target`."""
     title: str
+    """Name in sentences."""
     writes: tuple[str, ...]
+    """Kinds of forms that it runs, best first."""
     runs: tuple[str, ...]
+    """Kinds of forms that rules leave unchanged for it."""
     like: str = ""
+    """Target that it equals for rules without a form of its kind."""
     providers: tuple[Provider, ...] = ()
+    """Execution providers; kernels are looked up in the first by default."""
     ops: OpSet | None = None
+    """Its own ops; None: none."""
     own_word: str = "an op"
+    """Noun for its own ops, such as "a plugin"."""
     takes_libraries: bool = False
+    """Whether it can load custom op libraries."""
     reads: "Callable[[NodeProto], bool] | None" = None
+    """Whether it supports the op of a node; None: its kernels decide."""
 
     def __post_init__(self) -> None:
         """Raises UsageError for kinds of form and providers that are no tuples."""

@@ -15,17 +15,26 @@ from surgeon.shapes.constraints.input_dims import input_dims
 
 @dataclass(slots=True, eq=False)
 class DefUseScope:
-    """One graph or function body: who uses each name (bodies inside included), and what is known of it."""
+    """One graph or function body."""
 
     parent: "DefUseScope | None"
+    """Enclosing graph; None: the main graph or a function."""
     inputs: list[str]
+    """Names of the inputs."""
     outputs: list[str]
+    """Names of the outputs."""
     uses: dict[str, list[tuple[NodeProto, int, "DefUseScope"]]] = field(default_factory=dict)
+    """Tensor -> (consumer, input slot, scope of the consumer), nested bodies included."""
     makers: dict[str, NodeProto] = field(default_factory=dict)
-    bodies: dict[int, list[tuple[str, "DefUseScope"]]] = field(default_factory=dict)  # by id() of the node
-    node: NodeProto | None = None  # whose body this is
+    """Tensor -> producer."""
+    bodies: dict[int, list[tuple[str, "DefUseScope"]]] = field(default_factory=dict)
+    """id(node) -> (attribute, body) for each body of the node."""
+    node: NodeProto | None = None
+    """The node whose body it is, if any."""
     initializers: dict[str, TensorProto] = field(default_factory=dict)
+    """Tensor -> initializer."""
     types: dict[str, ValueInfoProto] = field(default_factory=dict)
+    """Tensor -> declared type."""
 
     def owner(self, name: str) -> "DefUseScope":
         """Return the innermost scope that makes `name`, or this one if none does."""

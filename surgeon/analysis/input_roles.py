@@ -27,48 +27,47 @@ _OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared wi
 
 
 class IndexLimit(NamedTuple):
-    """A table that is indexed, and what is added to the index on the way.
-
-    table: its size, as a number or the key of a free dimension; None if unknown.  shift: a number that is added.
-    sizes: keys of free dimensions whose sizes are added too, as behind a cache.  beside: of an index in several parts
-    the sizes of the further axes of the table, as far as they are known.  parts: how many there are, None if unknown.
-    """
+    """A table that an input indexes, and the offset that is added to the index."""
 
     table: int | str | None
+    """Size of the table: a number, the key of a dynamic dim, or None if unknown."""
     shift: int = 0
+    """Constant offset."""
     sizes: tuple[str, ...] = ()
+    """Keys of dynamic dims that are added too, such as the length of a cache."""
     beside: tuple[int | str, ...] = ()
+    """For index tuples: sizes of the further axes, as far as known."""
     parts: int | str | None = 1
+    """Length of the index tuples; None: unknown."""
 
 
 class KeyCount(NamedTuple):
-    """What a grouped attention is told of its keys, which come behind those of a past.
-
-    new, past: how many there are: numbers, keys of free dimensions, or None if unknown.  is_total: how many the longest
-    sequence has, else the last that counts of each.
-    """
+    """The number of keys that an input gives to a grouped attention."""
 
     new: int | str | None
+    """Number of new keys: a number, the key of a dynamic dim, or None if unknown."""
     past: int | str | None
+    """Number of past keys, likewise."""
     is_total: bool
+    """Whether it is the total of the longest sequence; else the last valid position of each sequence."""
 
 
 @dataclass(slots=True)
 class InputRole:
-    """What was seen of one input.
-
-    `limits`: of the tables it indexes.  `keys`: what it says of the keys of an attention.  `flags`: other meanings:
-    mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip, length, measured
-    (against what is no constant), divisor, boxes, overlap, lookup (of a table), beyond (what it indexes takes any
-    number), closed (it takes these words alone).  `words`: strings that the graph knows.
-    `whole`: what its numbers add up to, as sizes of parts do: a number, or the key of a free dimension.
-    """
+    """How the model uses one input."""
 
     limits: list[IndexLimit] = field(default_factory=list)
+    """Tables that it indexes."""
     keys: list[KeyCount] = field(default_factory=list)
+    """Key counts that it gives to attentions."""
     flags: set[str] = field(default_factory=set)
+    """Other uses: mask (truth: cast to bool; bit: subtracted from one), scores, condition, count, zero, target, trip,
+    length, compared, measured (compared with a non-constant), divisor, boxes, overlap, lookup (of a table), beyond (the
+    index may be out of range), closed (only `words` are allowed)."""
     words: list[str] = field(default_factory=list)
+    """Strings that the model compares it with or encodes."""
     whole: int | str | None = None
+    """Required sum of its elements, as for split sizes: a number or the key of a dynamic dim."""
 
 
 Call = tuple[DefUseScope, NodeProto]  # where a local function was called from
@@ -76,13 +75,18 @@ Call = tuple[DefUseScope, NodeProto]  # where a local function was called from
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A tensor that carries an input's value: its scope, name, the calls that led here, and what was added so far."""
+    """A tensor that carries the value of an input."""
 
     scope: DefUseScope
+    """Its scope."""
     name: str
+    """Its name."""
     calls: tuple[Call, ...]
+    """Function calls that led to the scope."""
     shift: int = 0
+    """Constant offset so far."""
     sizes: tuple[str, ...] = ()
+    """Keys of dynamic dims that were added so far."""
 
 
 def infer_role(scopes: DefUseGraph, name: str) -> InputRole:

@@ -23,10 +23,12 @@ SPREAD_LIMIT = 1 << 24  # elements of a weight that one number is spread over
 
 @dataclass(frozen=True, slots=True)
 class ConstantValue:
-    """A constant.  eps: the relative precision of the coarsest float type on the way to it (0 for integers)."""
+    """A constant."""
 
     array: Array
+    """Its value."""
     eps: float
+    """Relative precision of the coarsest float dtype on the way to it; 0 for integers."""
 
     @property
     def scalar(self) -> float | None:

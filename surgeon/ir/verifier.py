@@ -22,28 +22,34 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GraphLocation:
-    """A graph of a model, in words.  root: the main graph or the function that it lies in; owner: whose body it is."""
+    """A graph of a model, in words."""
 
     words: str
+    """The graph, as messages name it."""
     root: str
+    """The main graph or function that contains it."""
     function: FunctionProto | None = None
+    """The function that contains it, if any."""
     owner: NodeProto | None = None
+    """The node whose body it is, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One fault.
-
-    name: of the tensor, or the domain.  node: what reads it, makes it again or is of the domain; first: what made it
-    before, None for an input or initializer.  around: nodes each of which needs the one behind it, the last the first.
-    """
+    """One violation of ONNX's rules."""
 
     kind: Kind
+    """Kind of violation."""
     name: str
+    """Name of the tensor or domain."""
     place: GraphLocation
+    """Graph that contains it."""
     node: NodeProto | None = None
+    """The node that reads the tensor, produces it again, or uses the domain."""
     first: NodeProto | None = None
+    """The first producer; None: an input or initializer."""
     around: tuple[NodeProto, ...] = ()
+    """The nodes of a cycle, each depending on the next."""
 
 
 def verify(model: ModelProto) -> list[Violation]:
@@ -71,15 +77,14 @@ Late = tuple[
 
 @dataclass(slots=True)
 class Audit:
-    """The walk.
-
-    imports: of the main graph, or of the function that is looked at.  apart: of the nodes of the main graph one of all
-    that a schema does not tell apart: without attributes, that leave out the same inputs and outputs.
-    """
+    """One walk over a model."""
 
     imports: dict[str, int]
+    """Opset imports of the main graph, or of the function being checked."""
     faults: list[Violation] = field(default_factory=list)
+    """Violations found so far."""
     apart: list[NodeProto] = field(default_factory=list)
+    """Nodes of the main graph, one of each kind that a schema check distinguishes."""
 
     def graph(self, graph: GraphProto, place: GraphLocation) -> list[Late]:
         """Look at one graph; returns the names that it takes from around it."""

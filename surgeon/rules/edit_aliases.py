@@ -12,14 +12,14 @@ from surgeon.printed_commands import DEFAULT, command, placed
 
 
 class EditAlias(NamedTuple):
-    """What such a name stands for.
-
-    kind: of tail, as `surgeon append` has it.  summary: what it does.  target: the only one it is for, "" for any.
-    """
+    """The edit that a name stands for."""
 
     kind: str
+    """Kind of post-processing, as in `surgeon append`."""
     summary: str
+    """What it does, in one sentence."""
     target: str = ""
+    """The only target that runs it; "" for any."""
 
 
 EDIT_ALIASES: Mapping[str, EditAlias] = {

@@ -43,35 +43,38 @@ NON_FINITE, BACKWARDS = "non_finite", "backwards"
 
 @dataclass(frozen=True, slots=True)
 class ReplacementForm:
-    """How one kind of target writes an operation.
-
-    opset: the version of ai.onnx from which it can.  patterns: by which what it writes is recognised; None: by itself,
-    where it is a pattern too (see `Rule.recognised`).
-    """
+    """How one kind of target writes an operation."""
 
     kind: str
+    """Kind of target that runs it, such as "ort" or "tensorrt"."""
     function: RuleFunction
+    """Function that builds it on a graph."""
     opset: int = 1
+    """First version of ai.onnx that can express it."""
     patterns: tuple[RuleFunction, ...] | None = None
+    """Patterns that recognise its result; None: the function itself, if it is a pattern (see `Rule.recognised`)."""
     conditions: tuple[RuleFunction, ...] | None = None
+    """Conditions of a match in place of the rule's; None: the rule's."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """What a rule does for a target at an opset: the patterns to look for and the form to write.
-
-    needs: the opset that the form wants where the model's is below it, else None.  others: forms to write where that
-    one will not do, best first.  newer: those that come with newer opsets, oldest first.  lacking: it is for what the
-    target does not run alone.  conditions: what must hold of a match.
-    """
+    """What a rule does for a target at an opset: the patterns to look for and the form to write."""
 
     sources: tuple[CompiledPattern, ...]
+    """Compiled patterns to look for."""
     form: ReplacementForm
+    """Form to write."""
     needs: int | None
+    """Version of ai.onnx that the form needs, if the model's is older; else None."""
     others: tuple[ReplacementForm, ...] = ()
+    """Forms to write if `form` does not fit, best first."""
     newer: tuple[ReplacementForm, ...] = ()
+    """Forms that need a newer opset, oldest first."""
     lacking: bool = False
+    """Whether it applies only to nodes that the target does not run."""
     conditions: tuple[RuleFunction, ...] = ()
+    """Conditions of a match."""
 
 
 @dataclass(eq=False)

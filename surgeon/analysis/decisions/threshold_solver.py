@@ -18,17 +18,18 @@ _NEIGHBOURED = ("float32", "float64")  # what has fewer digits is computed in mo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArithmeticStep:
-    """One node of arithmetic with a constant, or a Cast, from one tensor to another.
-
-    family: "sum" or "product"; "" for a Cast.  sign: -1 for a tensor that is subtracted, or divided by.  other: the
-    constant, one axis of float64, None where there is none.  of_other: its sign.  dtype: what a Cast makes.
-    """
+    """One node of arithmetic with a constant, or a Cast."""
 
     family: str = ""
+    """One of "sum" and "product"; "" for a Cast."""
     sign: int = 1
+    """-1 if the tensor is subtracted or a divisor."""
     other: np.ndarray | None = None
+    """The constant, float64, 1-D; None: none."""
     of_other: int = 1
+    """-1 if the constant is subtracted or a divisor."""
     dtype: np.dtype | None = None
+    """Target dtype of a Cast; None: arithmetic."""
 
     @property
     def key(self) -> Hashable:
@@ -93,21 +94,22 @@ class ArithmeticStep:
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
-    """Where a model decides: numbers that a tensor is compared with, and how it is computed from another.
+    """Numbers that a tensor is compared with, and how the tensor is computed from a source tensor.
 
-    values: the numbers, as float64.  steps: from the other tensor to it, in order.  dtype: of the other, a float.
-    is_model_input: whether the other is an input of the model.  rounds: whether every half is such a number, the others
-    wanted being those to try.
-
-    Numbers of the other tensor are one axis of float64, and what is told of them has a row for each, and a column for
-    each element of the constants on the way, or one.
+    Methods take numbers of the source as 1-D float64. Results have a row per number, and a column per element of the
+    constants in `steps`, or one column.
     """
 
     values: np.ndarray
+    """The numbers, float64, 1-D."""
     steps: Sequence[ArithmeticStep] = ()
+    """Arithmetic from the source to the tensor, in order."""
     dtype: np.dtype = _USUAL
+    """Floating-point dtype of the source."""
     is_model_input: bool = False
+    """Whether the source is an input of the model."""
     rounds: bool = False
+    """Whether the tensor is rounded, so that every multiple of 0.5 is a threshold; `values` are those to try."""
 
     @property
     def key(self) -> Hashable:

@@ -65,15 +65,16 @@ def _sum_of(path: Path, state: State | None, start: int, size: int) -> str:
 
 @dataclass(frozen=True)
 class Extent:
-    """Bytes `[offset, offset + size)` of the file at `location`, taken by one tensor.
-
-    checksum: what the model gives, "" where it gives none.
-    """
+    """The bytes of one tensor in an external data file."""
 
     location: str
+    """Location as in the model."""
     offset: int
+    """First byte."""
     size: int
+    """Number of bytes."""
     checksum: str = field(default="", compare=False)
+    """SHA-1 given by the model; "": none."""
 
 
 def extent_of(tensor: onnx.TensorProto) -> Extent:

@@ -32,14 +32,14 @@ NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
 
 @dataclass
 class NewDataFile:
-    """A data file that is to be: its location beside the model, and the data that go into it.
-
-    least: bytes that a new tensor must have to go there.
-    """
+    """A data file to be written, and the data that go into it."""
 
     location: str
+    """Its location beside the model."""
     least: int = LARGE
+    """Minimum size of a new tensor that is stored in it, in bytes."""
     size: int = 0
+    """Its size so far, in bytes."""
     _parts: list[tuple[int, onnx.TensorProto | FileSpan]] = field(default_factory=list)
     _known: dict[FileSpan, int] = field(default_factory=dict)
 

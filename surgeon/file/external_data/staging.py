@@ -15,12 +15,16 @@ from surgeon.file.io.path_encoding import local
 
 @dataclass
 class StagedFile:
-    """A data file on its way from the temporary folder to its place; what lay there before goes to `backup`."""
+    """A data file on its way from the temporary folder to its target."""
 
     staged: Path
+    """Path in the temporary folder."""
     target: Path
+    """Final path."""
     backup: Path
-    folders: list[Path] = field(default_factory=list)  # that it makes, the innermost first
+    """Where an existing target is moved."""
+    folders: list[Path] = field(default_factory=list)
+    """Folders that the move creates, innermost first."""
 
     def go(self, force: bool) -> None:
         """Move the file, unless it is there, or the same one came there in the meantime."""
@@ -78,10 +82,12 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -
 
 @dataclass(frozen=True)
 class CopiedDataFile:
-    """A data file of another model that is to lie beside this one, by its location there."""
+    """A data file of another model that is copied beside this one."""
 
     location: str
+    """Its location beside this model."""
     path: Path
+    """Path of the original."""
 
     def write(self, handle: int) -> None:
         """Copy it into an empty file."""

@@ -16,15 +16,16 @@ from surgeon.file.tensors.casting import TensorCast
 
 @dataclass(frozen=True)
 class FileSpan:
-    """Bytes `[start, start + size)` of another file.
-
-    change: what they turn into another dtype by on their way; `size` is that of what is made then.
-    """
+    """A range of bytes in another file."""
 
     path: Path
+    """The file."""
     start: int
+    """First byte."""
     size: int
+    """Number of bytes, after `change` if there is one."""
     change: TensorCast | None = None
+    """Conversion to another dtype; None: copied as they are."""
 
 
 Span = tuple[int, int]

@@ -48,20 +48,18 @@ _LOCATION_TAG = LOCATION << 3 | VARINT
 
 
 class Payload(NamedTuple):
-    """The data of one tensor.
-
-    tensor   the message that holds them, all its frames
-    spans    where they lie: (frame, start, end), neighbours joined
-    raw      the span `[start, end)` of the bytes when they are one `raw_data` record and nothing else
-    size     bytes that they take
-    is_external  whether the tensor says that its data lie elsewhere
-    """
+    """The data of one tensor."""
 
     tensor: Message
+    """Message that contains them."""
     spans: list[tuple[MessageSpan, int, int]]
+    """(frame, start, end) of the data; adjacent records are joined."""
     raw: tuple[int, int] | None
+    """`[start, end)` of the bytes if they are a single `raw_data` record; else None."""
     size: int
+    """Number of bytes."""
     is_external: bool = False
+    """Whether the tensor refers to an external file."""
 
 
 def tensors_in(message: Message, least: int) -> Iterator[Message]:

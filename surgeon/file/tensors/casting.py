@@ -19,14 +19,14 @@ _BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's ca
 
 @dataclass(slots=True)
 class CastRange:
-    """What a recast has seen of a tensor: its least and largest element that is a number, and whether all were read.
-
-    An element that is not finite counts in neither.
-    """
+    """The range of the finite elements that a cast has read."""
 
     least: float = 0.0
+    """Smallest element, at most 0."""
     most: float = 0.0
+    """Largest element, at least 0."""
     count: int = 0
+    """Number of elements."""
 
     @property
     def largest(self) -> float:
@@ -68,18 +68,20 @@ _USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
 
 @dataclass(frozen=True, slots=True)
 class TensorCast:
-    """From one dtype to another.
-
-    name: of the tensor.  saturate: what is finite and too large becomes the largest that there is, not infinity.
-    seen: of what was converted.  kernel: what does it, where it can, for what does not saturate; else numpy does.
-    """
+    """A cast of one tensor."""
 
     name: str
+    """Name of the tensor."""
     old: int
+    """TensorProto.DataType before."""
     new: int
+    """TensorProto.DataType after."""
     saturate: bool = False
+    """Whether finite values that overflow become the largest finite value instead of infinity."""
     seen: CastRange = field(default_factory=CastRange, compare=False)
+    """Range of the converted elements."""
     kernel: Caster | None = field(default=None, compare=False)
+    """Faster implementation, used without `saturate`; None: numpy."""
 
     def source_size(self, size: int) -> int:
         """How many bytes make so many."""

@@ -26,11 +26,14 @@ Table = dict[Hashable, Any]
 
 
 class _Span(NamedTuple):
-    """Bytes `[start, start + size)` of a file.  location: of external data; "" for the model itself."""
+    """A range of bytes in a file."""
 
     location: str
+    """Location of external data; "": the model file."""
     start: int
+    """First byte."""
     size: int
+    """Number of bytes."""
 
 
 class TensorContents:

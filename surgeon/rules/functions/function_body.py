@@ -35,10 +35,12 @@ _AS_CONSTANT: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FunctionContext:
-    """The model that a function goes into.  versions: of its domains, "" among them."""
+    """The model that a function is built for."""
 
     versions: Mapping[str, int]
+    """Opset versions by domain; "" is ai.onnx."""
     has_defaults: bool = True
+    """Whether the IR version allows default values of attributes."""
 
     @property
     def opset(self) -> int:

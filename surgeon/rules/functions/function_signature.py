@@ -29,13 +29,18 @@ ATTRIBUTE_CONVERTERS: dict[int, Callable[[Any], Any]] = {
 
 
 class Signature(NamedTuple):
-    """What a function is called by and takes.  attributes: kinds (AttributeProto.FLOAT, ...) and defaults by name."""
+    """The signature of a local function."""
 
     domain: str
+    """Operator domain."""
     name: str
+    """Operator type."""
     inputs: tuple[str, ...]
+    """Names of the inputs."""
     kinds: Mapping[str, int]
+    """Attribute name -> AttributeProto.AttributeType."""
     defaults: Mapping[str, Any]
+    """Attribute name -> default value."""
 
     @property
     def op(self) -> str:

@@ -98,14 +98,14 @@ class _Makers(Mapping[str, Node]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedResult:
-    """What had the last word: nodes by their place among those met, bindings, and where the state has nodes.
-
-    A bound tensor is its place, several are a list of places, and any other value is as it is.
-    """
+    """A complete match of an attempt, with nodes and tensors as indices into those that the attempt visited."""
 
     nodes: tuple[int, ...]
+    """Indices of the matched nodes."""
     bound: tuple[tuple[str, Any], ...]
+    """Captures: the index of a tensor, a list of indices for *rest, any other value as it is."""
     made: tuple[tuple[int, int], ...]
+    """Operation of the pattern (by id) and the index of its node."""
 
     def enter(self, state: MatchState, met: "VisitedTensors") -> None:
         """Put a state where the search was then.  met: what an attempt like it has before it."""
@@ -121,18 +121,18 @@ VisitedTensors = tuple[
 
 
 class CachedAttempt(NamedTuple):
-    """One search, its tensors by their places in a list: "", the output, then those of each node that it met.
-
-    makers: places of tensors, and the kinds of nodes that make them (None: none does).  answers: question, place of the
-    tensor, and what was said.  firsts: for each place the first one that has the same tensor.  found: whether the last
-    end held.
-    """
+    """One search, its tensors as indices into a list: "", the output, then the tensors of each visited node."""
 
     makers: tuple[tuple[int, int | None], ...]
+    """Index of a tensor and the kind of its producer (None: no producer), in the order of the lookups."""
     answers: tuple[tuple[str, int, Any], ...]
+    """Query, index of the tensor, and the answer."""
     firsts: list[int]
+    """For each index, the first index of the same tensor."""
     ends: tuple[CachedResult, ...]
+    """The complete matches, in the order in which they were found."""
     found: bool
+    """Whether the last of them was accepted."""
 
     def fits(self, state: MatchState, kinds: "NodeKinds", name: str) -> VisitedTensors | None:
         """The tensors and nodes by place where an attempt would be told the same, else None."""
@@ -283,13 +283,13 @@ class MatchCache:
 
 
 class AnchorPath(NamedTuple):
-    """A way from the anchor of a match to its root, that spares the climb, and the search that found it.
-
-    up: ops on the way, where each tensor has one reader.
+    """A path from the anchor of a match to its root, which makes the climb unnecessary, and the search that found it.
     """
 
     up: tuple[str, ...]
+    """Ops on the path; each tensor on it has a single reader."""
     search: CachedAttempt
+    """The search that found the match."""
 
     @classmethod
     def of(

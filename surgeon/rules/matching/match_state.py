@@ -28,15 +28,14 @@ VIRTUAL_PREFIX = "\0"  # what the name of a tensor begins with that is in no mod
 
 @dataclass(slots=True)
 class MatchCost:
-    """Counts over all searches of one index.
-
-    attempts: roots at which a pattern was tried.  visited: readers passed on the way up to these roots, and tensors
-    that were held against an op of a pattern.  steps: operands of sums and products that were opened or given a place.
-    """
+    """Counts over all searches of one index."""
 
     attempts: int = 0
+    """Roots at which a pattern was tried."""
     visited: int = 0
+    """Readers passed on the way up to roots, and tensors compared with an op of a pattern."""
     steps: int = 0
+    """Operands of sums and products that were expanded or assigned."""
 
     @classmethod
     def of(cls, index: Index) -> "MatchCost":

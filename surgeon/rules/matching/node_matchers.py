@@ -35,18 +35,18 @@ def qualified_op(operation: NodePattern) -> str:
 
 
 class InputOrder(NamedTuple):
-    """How the inputs of a node to look for are gone through.
-
-    order: constants first, then nodes, then variables.  parameters: the attribute that some opsets have in place of an
-    input.  literals: inputs that are constants; checks_rank: whether one of them may raise the rank of the result.
-    is_free: they may stand in any order.
-    """
+    """The order in which the inputs of a node are matched."""
 
     order: tuple[int, ...]
+    """Input positions: constants first, then nodes, then variables."""
     parameters: dict[int, str]
+    """Input position -> the attribute that some opsets have instead."""
     literals: tuple[int, ...]
+    """Input positions of constants."""
     checks_rank: bool
+    """Whether a constant may raise the rank of the result."""
     is_free: bool
+    """Whether the op is commutative."""
 
     @classmethod
     def of(cls, operation: NodePattern) -> "InputOrder":
@@ -170,16 +170,17 @@ def raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int,
 
 
 class NodeDifference(NamedTuple):
-    """What is other in a node than a pattern wants: its number of outputs, or an attribute.
-
-    how: "reference" to an attribute of the function around it, "again" where a name holds another value, "default"
-    where it should be left out.
-    """
+    """A difference between a node and a pattern: in the number of outputs, or in an attribute."""
 
     how: OneOf["outputs", "reference", "again", "value", "default"]
+    """What differs; "reference": it refers to an attribute of a function; "again": the name is bound to another value;
+    "default": it is not at its default."""
     name: str
+    """Attribute, or the capture for "again"; "" for "outputs"."""
     wanted: Any
+    """What the pattern requires."""
     found: Any
+    """What the node has."""
 
 
 def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Iterator[NodeDifference]]:

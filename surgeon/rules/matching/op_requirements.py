@@ -19,11 +19,14 @@ _NODES = (NodeOutput, AnyOf, NamedValue)  # values that have nodes in them
 
 
 class WrittenOps(NamedTuple):
-    """What a pattern asks for as it is written, without what algebra makes of it: fields as those of Compiled."""
+    """The ops that a pattern names as written, without algebraic identities."""
 
     heads: tuple[frozenset[str] | None, ...]
+    """Ops that can produce each output; None: any."""
     required: frozenset[frozenset[str]]
+    """Groups of ops; a match contains at least one op of each group."""
     allowed: frozenset[str] | None
+    """All ops that a match may contain; None: any."""
 
 
 def memoized(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:

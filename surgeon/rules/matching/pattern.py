@@ -19,37 +19,33 @@ CaptureKind = OneOf["tensor", "constant", "scalar", "list", "rest", "attributes"
 
 
 class Found(NamedTuple):
-    """A place to rewrite.
-
-    nodes: what goes.  outputs: the tensors of these nodes that others use; the replacement returns one for each, or an
-    empty list.  Where there are no nodes, outputs are initializers whose readers are to read what the replacement
-    returns.
-    bound: what the replacement and the conditions may ask for by name: the name of a tensor, `Several` of them, or a
-    1-tuple of any other value.  kept: nodes that stay, and that make the tensors it rests on.
-    """
+    """A place to rewrite."""
 
     nodes: tuple[Node, ...]
+    """Nodes to remove; if empty, `outputs` are initializers whose readers get what the replacement returns."""
     outputs: tuple[str, ...]
+    """Tensors of these nodes with other readers; the replacement returns one for each, or an empty list."""
     bound: Mapping[str, Any]
+    """Captures by name: a tensor name, a `VariadicBinding` of several, or a 1-tuple of any other value."""
     kept: tuple[Node, ...] = ()
+    """Nodes that stay, and whose outputs the match relies on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What finds the places of a rule that has no pattern.
-
-    find: goes over one scope, once, and yields places in the order of the nodes; the scope is edited between two of
-    them, so what it yields must hold whatever was done with the places before.  absent: what to say of a model in
-    which it finds nothing, as a clause; left: what it says in place of that, of one scope, where it found
-    something and left it on purpose ("" where it did not).  last: its rule comes behind all others, as what it finds is
-    of use to none of them.
-    """
+    """Finds the sites of a rule that has no pattern."""
 
     find: Callable[[Index, Scope], Iterator[Found]]
+    """Walks over one scope and yields sites in node order. The scope is edited in between, so each must hold whatever
+    became of earlier ones."""
     absent: str
+    """Why a model has no site, as a clause."""
     last: bool = False
+    """Whether its rule runs after all others, since none of them needs its result."""
     left: Callable[[Index, Scope], str] | None = None
+    """Clause used instead of `absent` for a scope with sites that it skips on purpose; "" if it has none."""
     replaces: Callable[[str], bool] | None = None
+    """Whether it removes nodes of an op; None: unknown."""
 
     @property
     def name(self) -> str:
@@ -75,39 +71,52 @@ class Search:
 
 @dataclass(eq=False, slots=True)
 class Var:
-    """A parameter of a pattern.  is_any: made by the pattern itself for what may be anything."""
+    """A parameter of a pattern."""
 
     name: str
+    """Capture name."""
     kind: CaptureKind
+    """What it captures."""
     optional: bool = False
+    """Whether the input may be absent."""
     is_any: bool = False
+    """Whether it stands for a wildcard such as g.any_tensor()."""
 
 
 @dataclass(eq=False, slots=True)
 class LiteralValue:
-    """A constant by value.  rtol: relative tolerance, None for the default of its dtype."""
+    """A constant by value."""
 
     value: np.ndarray[Any, np.dtype[Any]]
+    """The constant."""
     rtol: float | None
+    """Relative tolerance; None: the default of its dtype."""
     where: str
+    """file:line in the pattern."""
 
 
 @dataclass(eq=False, slots=True)
 class NodePattern:
-    """A node to look for.  op may hold wildcards; attributes that are not named must be at their defaults.
-
-    is_shared: what it makes may be used elsewhere too; the node stays then.
-    """
+    """A node to look for."""
 
     domain: str
+    """Operator domain, "" for ai.onnx; wildcards allowed."""
     op: str
+    """Operator type; wildcards allowed."""
     inputs: "tuple[Value | None, ...]" = field(repr=False)  # shared values would be spelled out many times over
+    """Input values; None: absent."""
     attributes: dict[str, Any]
+    """Attribute values, or a Var that captures one; all others must be at their defaults."""
     outputs: int
+    """Number of outputs."""
     where: str
+    """file:line in the pattern."""
     rest: Var | None = None
+    """Capture of all further inputs."""
     others: Var | None = None
+    """Capture of all further attributes."""
     is_shared: bool = False
+    """Whether its outputs may have other readers, in which case the node stays."""
 
 
 @dataclass(eq=False, slots=True)
@@ -115,7 +124,9 @@ class NodeOutput:
     """One output of a node to look for."""
 
     operation: NodePattern
+    """The node."""
     position: int
+    """Index of the output."""
 
 
 @dataclass(eq=False, slots=True)
@@ -123,15 +134,19 @@ class AnyOf:
     """Several forms of the same tensor."""
 
     forms: "tuple[Value, ...]" = field(repr=False)
+    """Alternatives, in the order in which they are tried."""
     where: str
+    """file:line in the pattern."""
 
 
 @dataclass(eq=False, slots=True)
 class NamedValue:
-    """An inner tensor under a name of its own."""
+    """An inner tensor with a capture name."""
 
     name: str
+    """Capture name."""
     value: "Value" = field(repr=False)
+    """The tensor."""
 
 
 Value = Var | LiteralValue | NodeOutput | AnyOf | NamedValue
@@ -139,50 +154,60 @@ Value = Var | LiteralValue | NodeOutput | AnyOf | NamedValue
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What must hold of a tensor of a pattern where it is matched: the predicate calls `require`.
-
-    name: of the tensor; others: further arguments, names of captures as `NamedValue` or `Var`, else values.
-    """
+    """A predicate on a tensor of a pattern, checked on a match."""
 
     name: str
+    """Capture name of the tensor."""
     predicate: Callable[..., None]
+    """Function that calls `require`."""
     others: tuple[Any, ...]
+    """Further arguments: captures as `NamedValue` or `Var`, else values."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordCall:
-    """A value as a rule says it: a word of the vocabulary and its arguments, values or plain numbers and lists."""
+    """A call of a composite helper in a rule."""
 
     word: str
+    """Name of the helper."""
     arguments: tuple[Any, ...] = field(repr=False)
+    """Values, plain numbers and lists."""
     value: Value = field(repr=False)
+    """The value that the helper returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A traced function.
-
-    outputs: the tensors it returns.  captures: every name it binds; named_inner: those of g.capture; may_be_inner:
-    these and what may be anything, which a match may make itself.  claims: what else must hold of a match that binds
-    their names.  said: how a word says a value, by the value's id.  captures_class: the `declared_captures.Captures`
-    that the function takes.  returned: how many outputs the function returns; exposed: which tensors of g.exposed are
-    outputs behind them; can_expose: how many there are.  values: as `walk_values` finds them below the outputs.
-    """
+    """A traced function."""
 
     name: str
+    """Name of the function."""
     outputs: tuple[Value, ...]
+    """The tensors that it returns, then those of `exposed`."""
     captures: frozenset[str]
+    """All names that a match can bind."""
     where: str
+    """file:line of the function."""
     function: Callable[..., Any] = field(repr=False)
+    """The function."""
     named_inner: frozenset[str] = frozenset()
+    """Names given with g.capture."""
     may_be_inner: frozenset[str] = frozenset()
+    """Captures that a match may produce itself: `named_inner` and wildcards."""
     claims: tuple[Constraint, ...] = field(default=(), compare=False)
+    """Constraints on a match that binds their names."""
     said: "Mapping[int, WordCall]" = field(default_factory=dict, compare=False, repr=False)
+    """Helper calls, by the id of the value that each returned."""
     captures_class: type[Any] | None = field(default=None, compare=False)
+    """The subclass of `Captures` that the function takes."""
     returned: int = field(default=1, compare=False)
+    """Number of outputs that the function returns."""
     exposed: tuple[int, ...] = ()
+    """Indices of the tensors of g.exposed that are outputs too."""
     can_expose: int = field(default=0, compare=False)
+    """Number of tensors of g.exposed."""
     values: tuple[Value, ...] = field(default=(), compare=False, repr=False)
+    """All values below the outputs, in the order of `walk_values`."""
 
 
 def exceeds_depth(values: Sequence[Value], limit: int) -> bool:

@@ -18,11 +18,14 @@ ASKING = ops_with(lambda op: op.sizes)
 
 
 class SizeRange(NamedTuple):
-    """Sizes in a row.  name: the tensor that has them on its axes from `first` on; None where `sizes` are numbers."""
+    """Consecutive sizes."""
 
     name: str | None
+    """Tensor that has them as dims; None: `sizes` are numbers."""
     first: int
+    """First of these axes."""
     sizes: tuple[Size, ...]
+    """The sizes."""
 
     @property
     def stop(self) -> int:
@@ -31,13 +34,14 @@ class SizeRange(NamedTuple):
 
 
 class ShapeUse(NamedTuple):
-    """A node that asks for sizes.  parts: where else they can be had, in order; nodes: what shows that they are the
-    same, which are those of the match that what it reads is made by.
-    """
+    """A node that reads only the shape of an inner tensor."""
 
     node: Node
+    """The reader."""
     parts: tuple[SizeRange, ...]
+    """Where else its sizes are available, in order."""
     nodes: tuple[Node, ...]
+    """Nodes of the match that produce the tensor, which show that the sizes are equal."""
 
 
 def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[str]) -> tuple[ShapeUse, ...]:

@@ -41,24 +41,28 @@ KINDS_AT_UNMATCHED_NODE = frozenset({"op", "domain"})  # the node at which these
 
 @dataclass(frozen=True, slots=True)
 class MatchFailure:
-    """One thing that stands against a match.
-
-    where: file:line of the pattern; op: what that line asks for.  wanted, found: in words that hold for all equal
-    misses; seen: where it was found, as the sentence says it; at: the node or tensor concerned, where it is one.
-    told: the sentence, where it is not `wanted ..., found ...`.  change: what would mend it, as a command; empty where
-    that is not obvious.  opset: the version of ai.onnx at which it would be mended, 0 where that is no help.
-    """
+    """One reason why a pattern does not match."""
 
     kind: FailureKind
+    """Kind of failure."""
     wanted: str
+    """What the pattern requires, in words that are equal for equal failures."""
     found: str
+    """What the model has, likewise."""
     seen: str = ""
+    """Where it was found, as it appears in the sentence."""
     told: str = ""
+    """The sentence, if it is not "wanted ..., found ..."."""
     change: str = ""
+    """Change to the model that would fix it, as a command; "" if not obvious."""
     where: str = ""
+    """file:line in the pattern."""
     op: str = ""
+    """Op that this line requires."""
     at: str = ""
+    """Node or tensor concerned."""
     opset: int = 0
+    """Version of ai.onnx that would fix it; 0: none."""
 
     @property
     def sentence(self) -> str:
@@ -68,26 +72,26 @@ class MatchFailure:
 
 @dataclass(frozen=True, slots=True)
 class ChangedLine:
-    """A line of a rule's file as it is and as it would be, or several that go together.
-
-    file: its path; line: the number of the first one.
-    """
+    """A changed line of a rule file, or several consecutive ones."""
 
     file: str
+    """Path of the file."""
     line: int
+    """Number of the first line."""
     old: str
+    """Current text."""
     new: str
+    """Replacement text."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFix:
-    """A change to a rule's own pattern with which it fires where it was missed.
-
-    what: what it does, as a command; lines: what is to be pasted, and where.
-    """
+    """A change to a user's pattern after which the rule matches."""
 
     what: str
+    """The change, as a command."""
     lines: tuple[ChangedLine, ...]
+    """The changed lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,20 +15,22 @@ WAYS = 8  # ways to fit that are followed side by side
 
 
 class FurthestFailure(NamedTuple):
-    """The furthest that a pattern came at a node.
-
-    matched: nodes that fit.  also: what stands in the way beside the finding.  is_only: all else fits.  nodes: those
-    that were matched by then; made: the nodes of the pattern that they are.  is_whole: all nodes fit, and the match as
-    a whole was refused.
-    """
+    """The failure of the attempt that matched most at a node."""
 
     matched: int
+    """Number of matched nodes."""
     finding: MatchFailure
+    """The failure."""
     also: MatchFailure | None
+    """A further failure."""
     is_only: bool
+    """Whether everything else matches."""
     nodes: tuple[Node, ...]
+    """Matched nodes of the model."""
     made: frozenset[int]
+    """Ids of the matched operations of the pattern."""
     is_whole: bool = False
+    """Whether all nodes matched, but the match was refused as a whole."""
 
     @property
     def is_certain(self) -> bool:
@@ -42,11 +44,14 @@ class FurthestFailure(NamedTuple):
 
 
 class PatternLine(NamedTuple):
-    """The node of the pattern that is being matched: file:line, op, and its key in the state."""
+    """The operation of the pattern that is being matched."""
 
     where: str
+    """file:line in the pattern."""
     op: str
+    """Its op."""
     key: int
+    """Its id."""
 
 
 class PartialMatch(MatchState):

@@ -19,19 +19,22 @@ NO_NAMES: Mapping[TensorRef, str] = {}
 
 @dataclass(slots=True)
 class NodeBuilder:
-    """Makes the nodes of one step.
-
-    label: what to call the root.  fresh: a name like another that is free.  name: that of the one node made, where it
-    is of the op of the one that goes, and takes it over.
-    """
+    """Builds the nodes of one rewrite step."""
 
     fresh: Callable[[str], str]
+    """Returns an unused name similar to the given one."""
     scope: Scope
+    """The scope that gets the nodes."""
     root: Node
+    """The node that they replace."""
     label: str
+    """Name of the root, from which new names are derived."""
     slot: int
-    provenance: bytes  # fields of a NodeProto; behind another's bytes they are part of it
+    """Slot of the new nodes."""
+    provenance: bytes
+    """Serialised doc string and metadata of a NodeProto, appended to each record."""
     name: str = ""
+    """Name of the only new node if it has the op of the root, whose name it keeps; else ""."""
 
     def stem(self, op: str) -> str:
         """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""

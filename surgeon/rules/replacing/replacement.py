@@ -36,10 +36,12 @@ _ANNOTATIONS = {
 
 
 class TensorRef(NamedTuple):
-    """A tensor of a fragment.  kind: "empty", "capture" (key: a name of the pattern), "inner" or "constant"."""
+    """A tensor of a replacement."""
 
     kind: str
+    """One of "empty", "capture", "inner" and "constant"."""
     key: Any = None
+    """Capture (name, index), or the number of an inner tensor or a constant."""
 
     def __str__(self) -> str:
         """What to call the tensor: a capture by its name in the pattern, and for *rest its place."""
@@ -51,24 +53,30 @@ class TensorRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplacementNode:
-    """A node of a fragment, ready to be written once its tensors have names.
-
-    kind: the part of its record that does not depend on names.  free: what its bodies read from around them, by the
-    names that they have for it; reads: its inputs and that.  makes: its outputs.  holds_graphs: whether an attribute is
-    a graph.
-    """
+    """A node of a replacement; its tensors are named when it is inserted."""
 
     domain: str
+    """Operator domain."""
     op: str
+    """Operator type."""
     inputs: tuple[TensorRef, ...]
+    """Its inputs."""
     outputs: tuple[int, ...]
+    """Numbers of its outputs, which are inner tensors."""
     attributes: tuple[AttributeProto, ...]
+    """Its attributes."""
     free: tuple[tuple[str, TensorRef], ...] = ()
+    """Tensors that its bodies read from outside, by their names inside."""
     qualified: str = field(init=False)
+    """Op as in `Node.op`."""
     kind: bytes = field(init=False)
+    """The part of its serialised record that does not depend on names."""
     holds_graphs: bool = field(init=False)
+    """Whether an attribute is a graph."""
     reads: tuple[TensorRef, ...] = field(init=False)
+    """`inputs` and `free`."""
     makes: tuple[TensorRef, ...] = field(init=False)
+    """`outputs` as references."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "qualified", qualified_name(self.domain, self.op))
@@ -88,10 +96,12 @@ class ReplacementNode:
 
 @dataclass(frozen=True, slots=True)
 class ReplacementConstant:
-    """A constant that the replacement wrote.  like: whose dtype it takes where that is unknown until run time."""
+    """A constant of a replacement."""
 
     values: np.ndarray[Any, np.dtype[Any]]
+    """Its value."""
     like: TensorRef | None
+    """Tensor whose dtype it takes at run time; None: its own dtype."""
 
     @property
     def content(self) -> tuple[str, tuple[int, ...], bytes]:
@@ -111,10 +121,12 @@ class ReplacementConstant:
 
 @dataclass(frozen=True, slots=True)
 class AttributeReference:
-    """An attribute of the local function in whose body it is used: alpha in g.constant(value_float=alpha)."""
+    """A reference to an attribute of the enclosing local function: alpha in g.constant(value_float=alpha)."""
 
     name: str
+    """Attribute of the function."""
     kind: int
+    """Its AttributeProto.AttributeType."""
 
     def proto(self, name: str) -> AttributeProto:
         """An attribute that takes its value from the function's."""
@@ -123,16 +135,18 @@ class AttributeReference:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What replaces a match: nodes in order, the constants they read, a Ref for each output, the captures among it.
-
-    functions: local functions that the nodes call, and that the model is to have.
-    """
+    """The nodes that replace a match."""
 
     nodes: tuple[ReplacementNode, ...]
+    """In topological order."""
     constants: tuple[ReplacementConstant, ...]
+    """Constants that the nodes read."""
     outputs: tuple[TensorRef, ...]
+    """A tensor for each output of the match."""
     captures: tuple[tuple[str, int], ...]
+    """Keys of the captures that it reads."""
     functions: tuple[onnx.FunctionProto, ...] = ()
+    """Local functions that the nodes call."""
 
     def as_protos(self) -> Iterator[NodeProto]:
         """The nodes with provisional names: those of their Refs."""

@@ -14,16 +14,17 @@ NOTHING, OUTPUT = 0, 1  # places of the tensor that is left out and of what the 
 
 @dataclass(frozen=True, slots=True)
 class SpliceTemplate:
-    """How one fragment is written at the sites of one template, its tensors by place.
+    """How one replacement is inserted at all sites of a match template, its tensors as positions in one list.
 
-    The places are those of the input that is left out, of the output, of the captures, and of what only the fragment
-    makes.  captures: keys of matches.  inner: op and place among its outputs of the node that makes each.  nodes: with
-    the places of what they read and make.
+    The list holds the empty name, the output, the captures, and the inner tensors of the replacement.
     """
 
     captures: tuple[tuple[str, int], ...]
+    """Keys of the captures."""
     inner: tuple[tuple[str, int], ...]
+    """Producer's op and output index of each inner tensor."""
     nodes: tuple[tuple[ReplacementNode, tuple[int, ...], tuple[int, ...]], ...]
+    """Each node with the positions of its inputs and outputs."""
 
     @classmethod
     def of(cls, match: Match, fragment: Replacement) -> "SpliceTemplate | None":

@@ -43,25 +43,28 @@ EMPTY, FIRST = TensorRef("empty"), TensorRef("inner", 0)
 
 @dataclass(eq=False, slots=True)
 class RewriteStep:
-    """One rewrite in the edit log.
-
-    root: the node that made the first output.  added: nodes that came.  kept: those of them that have the record of one
-    that went, as the rule wrote it again as it was, and that one.  orphans: nodes that only what was removed used,
-    swept with it.  renamed: outputs whose readers read another tensor now.  before: earlier steps that this one builds
-    on: it replaced or swept their nodes, rests on them or lets them read another tensor, or they did so to its.
-    is_for_sizes: it only lets somebody ask another tensor for sizes, so that a match of its rule can go.
-    """
+    """One rewrite in the edit log."""
 
     rule: str
+    """Name of the rule."""
     match: Match
+    """The match that it replaced."""
     fragment: Replacement
+    """The replacement."""
     root: Node
+    """The node that produced the first output."""
     added: Sequence[Node] = ()
+    """Inserted nodes."""
     kept: Mapping[Node, Node] = field(default_factory=lambda: NONE)
+    """Inserted node -> removed node with the same record, for nodes that the rule recreates unchanged."""
     orphans: Sequence[Node] = ()
+    """Nodes that were removed because only the match used them."""
     renamed: dict[str, str] | None = None
+    """Output -> the tensor that its readers read instead."""
     before: Sequence["RewriteStep"] = ()
+    """Earlier steps that this one depends on, through removed, kept or redirected nodes."""
     is_for_sizes: bool = False
+    """Whether it only redirects a reader of sizes, so that a match can be removed."""
 
     @property
     def scope(self) -> Scope:

@@ -25,16 +25,16 @@ COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # a
 
 
 class _Count(NamedTuple):
-    """How a loop counts.
-
-    start: where it begins, a tensor outside of it, "" for 0.  limit: below what it goes on; along an axis, a tensor as
-    long as that.  more: how much further it goes on.
-    """
+    """How a loop counts."""
 
     start: str
+    """Outer tensor with the first value; "": 0."""
     limit: str
+    """Outer tensor with the limit; if `axis` is set, a tensor whose size along it is the limit."""
     more: int = 0
+    """Iterations beyond the limit."""
     axis: int | None = None
+    """Axis of `limit`; None: `limit` is a number."""
 
 
 def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:

@@ -21,13 +21,18 @@ _KINDS = {"int": "iu", "bool": "b", "float": "fiu", "Scalar": "fiub", "str": "OU
 
 @dataclass(slots=True)
 class _NamedArguments:
-    """A node with its arguments by name.  places: for each input a tensor, or "" where one is left out."""
+    """A node with its arguments by name."""
 
     operator: str
+    """Qualified name, such as aten::gelu."""
     places: list[str] = field(default_factory=list)
+    """Input tensors; "": absent."""
     attributes: dict[str, Any] = field(default_factory=dict)
+    """Attribute values."""
     lists: list[Node] = field(default_factory=list)
+    """SequenceConstruct nodes of list arguments."""
     problem: str = ""
+    """Why the arguments cannot be named; "" if they can."""
 
 
 def _unnamed_arguments(index: Index, scope: Scope) -> Iterator[Found]:

@@ -19,11 +19,14 @@ ROUNDED = frozenset({"Round", "Floor", "Ceil"})
 
 
 class _Whole(NamedTuple):
-    """Whole numbers between two, and the nodes that make them so."""
+    """A range of integers, with the nodes that compute them."""
 
     least: float
+    """Lower bound."""
     largest: float
+    """Upper bound."""
     nodes: frozenset[Node] = frozenset()
+    """Nodes that the range depends on."""
 
 
 def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:

@@ -18,11 +18,14 @@ KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})
 
 
 class _Steps(NamedTuple):
-    """What quantises: one scale and one zero point, and the integers that it makes."""
+    """Per-tensor quantisation parameters."""
 
     scale: float
+    """The scale."""
     zero: int
+    """The zero point."""
     dtype: int
+    """TensorProto.DataType of the integers."""
 
 
 def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:

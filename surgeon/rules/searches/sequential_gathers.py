@@ -18,17 +18,20 @@ FARTHEST = 64  # nodes that are looked at for one that computes a size
 
 
 class _Picked(NamedTuple):
-    """What nodes pick: from x, at which indices, by a step along each of their axes for every axis of x.
-
-    shape: of what is picked.  kept: the node that flattened x, where others read it too.
-    """
+    """The elements that a gather selects."""
 
     x: str
+    """Tensor that it selects from."""
     indices: str
+    """Its indices."""
     nodes: tuple[Node, ...]
+    """Nodes that it consists of."""
     steps: list[AffineIndex]
+    """For each axis of x, the index as an affine function of the output position."""
     shape: Shape
+    """Shape of the result."""
     kept: tuple[Node, ...] = ()
+    """The node that flattens x, if it has other readers."""
 
 
 def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:

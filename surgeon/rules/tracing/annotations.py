@@ -41,16 +41,16 @@ class TracedAttributes(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a function of a rule, or a field of a record.
-
-    type: what its annotation means, NONE where it has none.  default: NONE where it must be given.  how: as
-    `inspect.Parameter.kind` has it.
-    """
+    """A parameter of a rule's function, or a field of a `Captures` class."""
 
     name: str
+    """Its name."""
     type: Any
+    """The annotation; MISSING: none."""
     default: Any = MISSING
+    """The default value; MISSING: none."""
     how: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    """As `inspect.Parameter.kind`."""
 
     @property
     def kind(self) -> CaptureKind:

@@ -37,10 +37,12 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True, slots=True)
 class AxisLayouts:
-    """The axes that a captured tensor may have, by name; see `dims`."""
+    """The layouts of a captured tensor; see `dims`."""
 
     layouts: tuple[tuple[str, ...], ...]
+    """Axis names of each allowed layout."""
     default: Any
+    """Value of the capture if the pattern does not bind it."""
 
     def __str__(self) -> str:
         return " or ".join(", ".join(layout) or "none" for layout in self.layouts)

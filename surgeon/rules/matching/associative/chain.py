@@ -17,18 +17,20 @@ Matcher = Callable[[MatchState, str, Continuation], bool]
 
 
 class FoldedConstant(NamedTuple):
-    """A constant on the way, folded into the number of a chain.
-
-    number, eps, rank, is_float: what `Constants.scalar` says.  sign: -1 where it divides or is subtracted.  name: of
-    the tensor, "" for the -1 that a Neg stands for.
-    """
+    """A constant that is folded into the number of a chain."""
 
     number: float
+    """Its value."""
     eps: float
+    """Precision of its dtype."""
     rank: int
+    """Its rank."""
     is_float: bool
+    """Whether its dtype is floating-point."""
     sign: int
+    """-1 if it is subtracted or divided by."""
     name: str
+    """Name of the tensor; "" if there is none, as for the -1 of a Neg."""
 
 
 NEGATION = FoldedConstant(-1.0, 0.0, 0, False, 1, "")
@@ -36,35 +38,44 @@ NEGATION = FoldedConstant(-1.0, 0.0, 0, False, 1, "")
 
 
 class ChainOperand(NamedTuple):
-    """An operand of a pattern's chain.  heads: ops that can make it (None: anything, a constant too)."""
+    """An operand of a pattern's chain."""
 
     matcher: Matcher
+    """Matches a tensor."""
     sign: int
+    """-1 if it is subtracted or divided by."""
     heads: frozenset[str] | None
+    """Ops that can produce it; None: any, or a constant."""
     value: Value
+    """The value of the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A sum or product to look for.
-
-    identity: what changes nothing, 1 in a product and 0 in a sum.  number: the constant part; capture: the name that
-    binds it instead.  is_division: it is one Div, which means the same in integers only as it stands.  laws: what
-    algebra may do to a product's operands, and opens: the ops of operands to which it may; merges: whether two operands
-    of a sum may be one product (`surgeon.rules.matching.associative.identities`).
-    """
+    """A sum or product to look for."""
 
     family: frozenset[str]
+    """Ops that it consists of."""
     terms: tuple[ChainOperand, ...]
+    """Its operands, those with the fewest candidates first."""
     identity: float
+    """1 for a product, 0 for a sum."""
     number: float
+    """Its constant part."""
     rtol: float | None
+    """Relative tolerance of `number`; None: the default of its dtype."""
     capture: str | None
+    """Capture name that binds the number instead."""
     key: int
+    """Id of the pattern's operation."""
     is_division: bool = False
+    """Whether it is a single Div, which integers allow only in this form."""
     laws: frozenset[str] = frozenset()
+    """Identities that apply to the operands of a product (`surgeon.rules.matching.associative.identities`)."""
     opens: frozenset[str] = frozenset()
+    """Ops of operands to which `laws` apply."""
     merges: bool = False
+    """Whether two operands of a sum may form one product."""
 
 
 def find_producer(state: MatchState, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:

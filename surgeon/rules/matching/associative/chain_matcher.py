@@ -201,13 +201,18 @@ def with_constants_as_operands(
 
 
 class ConstantTotal(NamedTuple):
-    """Constants taken together: their product or sum, its precision, the greatest rank, and what they are."""
+    """The constants of a chain taken together."""
 
     number: float
+    """Their product or sum."""
     eps: float
+    """Its precision."""
     rank: int
+    """Greatest rank among them."""
     is_float: bool
+    """Whether one of them is floating-point."""
     divides: bool
+    """Whether one of them is a divisor."""
 
     @classmethod
     def of(cls, chain: Chain, constants: Constants) -> "ConstantTotal":

@@ -15,16 +15,24 @@ DIVISIONS = ops_with(lambda op: op.family == "product" and op.signs == (1, -1))
 
 @dataclass(slots=True)
 class FlatChain:
-    """A chain of a pattern before its operands are compiled.  size: the nodes that the pattern spells it in."""
+    """A chain of a pattern before its operands are compiled."""
 
     family: frozenset[str]
+    """Ops that it consists of."""
     operands: list[tuple[Value, int]]
+    """Value and sign of each operand."""
     identity: float
+    """1 for a product, 0 for a sum."""
     number: float
+    """Its constant part."""
     rtol: float | None
+    """Relative tolerance of `number`; None: the default of its dtype."""
     capture: Var | None
+    """Variable that binds the number instead."""
     is_division: bool = False
+    """Whether it is a single Div."""
     size: int = 0
+    """Number of nodes that the pattern writes it in."""
 
 
 def flatten(root: NodeOutput, uses: dict[int, int]) -> FlatChain | None:

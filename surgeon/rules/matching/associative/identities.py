@@ -37,11 +37,14 @@ EXACT = 1e-6  # two numbers of float32 that are meant to be equal
 
 
 class Expansion(NamedTuple):
-    """Operands and constants that an operand of a product stands for.  nodes: those of the model that it takes in."""
+    """What an operand of a product is equal to."""
 
     operands: tuple[Signed, ...]
+    """Name and sign of each tensor."""
     constants: tuple[FoldedConstant, ...]
+    """Its constants."""
     nodes: tuple[Node, ...]
+    """Nodes of the model that it replaces."""
 
 
 class VirtualNode(Node):
@@ -196,12 +199,16 @@ def _factored(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]
 
 
 class Scaled(NamedTuple):
-    """number · tensor, or the number alone where the tensor is "".  eps: its precision; nodes: that compute it."""
+    """number · tensor, or the number itself if there is no tensor."""
 
     number: float
+    """The coefficient."""
     tensor: str
+    """Name of the tensor, or ""."""
     eps: float
+    """Precision of the coefficient."""
     nodes: tuple[Node, ...]
+    """Nodes that compute it."""
 
 
 def _summed(state: MatchState, one: Scaled, two: Scaled, sign: int) -> Iterator[Expansion]:
@@ -238,11 +245,14 @@ def _signed_sum(state: MatchState, first: Signed, second: Signed) -> Signed:
 
 
 class Factor(NamedTuple):
-    """How a tensor goes into a product: its sign (-1: divides), what stands beside it, and the nodes between."""
+    """How a tensor enters a product."""
 
     sign: int
+    """-1 if it is a divisor."""
     beside: tuple[Signed, ...]
+    """Name and sign of the other factors."""
     nodes: tuple[Node, ...]
+    """Nodes between the tensor and the product."""
 
 
 def _factors(state: MatchState, name: str) -> dict[str, Factor]:
