@@ -47,15 +47,7 @@ class OpSet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What runs the nodes of a model, and has kernels for some: an execution provider of ONNX Runtime, or a runtime.
-
-    Attributes:
-        name: as `--ep` has it.
-        title: as sentences have it.
-        table: its kernels as `surgeon/targets/data/kernels_*.json` have them, read when they are asked for.
-        is_of_ort: ONNX Runtime has it, and may be asked for its kernels.
-        runs_bodies: ONNX Runtime runs a function's body in it where it has no kernel for a node.
-        limits: gives what it does not take of ops that it has kernels for, by op: a `surgeon.targets.op_limits.Limit`.
+    """What runs the nodes of a model: an execution provider of ONNX Runtime, or another runtime.
 
     Examples:
         >>> from surgeon import Provider
@@ -64,11 +56,17 @@ class Provider:
     """
 
     name: str
+    """Name, as in `--ep`."""
     title: str
+    """Name in sentences."""
     table: Callable[[], Mapping[str, Any]]
+    """Loads its kernels, in the format of `surgeon/targets/data/kernels_*.json`."""
     is_of_ort: bool = False
+    """Whether it is part of ONNX Runtime, which can list its kernels."""
     runs_bodies: bool = False
+    """Whether ONNX Runtime runs a function's body in it if it has no kernel for a node."""
     limits: Callable[[], Mapping[str, Callable[[Any], Any]]] = dict
+    """Returns further limits of its kernels, by op: a `surgeon.targets.op_limits.Limit`."""
 
     @property
     def full_title(self) -> str:

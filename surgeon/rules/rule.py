@@ -81,24 +81,6 @@ class RulePlan:
 class Rule(ResultBase):
     """One operation.  Made by the `rule` decorator.
 
-    Attributes:
-        name: what it is called by.
-        patterns: what it looks for; the first is what the operation means.
-        forms: what it writes, for each kind of target.
-        conditions: what must hold of a match beside the pattern.
-        approximate: how far it may change outputs on purpose, 0 for rounding only.
-        doc: its docstring, which is its manual.
-        module: the Python module that defines it.
-        where: file:line of its definition.
-        search: what finds its sites, for a rule that no pattern can say.
-        differs: the kinds of inputs for which it changes outputs on purpose, and how.
-        ep: the only execution provider for which it is worth its while.
-        unsuited: targets that take a kind of form that it has, but not this one, and why.
-        dtypes: names of the dtypes that the first output of a match may have; empty for all.
-        lacking: it is for what the target does not run alone.
-        last: it runs once no other rule finds anything.
-        placeholder: the op that it rewrites, where a run in which it fires nowhere is refused; "" where none is.
-
     Examples:
         >>> from surgeon.patterns.activations.gelu import gelu
         >>> gelu.name, gelu.is_exact, [form.kind for form in gelu.forms]
@@ -106,21 +88,37 @@ class Rule(ResultBase):
     """
 
     name: str
+    """Its name."""
     patterns: tuple[RuleFunction, ...]
+    """What it looks for; the first defines what the operation means."""
     forms: list[ReplacementForm]
+    """What it writes, for each kind of target."""
     conditions: tuple[RuleFunction, ...]
+    """What must hold of a match besides the pattern."""
     approximate: float
+    """How far it may change outputs on purpose; 0: only by rounding."""
     doc: str
+    """Its docstring, which is its manual."""
     module: str
+    """The Python module that defines it."""
     where: str
+    """file:line of its definition."""
     search: Search | None = None
+    """Finds its sites, for a rule that no pattern can express."""
     differs: Mapping[str, str] = field(default_factory=dict)
+    """Kinds of inputs for which it changes outputs on purpose, and how."""
     ep: str | None = None
+    """The only execution provider that benefits from it; None: all do."""
     unsuited: Mapping[str, str] = field(default_factory=dict)
+    """Targets that run a kind of form that it has, but must not get this one, and why."""
     dtypes: tuple[str, ...] = ()
+    """Names of the dtypes that the first output of a match may have; empty: all."""
     lacking: bool = False
+    """Whether it applies only to nodes that the target does not run."""
     last: bool = False
+    """Whether it runs after all other rules."""
     placeholder: str = ""
+    """The op that it must rewrite, else the run is refused; "" if there is none."""
     _compiled: dict[RuleFunction, tuple[CompiledPattern, ...]] = field(default_factory=dict, repr=False)
     _traceable: dict[RuleFunction, bool] = field(default_factory=dict, repr=False)
 

@@ -39,23 +39,6 @@ class Match(ResultBase):
     `match["x"]` is what a capture stands for: a tensor with its `dtype`, `shape` and `values`, a number, a list of
     tensors, or None.
 
-    Attributes:
-        index: the model.
-        scope: the graph, body or function it lies in.
-        pattern: what was found.
-        nodes: the nodes it replaces, in file order; none where outputs are initializers.
-        outputs: the tensors it makes that others use; none where nobody reads what it makes.
-        bound: name -> tensor name, 1-tuple of a number or list, Several tensor names for *rest, or None for an input
-            that is left out.
-        kept: nodes that it rests on and that stay.
-        inspected: whether somebody looked at more than the dtype and shape of a captured tensor.
-        asked_dtype: whether somebody looked at the dtype of one.
-        asked_shape: whether somebody looked at the shape of one.
-        asked_last: at what somebody looked the last time ("dtype", "shape", ...), and of which capture.
-        template: what it has in common with sites that look exactly like it, where it was found by that.
-        sizes: who reads inner tensors for their sizes alone, which others have too.
-        call: the shapes in one call of the local function that it lies in, while it is asked about that call.
-
     Examples:
         >>> import surgeon
         >>> match = next(iter(surgeon.find("notebooks/models/tiny_distilbert.onnx", "gelu")))
@@ -64,19 +47,34 @@ class Match(ResultBase):
     """
 
     index: Index
+    """The model."""
     scope: Scope
+    """The graph, body or function that contains it."""
     pattern: Pattern
+    """The pattern that matched."""
     nodes: tuple[Node, ...]
+    """Nodes that it replaces, in file order; empty if the outputs are initializers."""
     outputs: tuple[str, ...]
+    """Tensors that it produces and others read; empty if nothing reads them."""
     bound: dict[str, Any]
+    """Capture -> tensor name, 1-tuple of a number or list, `VariadicBinding` of tensor names for *rest, or None for an
+    absent input."""
     kept: tuple[Node, ...] = ()
+    """Nodes that it relies on and that stay."""
     inspected: bool = False
+    """Whether more than the dtype and shape of a captured tensor was read."""
     asked_dtype: bool = False
+    """Whether the dtype of a captured tensor was read."""
     asked_shape: bool = False
+    """Whether the shape of a captured tensor was read."""
     asked_last: tuple[str, tuple[str, int]] | None = None
+    """The last property that was read ("dtype", "shape", ...), and of which capture."""
     template: object = None
+    """The cached result that it was found by, which equal sites share; None if it was searched for."""
     sizes: tuple[ShapeUse, ...] = ()
+    """Readers of inner tensors that need only their sizes, which other tensors have too."""
     call: ShapeInference | None = None
+    """Shapes in one call of the local function that contains it, while a condition is checked for that call."""
 
     @property
     def shapes(self) -> ShapeInference:

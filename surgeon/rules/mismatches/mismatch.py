@@ -98,28 +98,6 @@ class RuleFix:
 class Mismatch(ResultBase):
     """Why a pattern does not fit somewhere.  It prints as the command line shows it.
 
-    Attributes:
-        rule: the rule's name.
-        pattern: the pattern's name.
-        node: the last node of the site, "" where the model as a whole lacks something.
-        reason: the sentence.
-        where: file:line of the pattern.
-        matched: how many nodes of the pattern fit.
-        total: how many nodes the form has that came furthest, 0 where all of it fits.
-        kind: what is wrong: "value", "op", "attribute", "dtype", "escape", "absent", ...
-        wanted: what the pattern asks for, in words that hold for all equal misses.
-        found: what is there.
-        change: the smallest change to the model that would make the rule fire, "" where it is not obvious.
-        op: what the line of the pattern asks for.
-        at: the node or tensor where it was found.
-        also: what else stands against it.
-        scope: the body or function that the site lies in, "" for the main graph.
-        others: the further nodes with an equal miss.
-        opset: the version of ai.onnx with which the rule would fire, 0 where that is no help.
-        near: whether the rule came so near that who reads of a rewrite should know.
-        of_written: whether a node is among those that are matched or in the way which the same run wrote.
-        edits: changes of the rule, where it is the user's own and `explain` was asked: each makes it fire here.
-
     Examples:
         >>> import surgeon
         >>> miss = surgeon.explain("notebooks/models/tiny_distilbert.onnx", "skip_layer_norm")[0]
@@ -128,25 +106,45 @@ class Mismatch(ResultBase):
     """
 
     rule: str
+    """Name of the rule."""
     pattern: str
+    """Name of the pattern."""
     node: str
+    """The last node of the site; "" if the model as a whole lacks something."""
     reason: str
+    """The reason, as a sentence."""
     where: str
+    """file:line in the pattern."""
     matched: int
+    """Number of matched nodes of the pattern."""
     total: int = 0
+    """Number of nodes of the form that matched most; 0 if all of it matched."""
     kind: FailureKind = ""
+    """Kind of failure: "value", "op", "attribute", "dtype", "escape", "absent", ..."""
     wanted: str = ""
+    """What the pattern requires, in words that are equal for equal mismatches."""
     found: str = ""
+    """What the model has."""
     change: str = ""
+    """The smallest change to the model that would make the rule fire; "" if it is not obvious."""
     op: str = ""
+    """Op that this line of the pattern requires."""
     at: str = ""
+    """Node or tensor where it was found."""
     also: str = ""
+    """What else prevents the match."""
     scope: str = ""
+    """Body or function that contains the site; "" for the main graph."""
     others: tuple[str, ...] = ()
+    """Further nodes with an equal mismatch."""
     opset: int = 0
+    """Version of ai.onnx with which the rule would fire; 0: none."""
     near: bool = False
+    """Whether it is a near miss, which the report of a rewrite shows."""
     of_written: bool = False
+    """Whether a node of the match, or one that prevents it, was written by the same run."""
     edits: tuple[RuleFix, ...] = ()
+    """Changes to the user's own rule that make it fire here, if `explain` was asked for them."""
     _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
 
     @property
