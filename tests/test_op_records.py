@@ -6,8 +6,8 @@ from onnx import defs
 from surgeon.ir.constants import FOLDS
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.traits import trait_lookup
-from surgeon.ops.traits.op_traits import EVERY, Axes, OpTraits
-from surgeon.ops.traits.trait_lookup import RECORDS, UNTOLD, guess_traits, traits_of
+from surgeon.ops.traits.op_traits import EVERY, GROUP_OF, NO_TRAITS, Axes, OpTraits, each, one
+from surgeon.ops.traits.trait_lookup import OP_TRAITS, guess_traits, traits_of
 from surgeon.ops.traits.trait_table import OTHERS, STANDARD
 
 # What a schema's text says of broadcasting and no record does: one input may have another shape than the result, the
@@ -31,12 +31,13 @@ def split(name):
     return domain, op
 
 
-NO_SLOTS = ("signs", "words", "patterns", "name", "norm", "neutral")
+NO_SLOTS = ("signs", "string_attributes", "regex_attributes", "norm_axis", "neutral")
 
 
 def slots(item):
     """All inputs that a record speaks of."""
-    for name, value in item._asdict().items():
+    for name, group in GROUP_OF.items():
+        value = getattr(getattr(item, group), name)
         if name in NO_SLOTS or value is EVERY or isinstance(value, (bool, str)):
             continue
         if isinstance(value, Axes):
@@ -51,10 +52,10 @@ def slots(item):
 
 def test_each_operator_has_one_record():
     """Two records of one operator would be two places that know it."""
-    assert len(RECORDS) == len(STANDARD) + len(OTHERS)
+    assert len(OP_TRAITS) == len(STANDARD) + len(OTHERS)
 
 
-@pytest.mark.parametrize("item", RECORDS.values(), ids=RECORDS)
+@pytest.mark.parametrize("item", OP_TRAITS.values(), ids=OP_TRAITS)
 def test_a_record_fits_the_schemas(item):
     """Its inputs, attributes and axes exist in some version, and what it says of types is so."""
     domain, op = split(item.name)
@@ -64,27 +65,28 @@ def test_a_record_fits_the_schemas(item):
         return
     assert max(slots(item), default=-1) < max(version.max_inputs for version in versions)
     attributes = {name for version in versions for name in version.attributes}
-    named = {look.axis for look in item.lookups if look.axis} | ({item.norm} if isinstance(item.norm, str) else set())
-    assert named | set(item.words[:1]) <= attributes
-    assert set(item.patterns) <= set(item.words)
-    if item.one_type:
+    axes = {look.axis_attribute for look in item.indexing.lookups if look.axis_attribute}
+    axes |= {item.numerics.norm_axis} if isinstance(item.numerics.norm_axis, str) else set()
+    assert axes | set(item.strings.string_attributes[:1]) <= attributes
+    assert set(item.strings.regex_attributes) <= set(item.strings.string_attributes)
+    if item.dtype.one_type:
         newest = versions[-1]
         assert len({formal.type for formal in (*newest.inputs, *newest.outputs)}) == 1
-    if item.neutral is not None:
-        assert len(item.signs) == 2
-        assert item.neutral == {"sum": 0, "product": 1}[item.family]
-    if item.has_bodies:
+    if item.algebra.neutral is not None:
+        assert len(item.algebra.signs) == 2
+        assert item.algebra.neutral == {"sum": 0, "product": 1}[item.algebra.family]
+    if item.control.has_bodies:
         assert any(spec.type == defs.OpSchema.AttrType.GRAPH.value for spec in versions[-1].attributes.values())
-    if item.returns_bool:
+    if item.dtype.returns_bool:
         assert versions[-1].allowed(versions[-1].outputs[0]) == {"tensor(bool)"}
 
 
-@pytest.mark.parametrize("item", [item for item in RECORDS.values() if item.axes], ids=lambda item: item.name)
+@pytest.mark.parametrize("item", [item for item in OP_TRAITS.values() if item.shape.axes], ids=lambda item: item.name)
 def test_axes_move_from_an_attribute_to_an_input(item):
     """Where a record says since when axes are an input, the schemas before have the attribute, and it has none."""
-    first = item.axes.since or 1
+    first = item.shape.axes.since or 1
     for version in history(*split(item.name)):
-        formal = version.input_at(item.axes.slot)
+        formal = version.input_at(item.shape.axes.slot)
         assert ("axes" in version.attributes) == (version.since_version < first and formal is None)
         assert formal is None or formal.name in ("axes", "axis")
 
@@ -104,10 +106,11 @@ def test_what_folds_is_foldable():
 
 def test_what_has_no_record_is_likened_to_what_its_name_says():
     """Guesses are for where they cost little: nobody who asks for the record itself gets one."""
-    assert traits_of("mine::FusedConvRelu") is UNTOLD
-    assert guess_traits("mine::FusedConvRelu").product == "windows"
-    assert guess_traits("mine::Softmax").softmax
-    assert not traits_of("mine::Softmax").softmax
+    assert traits_of("mine::FusedConvRelu") is NO_TRAITS
+    assert guess_traits("mine::FusedConvRelu").products.kind == "conv"
+    assert guess_traits("mine::MyLayerNorm").numerics.squares
+    assert guess_traits("mine::Softmax").numerics.is_softmax
+    assert not traits_of("mine::Softmax").numerics.is_softmax
     assert guess_traits("mine::Blend") == OpTraits("mine::Blend")
 
 
@@ -115,3 +118,12 @@ def test_what_has_no_record_is_likened_to_what_its_name_says():
 def test_broadcasting_operators_take_two_inputs(name):
     """None of them has one input alone."""
     assert schema("", name).max_inputs > 1
+
+
+def test_fields_belong_to_one_group():
+    """A table may name a field without its group; an unknown field fails where the table is imported."""
+    groups = [getattr(NO_TRAITS, group) for group in OpTraits._fields[1:]]
+    assert sum(len(group._fields) for group in groups) == len(GROUP_OF)
+    assert each("Add Mul", commutes=True)[1] == one("Mul", commutes=True)
+    with pytest.raises(KeyError, match="comutes"):
+        one("Add", comutes=True)

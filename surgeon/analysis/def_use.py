@@ -136,7 +136,7 @@ class DefUseGraph:
                 if not -len(perm) <= axis < len(perm):
                     return None
                 axis = perm[axis]
-            elif not guess_node_traits(node).keeps or name != node.output[0]:
+            elif not guess_node_traits(node).keeps_shape or name != node.output[0]:
                 return None
             scope, name = owner, node.input[0]
         return None

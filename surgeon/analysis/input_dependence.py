@@ -12,27 +12,30 @@ from onnx import ModelProto, NodeProto
 
 from surgeon.analysis.def_use import DefUseGraph, DefUseScope
 from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import RECORDS, guess_node_traits
+from surgeon.ops.traits.trait_lookup import OP_TRAITS, guess_node_traits
+
+
+def _allocating_slots(op: OpTraits) -> Iterator[int]:
+    yield from (*op.operands.counts, *op.operands.target_shape, *op.control.trip_counts, *op.indexing.coordinates)
+
+
+def _deciding_slots(op: OpTraits) -> Iterator[int]:
+    yield from (*_allocating_slots(op), *op.operands.offsets, *op.operands.sequence_lengths)
+    yield from (lookup.indices for lookup in op.indexing.lookups)
+    yield from () if op.shape.axes is None else (op.shape.axes.slot,)
+    yield from (op.indexing.bounded_indices or ())[:1]
+    yield from op.operands.key_counts or ()
+    yield from () if op.indexing.boxes is None else (op.indexing.boxes,)
+
 
 # By operator, the slots whose value is an index, a size, a count or a coordinate.
-_DECIDING = {
-    op.name: frozenset(
-        (
-            *(*op.counts, *op.sizes_at, *op.zeros, *op.lengths, *op.trips, *op.deciding),
-            *(lookup.indices for lookup in op.lookups),
-            *(() if op.axes is None else (op.axes.slot,)),
-            *(() if op.below is None else op.below[:1]),
-            *(op.key_counts or ()),
-            *(() if op.boxes is None else (op.boxes,)),
-        )
-    )
-    for op in RECORDS.values()
-}
+_DECIDING = {op.name: frozenset(_deciding_slots(op)) for op in OP_TRAITS.values()}
 # Those that decide how much memory a model takes: not those of an operator that hands on a part of what it is given.
 _ALLOCATING = {
-    op.name: frozenset((*op.counts, *op.sizes_at, *op.trips, *op.deciding))
-    for op in RECORDS.values()
-    if op.spreads or not (op.copies_elements or op.same_type_as_input or op.further_places)
+    op.name: frozenset(_allocating_slots(op))
+    for op in OP_TRAITS.values()
+    if op.shape.expands
+    or not (op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices)
 }
 _NONE: frozenset[int] = frozenset()
 _MOST_TURNS = 256  # of a Loop whose condition may be anything
@@ -67,13 +70,13 @@ def decides(
             op = guess_node_traits(node)
             if not bounded and slot in deciding.get(op.name, _NONE):
                 return True
-            if not op.reads_shape:
+            if not op.shape.reads_only_shape:
                 pending.extend(_computed(scopes, node, slot, place, bounded))
         if scope.node is None or scope.parent is None:
             continue
         for position, output in enumerate(scope.outputs):
             if output == tensor:
-                if position == 0 and guess_node_traits(scope.node).trips:
+                if position == 0 and guess_node_traits(scope.node).control.trip_counts:
                     if not _is_limited(scopes, scope.parent, scope.node):
                         return True  # the condition of a Loop
                     continue
@@ -84,7 +87,11 @@ def decides(
 
 def _is_limited(scopes: DefUseGraph, outside: DefUseScope, node: NodeProto) -> bool:
     """Whether a Loop ends after few turns, whatever its condition is: the file holds its trip count."""
-    limits = [node.input[slot] for slot in guess_node_traits(node).trips if slot < len(node.input) and node.input[slot]]
+    limits = [
+        node.input[slot]
+        for slot in guess_node_traits(node).control.trip_counts
+        if slot < len(node.input) and node.input[slot]
+    ]
     held = [scopes.constant(outside, name) for name in limits]
     return any(one is not None and one.size == 1 and one.item() <= _MOST_TURNS for one in held)
 
@@ -111,18 +118,18 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
         inner = _inner(node, slot, body)
         is_carried = is_carried or inner is not None
         yield from ((body, given, bounded) for given in (body.inputs if inner is None else (inner,)))
-    if is_carried and slot not in (*op.trips, *op.conditions):
+    if is_carried and slot not in (*op.control.trip_counts, *op.control.conditions):
         return  # it reaches the outputs through those of the body
     bounded = (
         bounded
-        or op.returns_indices
-        or op.returns_bool
-        or slot in (*op.chooses, *op.conditions)
+        or op.dtype.returns_indices
+        or op.dtype.returns_bool
+        or slot in (*op.control.selectors, *op.control.conditions)
         or _is_remainder(op, slot)
     )
     for position, output in enumerate(node.output):
         if output:
-            yield place, output, bounded or (position > 0 and op.further_places)
+            yield place, output, bounded or (position > 0 and op.dtype.later_outputs_are_indices)
 
 
 def _inner(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
@@ -138,7 +145,7 @@ def _outwards(
 
     A Loop has no output for its condition, and gives its body the number of the iteration in front.
     """
-    is_loop = bool(guess_node_traits(node).trips)
+    is_loop = bool(guess_node_traits(node).control.trip_counts)
     if node.domain:
         yield from ((outside, output, bounded) for output in node.output if output)
     elif 0 <= position - is_loop < len(node.output) and node.output[position - is_loop]:
@@ -150,4 +157,4 @@ def _outwards(
 
 def _is_remainder(op: OpTraits, slot: int) -> bool:
     """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
-    return bool(op.divisors) and op.family != "product" and slot not in op.divisors
+    return bool(op.algebra.divisors) and op.algebra.family != "product" and slot not in op.algebra.divisors

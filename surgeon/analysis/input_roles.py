@@ -112,47 +112,48 @@ def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
 def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> None:
     """Write down what `node` makes of the value in this slot."""
     op = guess_node_traits(node)
-    for lookup in op.lookups:
+    for lookup in op.indexing.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
             role.limits.append(_limit(scopes, place, node, lookup))
             role.flags.add("lookup")
-    if op.below is not None and slot == op.below[0]:
-        depth = scopes.constant(place.scope, node.input[op.below[1]])
+    if op.indexing.bounded_indices is not None and slot == op.indexing.bounded_indices[0]:
+        depth = scopes.constant(place.scope, node.input[op.indexing.bounded_indices[1]])
         table = int(depth.ravel()[0]) if depth is not None and depth.size else None
         role.limits.append(IndexLimit(table, place.shift, place.sizes))
         role.flags.add("beyond")
-    if op.key_counts is not None and slot in op.key_counts and op.attends is not None:
-        past = node.input[op.attends.past_key or 0]
+    key_counts, attention = op.operands.key_counts, op.products.attention_inputs
+    if key_counts is not None and slot in key_counts and attention is not None:
+        past = node.input[attention.past_key or 0]
         sizes = _table_size(scopes, place, node.input[0], 1), _table_size(scopes, place, past, 2) if past else 0
-        role.keys.append(KeyCount(*sizes, slot == op.key_counts[1]))
-    if slot == op.boxes:
+        role.keys.append(KeyCount(*sizes, slot == key_counts[1]))
+    if slot == op.indexing.boxes:
         role.flags.add("boxes")
         role.limits.append(IndexLimit(_table_size(scopes, place, node.input[0], 0)))
-    if slot in op.mask:
+    if slot in op.operands.masks:
         role.flags.add("mask")
-    if op.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
+    if op.dtype.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
         role.flags.update(("mask", "truth"))
-    if slot in op.zeros or (op.axes is not None and slot == op.axes.slot):
+    if slot in op.operands.offsets or (op.shape.axes is not None and slot == op.shape.axes.slot):
         role.flags.add("zero")
-    if slot in op.sizes_at and slot not in op.counts:
+    if slot in op.operands.target_shape and slot not in op.operands.counts:
         role.flags.add("target")
     told = (
-        *(("scores", op.scores), ("count", op.counts), ("length", op.lengths)),
-        *(("condition", op.conditions), ("trip", op.trips), ("divisor", op.divisors)),
-        ("overlap", op.overlaps),
+        *(("scores", op.operands.logits), ("count", op.operands.counts), ("length", op.operands.sequence_lengths)),
+        *(("condition", op.control.conditions), ("trip", op.control.trip_counts), ("divisor", op.algebra.divisors)),
+        ("overlap", op.indexing.overlapping_boxes),
     )
     role.flags.update(flag for flag, slots in told if slot in slots)
-    if op.outputs_in and slot in op.counts:
+    if op.shape.output_count_attribute and slot in op.operands.counts:
         role.whole = _table_size(scopes, place, node.input[0], _attribute(node, "axis", 0))
-    if op.compares:
+    if op.algebra.compares:
         other = scopes.constant(place.scope, node.input[1 - slot])
         role.flags.add("compared" if other is not None else "measured")
         if other is not None and other.dtype.kind in "OSU":
             role.words.extend([*map(_text, other.flat), *_OTHER_WORDS])
     if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
         role.flags.update(("mask", "bit"))
-    for attribute in node.attribute if op.words else ():
-        if attribute.name in op.words:
+    for attribute in node.attribute if op.strings.string_attributes else ():
+        if attribute.name in op.strings.string_attributes:
             others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # such an encoder refuses them
             role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
             role.flags.update(() if others else ("closed",))
@@ -165,7 +166,7 @@ def _text(item: bytes | str) -> str:
 
 def _sign(op: OpTraits, slot: int) -> int:
     """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
-    return op.signs[slot] if op.family == "sum" and slot < len(op.signs) == 2 else 0
+    return op.algebra.signs[slot] if op.algebra.family == "sum" and slot < len(op.algebra.signs) == 2 else 0
 
 
 def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
@@ -180,7 +181,8 @@ def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, p
         return
     for attribute, body in place.scope.bodies.get(id(node), ()):
         # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
-        if attribute == "body" and slot < len(body.inputs) and slot not in (*op.trips, *op.conditions):
+        own = (*op.control.trip_counts, *op.control.conditions)
+        if attribute == "body" and slot < len(body.inputs) and slot not in own:
             yield replace(place, scope=body, name=body.inputs[slot])
     shift, sizes = place.shift, place.sizes
     sign = _sign(op, slot)
@@ -189,7 +191,7 @@ def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, p
         if added is None:
             return
         shift, sizes = shift + added[0], sizes + added[1]
-    elif slot not in op.carried:
+    elif slot not in op.data.carried:
         return
     for output in node.output:
         if output:
@@ -208,7 +210,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
         parent = place.scope.parent
         for node in parent.makers.values():
             for _, body in parent.bodies.get(id(node), ()):
-                if body is place.scope and guess_node_traits(node).chooses:
+                if body is place.scope and guess_node_traits(node).control.selectors:
                     position = place.scope.outputs.index(place.name)
                     yield replace(place, scope=parent, name=node.output[position])
                     return
@@ -222,7 +224,7 @@ def _added(
     None if the value does not go on as an index.
     """
     other = scopes.constant(place.scope, node.input[1 - slot])
-    if guess_node_traits(node).signs[1] < 0:
+    if guess_node_traits(node).algebra.signs[1] < 0:
         if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
             return None
         return -int(other.min()), ()
@@ -247,15 +249,15 @@ def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str 
         op = guess_node_traits(node)
         if op.name == "Shape":
             return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
-        choosing = tuple(lookup.indices for lookup in op.lookups)  # of a Gather the index
-        if op.axes is not None and op.axes.in_order:
+        choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # of a Gather the index
+        if op.shape.axes is not None and op.shape.axes.in_order:
             choosing = (1,)  # of a Slice the first that is left
         for slot in choosing:
             chosen = scopes.constant(owner, node.input[slot]) if slot < len(node.input) else None
             if chosen is None or chosen.size != 1:
                 return None
             place += int(chosen.ravel()[0])
-        if not choosing and 0 not in op.carried:
+        if not choosing and 0 not in op.data.carried:
             return None
         scope, name = owner, node.input[0]
     return None
@@ -280,7 +282,7 @@ def _limit(scopes: DefUseGraph, place: _Place, node: NodeProto, lookup: IndexedT
     """What limits indices into a table: its size along the axis that they go over, or along each axis of tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:
-        axis = _attribute(node, lookup.axis, lookup.usual)
+        axis = _attribute(node, lookup.axis_attribute, lookup.default_axis)
         return IndexLimit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
     parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
     sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))

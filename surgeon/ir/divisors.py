@@ -11,9 +11,9 @@ def divides(scope: Scope, name: str, between: int = 0) -> bool:
     for node in scope.readers(name):
         known = traits_of(node.op)
         slots = [slot for slot, given in enumerate(node.inputs) if given == name]
-        if known.family == "product" and any(known.signs[slot : slot + 1] == (-1,) for slot in slots):
+        if known.algebra.family == "product" and any(known.algebra.signs[slot : slot + 1] == (-1,) for slot in slots):
             return True
-        moved = node.outputs if between < MOST_BETWEEN and not set(slots).isdisjoint(known.copies_elements) else ()
+        moved = node.outputs if between < MOST_BETWEEN and not set(slots).isdisjoint(known.data.copies_elements) else ()
         if any(divides(node.scope, made, between + 1) for made in moved if made):
             return True
     return False

@@ -47,17 +47,17 @@ def node_costs(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent
     has_kernel = schema(domain, op, None) is not None
     yield from (CostTerm(made, counts=ELEMENT if has_kernel else INTERPRETED) for made in makes if made is not None)
     known = guess_traits(name)
-    weight = known.weight or (known.factors or (0, 1))[1]
+    weight = known.products.weight_slot or (known.products.factors or (0, 1))[1]
     made, first, second = (*makes, None)[0], (*reads, None)[0], (*reads[weight : weight + 1], None)[0]
     if made is None or first is None or second is None:
         return
-    if known.product == "matrices":
+    if known.products.kind == "matmul":
         yield CostTerm(made, first[-1:])
-    elif known.product == "turned windows":
+    elif known.products.kind == "conv_transpose":
         yield CostTerm(first, second[1:])
-    elif known.product == "windows":
+    elif known.products.kind == "conv":
         yield CostTerm(made, second[1:])
-    elif known.product == "attention":
+    elif known.products.kind == "attention":
         yield CostTerm(first, second[-2:-1], counts=2)
-    elif known.product == "steps":
+    elif known.products.kind == "rnn":
         yield from (CostTerm(first[:-1], extent) for extent in reads[weight : weight + 2] if extent is not None)

@@ -173,8 +173,8 @@ class ProofCase:
     def shape_only_inputs(self) -> set[str]:
         """The inputs of which nothing but the shape matters to either side."""
         nodes = [node for model in (self.models.before, self.models.after) for node in all_nodes(model.graph.node)]
-        measured = {node.input[0] for node in nodes if guess_node_traits(node).reads_shape and node.input}
-        read = {name for node in nodes for name in node.input[guess_node_traits(node).reads_shape :]}
+        measured = {node.input[0] for node in nodes if guess_node_traits(node).shape.reads_only_shape and node.input}
+        read = {name for node in nodes for name in node.input[guess_node_traits(node).shape.reads_only_shape :]}
         return measured.intersection(item.name for item in self.inputs if item.value is None) - read
 
     @property
@@ -240,18 +240,18 @@ class ProofCase:
 
 def _squares(node: NodeProto) -> bool:
     known = guess_node_traits(node)
-    is_product = known.family == "product" and known.signs == (1, 1)
-    return known.squares or (is_product and bool(node.input[0] == node.input[1]))
+    is_product = known.algebra.family == "product" and known.algebra.signs == (1, 1)
+    return known.numerics.squares or (is_product and bool(node.input[0] == node.input[1]))
 
 
 def _divides(model: ModelProto) -> bool:
     """Whether a node divides by what may be 0 or -1, or what was computed: that may have been taken past the limits."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    made = {name for node in model.graph.node if not guess_node_traits(node).is_cast for name in node.output}
+    made = {name for node in model.graph.node if not guess_node_traits(node).dtype.is_cast for name in node.output}
     return any(
         node.input[slot] not in constants
         or np.isin(numpy_helper.to_array(constants[node.input[slot]]), (0, -1)).any()
         or not made.isdisjoint(node.input)
         for node in model.graph.node
-        for slot in guess_node_traits(node).divisors
+        for slot in guess_node_traits(node).algebra.divisors
     )

@@ -68,7 +68,7 @@ class Dtypes:
             seen.update(fresh)
             # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
             # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
-            if traits_of(node.op).norm is None:
+            if traits_of(node.op).numerics.norm_axis is None:
                 fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]
 

@@ -11,7 +11,7 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import Schema, check_node, history, knows_domain, only_ort_knows, operators, schema, variables
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.schemas.node_check import target_of_op
-from surgeon.ops.traits.trait_lookup import TRAINED, traits_of
+from surgeon.ops.traits.trait_lookup import TRAINING_HELP, traits_of
 from surgeon.printed_commands import command, in_floats, placed, upgrade_to
 from surgeon.runtime.provider_support import CPU, ProviderSupport
 from surgeon.target_registry import BaseTarget
@@ -73,13 +73,13 @@ class Support:
 
     def _check_training(self, scope: Scope, node: Node) -> None:
         """Note a node that works as in training: it draws random numbers, say, and no two answers are the same."""
-        slot = traits_of(node.op).training
+        slot = traits_of(node.op).control.training_slot
         told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
         mode = self.index.constants.scalar(scope, told) if told else None
         if mode is not None and mode[0]:
             reason = "it draws random numbers, as training_mode is true"
             self.found.add(
-                "advice", op_text(node), reason, at=node_path(node), node=node, helps=[TRAINED], stops=False
+                "advice", op_text(node), reason, at=node_path(node), node=node, helps=[TRAINING_HELP], stops=False
             )
 
     def _check_limits(self, node: Node) -> None:

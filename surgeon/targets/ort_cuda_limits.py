@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from surgeon.ops.traits.trait_lookup import TRAINED
+from surgeon.ops.traits.trait_lookup import TRAINING_HELP
 from surgeon.shapes.algebra.polynomials import Size, SizeError
 from surgeon.shapes.algebra.size_expressions import evaluate, symbols
 from surgeon.targets.op_limits import Limit, NodeFacts
@@ -66,7 +66,7 @@ def _recurrent(site: NodeFacts) -> Found:
 
 def _batch_norm(site: NodeFacts) -> Found:
     if site.attribute("training_mode", 0):
-        yield "ONNX Runtime does not train on CUDA", TRAINED
+        yield "ONNX Runtime does not train on CUDA", TRAINING_HELP
 
 
 LIMITS: dict[str, Limit] = {

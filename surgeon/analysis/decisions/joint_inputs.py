@@ -36,15 +36,22 @@ def _decided(scope: ConstantScope) -> Iterator[str]:
     """The tensors that nodes decide by."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        leaps = op.name in LEAPING or op.rounding_scale_slot is not None or op.compares or op.is_argsort_like
+        leaps = (
+            op.name in LEAPING
+            or op.numerics.rounding_scale_slot is not None
+            or op.algebra.compares
+            or op.numerics.is_argsort_like
+        )
         if (
             leaps
-            or op.returns_indices
-            or op.further_places
+            or op.dtype.returns_indices
+            or op.dtype.later_outputs_are_indices
             or node.domain == "ai.onnx.ml"
-            or (op.is_cast and _is_whole(node))
+            or (op.dtype.is_cast and _is_whole(node))
         ):
-            yield from (name for name in node.input if name and name not in scope.tensors and not op.reads_shape)
+            yield from (
+                name for name in node.input if name and name not in scope.tensors and not op.shape.reads_only_shape
+            )
 
 
 def _is_whole(node: NodeProto) -> bool:
@@ -89,7 +96,7 @@ class _ExactSteps:
     def _made(self, node: NodeProto, reads: list[str]) -> tuple[bool, bool, bool]:
         known = [self._known[read] for read in reads]
         is_fed = any(fed for fed, _, _ in known) or any(item.HasField("g") for item in node.attribute)
-        if guess_node_traits(node).reads_shape or not is_fed:
+        if guess_node_traits(node).shape.reads_only_shape or not is_fed:
             return False, True, False
         way = self._way(node, reads)
         joins = way == "joins" or any(joined for _, _, joined in known)
@@ -100,15 +107,17 @@ class _ExactSteps:
         op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
         if op.name in TOTALS:
             return "joins"
-        is_product = (op.product == "matrices" and op.factors is not None) or op.product == "windows"
-        if is_product or (op.family and (op.family == "sum" or -1 not in op.signs)):
+        is_product = (op.products.kind == "matmul" and op.products.factors is not None) or op.products.kind == "conv"
+        if is_product or (op.algebra.family and (op.algebra.family == "sum" or -1 not in op.algebra.signs)):
             scaled = any(item.type == AttributeProto.FLOAT and item.f != 1 for item in node.attribute)
             joins = "joins" if is_product or len(free) > 1 else "goes"
             return joins if not scaled and all(map(self._is_plain, reads)) else ""
-        if op.reduces == "pick":
+        if op.numerics.reduces == "extremum":
             return "joins"
-        is_told = op.returns_indices or op.compares or op.returns_bool  # by what is asked for itself
-        return "goes" if op.copies_elements or op.is_reshape or op.exact or op.is_cast or is_told else ""
+        # Decisions themselves are checked where they are made.
+        if op.dtype.returns_indices or op.algebra.compares or op.dtype.returns_bool:
+            return "goes"
+        return "goes" if op.data.copies_elements or op.shape.is_reshape or op.numerics.exact or op.dtype.is_cast else ""
 
     def _is_plain(self, name: str) -> bool:
         """Whether a tensor is no constant, or one of halves and small whole numbers."""

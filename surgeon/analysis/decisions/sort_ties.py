@@ -23,11 +23,11 @@ def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
     for scope in scopes:
         for node in scope.nodes:
             op = guess_node_traits(node)
-            if not (op.is_argsort_like or op.compares):
+            if not (op.numerics.is_argsort_like or op.algebra.compares):
                 continue
             free = [name for name in node.input if name and name not in scope.tensors]
-            is_pair = op.compares and len(free) == 2
-            if not free or not (op.is_argsort_like or is_pair):
+            is_pair = op.algebra.compares and len(free) == 2
+            if not free or not (op.numerics.is_argsort_like or is_pair):
                 continue
             starts = [_start(scope, name, exact=is_pair) for name in (free if is_pair else free[:1])]
             fed = [start for start in starts if start in scope.fed]
@@ -56,11 +56,12 @@ def _before(scope: ConstantScope, node: NodeProto, *, exact: bool) -> str | None
     if len(free) != 1 or node.output[0] == "":
         return None
     name = node.input[free[0]]
-    if op.copies_elements or op.is_reshape or op.reduces == "pick":
+    if op.data.copies_elements or op.shape.is_reshape or op.numerics.reduces == "extremum":
         return name if free[0] == 0 else None
     numbers = [scope.columns(node, slot).size for slot, other in enumerate(node.input) if other and slot not in free]
-    is_elementwise = (op.same_type_as_input or op.family or op.is_cast) and not (
-        op.accumulates or op.softmax or op.squares or op.is_argsort_like
+    is_elementwise = (op.shape.same_type_as_input or op.algebra.family or op.dtype.is_cast) and not (
+        op.numerics.accumulates or op.numerics.is_softmax or op.numerics.squares or op.numerics.is_argsort_like
     )
-    is_alike = is_elementwise and op.norm is None and not op.random and all(size == 1 for size in numbers)
-    return name if is_alike and (op.exact or op.is_cast or not exact) else None
+    is_plain = op.numerics.norm_axis is None and not op.control.random
+    is_alike = is_elementwise and is_plain and all(size == 1 for size in numbers)
+    return name if is_alike and (op.numerics.exact or op.dtype.is_cast or not exact) else None

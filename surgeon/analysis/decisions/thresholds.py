@@ -87,20 +87,22 @@ class ConstantScope:
         """The tensors that a node hands on, or computes with a constant alone, and how."""
         op, reads = guess_node_traits(node), list(node.input)
         free = [slot for slot, name in enumerate(reads) if name not in self.tensors]
-        if op.family and len(free) == 1 and len(reads) == len(op.signs):
+        if op.algebra.family and len(free) == 1 and len(reads) == len(op.algebra.signs):
             (slot,) = free
             others = [at for at in range(len(reads)) if at != slot]
             columns = [self.columns(node, at) for at in others]
             if all(len(numbers) for numbers in columns):
-                other, sign = (columns[0], op.signs[others[0]]) if others else (None, 1)
-                yield reads[slot], ArithmeticStep(op.family, op.signs[slot], other, sign)
-        elif op.copies_elements or op.nearly_copies_elements or op.is_reshape:
-            made = _cast_to(node) if op.is_cast else None
-            slots = [slot for slot in free if slot in (op.copies_elements or op.nearly_copies_elements or (0,))]
+                other, sign = (columns[0], op.algebra.signs[others[0]]) if others else (None, 1)
+                yield reads[slot], ArithmeticStep(op.algebra.family, op.algebra.signs[slot], other, sign)
+        elif op.data.copies_elements or op.data.nearly_copies_elements or op.shape.is_reshape:
+            made = _cast_to(node) if op.dtype.is_cast else None
+            slots = [
+                slot for slot in free if slot in (op.data.copies_elements or op.data.nearly_copies_elements or (0,))
+            ]
             for slot in slots[:_BETWEEN_NODES]:
                 yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
         elif (
-            op.same_type_as_input and op.exact and len(reads) == len(free) == 1
+            op.shape.same_type_as_input and op.numerics.exact and len(reads) == len(free) == 1
         ):  # of one sign at least it hands on what it is given
             yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
 
@@ -136,11 +138,11 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
     for scope in scopes:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
             for start, steps, _ in scope.trace_back(tensor):
-                if (maker := scope.makers.get(start)) is not None and guess_node_traits(maker).sizes:
+                if (maker := scope.makers.get(start)) is not None and guess_node_traits(maker).shape.returns_sizes:
                     numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
                     compared.update((int(number), None) for number in numbers if number.is_integer())
         for node in scope.nodes:
-            axes = guess_node_traits(node).axes
+            axes = guess_node_traits(node).shape.axes
             for name in node.input[1:3] if axes is not None and axes.in_order else ():
                 reached.update((abs(int(number)), None) for number in scope.numbers(name, _MOST_COLUMNS))
     return list(compared), list(reached)
@@ -195,12 +197,12 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
 def _copies(node: NodeProto) -> bool:
     """Whether a node gives the elements of its first input, in whatever dtype or order."""
     op = guess_node_traits(node)
-    return op.is_reshape or (0,) in (op.nearly_copies_elements, op.copies_elements)
+    return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
 
 def _made(node: NodeProto) -> Iterator[TensorProto]:
     """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
-    is_constant = not node.input or guess_node_traits(node).spreads
+    is_constant = not node.input or guess_node_traits(node).shape.expands
     if is_constant and len(node.output) == 1:
         yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
 
@@ -224,9 +226,12 @@ def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare, or keep within bounds, and with which numbers."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        is_bounded = op.same_type_as_input and op.nearly_copies_elements == (0,) and len(node.input) > 1
-        for slot, name in enumerate(node.input if op.compares or is_bounded else ()):
-            if name in scope.tensors and (other := node.input[1 - slot if op.compares else 0]) not in scope.tensors:
+        is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.input) > 1
+        for slot, name in enumerate(node.input if op.algebra.compares or is_bounded else ()):
+            if (
+                name in scope.tensors
+                and (other := node.input[1 - slot if op.algebra.compares else 0]) not in scope.tensors
+            ):
                 yield other, _listed(scope.tensors[name])
 
 
@@ -244,12 +249,12 @@ def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[
     """Tensors that nodes round to whole numbers, the wholes and halves near zero, and what is done to them before."""
     for node in scope.nodes:
         op = guess_node_traits(node)
-        if op.rounding_scale_slot is not None and (
-            op.rounding_scale_slot == 0 or len(scope.columns(node, op.rounding_scale_slot))
+        if op.numerics.rounding_scale_slot is not None and (
+            op.numerics.rounding_scale_slot == 0 or len(scope.columns(node, op.numerics.rounding_scale_slot))
         ):
-            scale = ArithmeticStep("product", other=scope.columns(node, op.rounding_scale_slot), of_other=-1)
-            yield node.input[0], _HALVES, (scale,) if op.rounding_scale_slot else ()
-        made = _cast_to(node) if op.is_cast else None
+            scale = ArithmeticStep("product", other=scope.columns(node, op.numerics.rounding_scale_slot), of_other=-1)
+            yield node.input[0], _HALVES, (scale,) if op.numerics.rounding_scale_slot else ()
+        made = _cast_to(node) if op.dtype.is_cast else None
         if made is not None and made.kind in "iub":
             yield node.input[0], _HALVES if made.kind in "iu" else [0.0], ()
 
@@ -265,7 +270,8 @@ def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
 def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that a node may decide by."""
     op = guess_node_traits(node)
-    is_elementwise = (op.same_type_as_input or op.keeps_shape) and op.norm is None and not op.accumulates
+    has_shape = op.shape.same_type_as_input or op.shape.same_shape_as_input
+    is_elementwise = has_shape and op.numerics.norm_axis is None and not op.numerics.accumulates
     if item.type == AttributeProto.FLOAT and (is_elementwise or node.domain == "ai.onnx.ml"):
         yield np.array([item.f], np.float64)
     if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":

@@ -82,7 +82,7 @@ class _Comparison:
 
     def term(self, names: Names, step: tuple[str, str] = ("", ""), place: int = 0) -> Term:
         """The tensors of these names, one of each example.  step, place: the node that reads them, and where."""
-        if place in traits_of(qualified_name(step[0], step[1])).sizes_at and any(self._varies(names)):
+        if place in traits_of(qualified_name(step[0], step[1])).operands.target_shape and any(self._varies(names)):
             return Wildcard()
         names = tuple(state.canonical(name) for state, name in zip(self.states, names, strict=True))
         if names not in self.terms:

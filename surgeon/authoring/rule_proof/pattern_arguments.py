@@ -275,17 +275,17 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
 def _beside(op: OpTraits, place: int, full: Shape) -> Shape | None:
     """What an operand of an operator usually is beside a first tensor of shape `full`; None where nothing tells."""
     usual = (
-        (op.numbers, ()),
-        (op.channels, full[1:2]),
-        (op.vectors, full[-1:]),
-        (op.squares_at, (full[-1], full[-1])),
-        (op.kernels, (full[1], full[1], *(1 for _ in full[2:]))),
+        (op.operands.scalars, ()),
+        (op.operands.channel_vectors, full[1:2]),
+        (op.operands.last_axis_vectors, full[-1:]),
+        (op.operands.square_matrices, (full[-1], full[-1])),
+        (op.operands.conv_kernels, (full[1], full[1], *(1 for _ in full[2:]))),
     )
     return next((shape for slots, shape in usual if place in slots), None)
 
 
 def _convolves(operation: NodePattern) -> bool:
-    return bool(traits_of(qualified_name(operation.domain, operation.op)).kernels)
+    return bool(traits_of(qualified_name(operation.domain, operation.op)).operands.conv_kernels)
 
 
 def _palette(full: Shape) -> Iterator[Shape]:
@@ -358,7 +358,7 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
                     name = formal.name if formal is not None else ""
                     return _lists(name, rank, [[1], [-1], [0], [1] * rank] if integral else [[0.5], [0.5] * rank])
                 op = traits_of(qualified_name(operation.domain, operation.op))
-                low = [LOW] if op.chooses and place in op.copies_elements else []
+                low = [LOW] if op.control.selectors and place in op.data.copies_elements else []
                 return [1, -1, 0, 2] if integral else [*low, 0.5 * 2**number, 0.125 + number, 2.0 ** (number - 16)]
     return [1]
 

@@ -137,13 +137,13 @@ class _ShapeReader:
     def _of(self, operation: NodePattern, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
         """The shapes of what an operation makes: one for all outputs, or one each."""
         op = traits_of(qualified_name(operation.domain, operation.op))
-        if op.broadcasts and None not in read:
+        if op.shape.broadcasts and None not in read:
             known = [shape for shape in read if shape is not None]
             self.constraints += broadcast_constraints(known)
             return _broadcast(known)
         if not read or read[0] is None:
             return None
-        if op.keeps:
+        if op.keeps_shape:
             return [read[0], *[None] * (operation.outputs - 1)]
         rules: dict[str, Callable[..., Sizes | list[Sizes | None] | None]] = {
             "MatMul": self._product,

@@ -21,8 +21,8 @@ def windows_misfit(graph: onnx.GraphProto) -> str:
     known = _shapes(graph)
     for node in graph.node:
         op = traits_of(node.op_type)
-        if "windows" in op.product and op.weight is not None and not node.domain:
-            ends = node.input[0], node.input[op.weight]
+        if "conv" in op.products.kind and op.products.weight_slot is not None and not node.domain:
+            ends = node.input[0], node.input[op.products.weight_slot]
             over, windows = (len(known[name]) if name in known else None for name in ends)
             if windows is not None and (windows < _LEAST_WINDOW or over not in (None, windows)):
                 return f"{node.op_type} moves windows of {windows} axes over a tensor of {over}"
@@ -46,15 +46,15 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
 
 def _fits(node: onnx.NodeProto, op: OpTraits, known: Mapping[str, Shape]) -> bool:
     """Whether a product has one number or a vector over the columns wherever its kernel takes that as given."""
-    if not op.per_column or op.factors is None or op.bias is None:
+    if not op.products.per_column or op.products.factors is None or op.products.bias_slot is None:
         return True
-    shape = known.get(node.input[op.factors[1]])
+    shape = known.get(node.input[op.products.factors[1]])
     if shape is None or len(shape) < 2:
         return False
     vector = (shape[-1],)
     taken = {(), (1,), vector} if len(shape) == 2 else {(), (1,)}
-    return all(_given(node.input, place, known) in {None, *taken} for place in op.per_column) and (
-        _given(node.input, op.bias, known) in (None, vector)
+    return all(_given(node.input, place, known) in {None, *taken} for place in op.products.per_column) and (
+        _given(node.input, op.products.bias_slot, known) in (None, vector)
     )
 
 

@@ -170,7 +170,7 @@ class DiffGraph:
             if any(item.type in GRAPHS for item in node.proto.attribute) or is_random(node.proto):
                 continue
             made = {maker for kind, maker, _ in reads if kind == MADE}
-            if traits_of(node.op).reads_shape:
+            if traits_of(node.op).shape.reads_only_shape:
                 found.add(at)
             elif not (made - found - fixed) and all(kind != GIVEN for kind, _, _ in reads):
                 (found if made & found else fixed).add(at)

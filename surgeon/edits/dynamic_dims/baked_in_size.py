@@ -41,9 +41,12 @@ def size_inside(index: Index, name: str) -> InsideSize | None:
 
 def hidden_sizes(index: Index) -> list[int]:
     """Numbers that nothing in a graph contradicts if they are the size of the trace: 1, and the turns of Loops."""
-    nodes = [node for scope in index.scopes for node in scope.nodes if traits_of(node.op).trips]
+    nodes = [node for scope in index.scopes for node in scope.nodes if traits_of(node.op).control.trip_counts]
     trips = [
-        (node.scope, node.inputs[slot]) for node in nodes for slot in traits_of(node.op).trips if node.inputs[slot]
+        (node.scope, node.inputs[slot])
+        for node in nodes
+        for slot in traits_of(node.op).control.trip_counts
+        if node.inputs[slot]
     ]
     found = [index.constants.array(scope, name) for scope, name in trips]
     return list(dict.fromkeys([*(int(one.flat[0]) for one in found if one is not None and one.size == 1), 1]))

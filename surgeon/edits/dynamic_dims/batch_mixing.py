@@ -44,7 +44,7 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
     if any(facts.shape is not None and _is_square(walk, facts.shape) for facts in made):
         return True
     told = traits_of(node.op)
-    if not walk.reads_dynamic(site) or told.sizes or node in walk.position_readers:
+    if not walk.reads_dynamic(site) or told.shape.returns_sizes or node in walk.position_readers:
         return False
     if node in walk.position_enumerators:
         return True
@@ -56,13 +56,13 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
         walk.shapes.value(site.scope, name) is not None for name in node.outputs if name
     ):
         return False  # sizes are made of sizes
-    if told.attends is not None:
+    if told.products.attention_inputs is not None:
         return _attends(walk, site)
-    if told.softmax:
+    if told.numerics.is_softmax:
         return _softmax(walk, site)
-    if told.reduces or told.norm is not None or told.is_max_like:
+    if told.numerics.reduces or told.numerics.norm_axis is not None or told.numerics.is_max_like:
         return _along(walk, site)
-    return not (told.broadcasts or told.keeps or told.is_cast)
+    return not (told.shape.broadcasts or told.keeps_shape or told.dtype.is_cast)
 
 
 def _is_square(walk: SizePropagation, shape: object) -> bool:
@@ -82,7 +82,7 @@ def _hangs(walk: SizePropagation, site: NodeView, position: int, axes: "list[int
 def _along(walk: SizePropagation, site: NodeView) -> bool:
     """Ops along axes that are an input, or an attribute `axes` or `axis`."""
     told, rank = traits_of(site.node.op), len(site.shape(0) or ())
-    if told.reduces:
+    if told.numerics.reduces:
         axes = site.axes(1)
         if axes is None and site.gives_axes(1):
             return True

@@ -38,7 +38,7 @@ def check(walk: SizePropagation, site: NodeView) -> None:
     op = site.node.op
     if op in CHECKS:
         CHECKS[op](walk, site)
-    elif traits_of(op).broadcasts:
+    elif traits_of(op).shape.broadcasts:
         _broadcasting(walk, site)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):

@@ -50,7 +50,9 @@ def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> 
     """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
     while not _axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
-        if source is None or not (traits_of(source[1].op).copies_elements or traits_of(source[1].op).is_cast):
+        if source is None or not (
+            traits_of(source[1].op).data.copies_elements or traits_of(source[1].op).dtype.is_cast
+        ):
             return None
         site, position = walk.node_view(source[1]), 0
     return site, position
@@ -98,13 +100,13 @@ def _counts(
         return
     maker = walk.node_view(source[1])
     told = traits_of(maker.node.op)
-    if told.broadcasts and len(maker.inputs) == 2:
+    if told.shape.broadcasts and len(maker.inputs) == 2:
         for position in (0, 1):
-            if told.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
+            if told.algebra.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
                 yield maker, position
-            elif told.family == "sum":
+            elif told.algebra.family == "sum":
                 yield from _counts(walk, maker, maker.inputs[position], row, old)
-    elif told.is_reshape or told.is_cast:
+    elif told.shape.is_reshape or told.dtype.is_cast:
         yield from _counts(walk, maker, maker.inputs[0], row, old)
 
 

@@ -108,7 +108,7 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
         found = HANDED[op](walk, site, axis)
         if found is not None:
             make_follow(walk, site, *found, size)
-    elif told.broadcasts:
+    elif told.shape.broadcasts:
         rank = max(len(site.shape(place) or ()) for place in range(len(site.inputs)))
         for place in range(len(site.inputs)):
             shape = site.shape(place) or ()

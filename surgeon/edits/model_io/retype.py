@@ -170,4 +170,4 @@ def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, 
         return False
     to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
     holds_more = not np.can_cast(to, back, "safe")
-    return not holds_more or found.allowed(formal) <= INDICES or guess_node_traits(node).reads_shape
+    return not holds_more or found.allowed(formal) <= INDICES or guess_node_traits(node).shape.reads_only_shape

@@ -1,12 +1,11 @@
-"""What can be said of an operator: the form of a record.
+"""What surgeon knows of an operator beyond its schema: a record of traits in groups.
 
-`standard_table` holds the records of ONNX's own operators, `contrib_table` those of others; `records` looks them up.
-What a schema says (inputs, outputs, types, attributes) is not here but in `schema_tables`, and a function that
-computes, infers or checks stays where it is used, in a registry by the name of the operator.  Slots are places among a
-node's inputs.  Records are named tuples: some hundreds of them are made whenever surgeon starts.
+`trait_table` holds the records, `trait_lookup` finds them.  Functions that compute, infer or check stay where they are
+used, in tables by operator.  Slots are positions among a node's inputs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 EVERY = range(2**31 - 1)
@@ -15,190 +14,295 @@ Slots = Collection[int]
 
 
 class Axes(NamedTuple):
-    """Where an operator says which axes it works on.
-
-    slot: the input that holds them from opset `since` on, an attribute of this name before; 0 where they were never
-    one.  of_result: they are counted in the result (Unsqueeze).  in_order: other inputs run along with them (Slice).
-    """
+    """Where an operator takes its axes from."""
 
     slot: int
+    """The input that holds the axes from opset `since` on; an attribute of this name holds them before."""
     since: int = 0
+    """0 if the axes were always an input."""
     of_result: bool = False
+    """The axes count dims of the output (Unsqueeze)."""
     in_order: bool = False
+    """Other inputs have one element per axis (Slice)."""
 
 
 class IndexedTable(NamedTuple):
-    """An input of indices into a table that is another input.
-
-    axis: the attribute that says along which axis; without one, or where it is left out, it is axis `usual`.
-    by_tuples: the last axis of the indices goes over axes of the table, those from `batch_dims` on.
-    """
+    """An input of indices into another input."""
 
     indices: int
+    """The slot of the indices."""
     table: int
-    axis: str = ""
-    usual: int = 0
+    """The slot of the tensor that they index."""
+    axis_attribute: str = ""
+    """The attribute that holds the indexed axis."""
+    default_axis: int = 0
+    """The indexed axis without that attribute."""
     by_tuples: bool = False
+    """The last axis of the indices runs over axes of the table, from `batch_dims` on (GatherND)."""
 
 
 class AttentionInputs(NamedTuple):
-    """The inputs of attention with queries at slot 0; None for what the operator does not take."""
+    """The slots of an attention op whose queries are slot 0; None where the op has no such input."""
 
     key: int
+    """[batch, ..., key length, head size], or heads and head size in one axis."""
     value: int
+    """Like the keys, with a head size that may differ."""
     past_key: int | None = None
+    """Cached keys."""
     past_value: int | None = None
+    """Cached values."""
 
 
-class OpTraits(NamedTuple):
-    """One operator.  name: with its domain, `com.microsoft::Gelu`, but for ONNX's own, as `Node.op` says it.
+class ShapeTraits(NamedTuple):
+    """How the shapes of inputs and outputs relate."""
 
-    Shapes and dtypes
-        broadcasts: its inputs to one another (ONNX, Broadcasting), or, as PRelu's, one to the other.
-        same_type_as_input: the first output has the dtype and shape of the first input.
-        keeps_shape: it has the shape alone.
-        one_type: all inputs and the output have one type.
-        returns_bool: it makes booleans, of as many elements as it is given where it does not broadcast.
-        compares: two inputs by order or equality.
-        sizes: it tells the sizes of its input.
-        reads_shape: nothing but the shape of its first input matters to it.
-        has_bodies: it holds graphs.
-        axes: where it is told its axes.
-        outputs_in: the attribute that says how many outputs it has, which they say themselves.
-    Algebra
-        commutes: the order of its inputs does not matter.
-        family: the chains that it is a link of, with `signs`: -1 for what is subtracted or divided by.
-        neutral: the constant that as second input (and, where it commutes, as first) changes nothing.
-        divisors: slots of what it divides by.
-    Data
-        copies_elements: slots of the tensors whose elements all of its results are made of: put elsewhere, repeated,
-        left out.  nearly_copies_elements: the same for what hands on tensors nearly as they are: between bounds,
-        rounded, beside other elements.  is_cast: it hands on the first input in another dtype.  is_reshape: the
-        elements of the first input stay in their order.  exact: it rounds nothing that its inputs hold exactly; all
-        that move data are so.  rounding_scale_slot: it rounds to whole numbers the first input, divided by that of this
-        slot before; 0 for by nothing.  is_argsort_like: it picks by order, and of equal elements the first, or as it is
-        told.  transparent: when it may be looked through: always, when it keeps the dtype, in inference.  random:
-        whether it draws random numbers in every run, or where it is told that a model is in training.  training: the
-        slot of the input that tells it so.  foldable: it is computed from constants where the file's size allows it.
-        spreads: its result is as large as a value says.  returns_indices: it makes indices or counts, small ones
-        whatever it is given.  further_places: all its outputs but the first are indices.
-    Sums and products
-        reduces: axes to one element: to their sum (or a function of sums), their product, or one of them.
-        norm: the axis from which on it averages, or the attribute that says it.
-        accumulates: its results are sums of many numbers, beside the large ones of which small ones are lost.
-        is_max_like: its results show the large ones alone.
-        squares: it multiplies numbers by themselves.
-        product: its results are sums of products, and of what kind.
-        factors: slots of the two matrices that it multiplies.
-        weight: the slot of [M, C/group, ...] kernels; of recurrent layers of the first of two weights.
-        moves_windows: over what it is given.
-        reads_indices: floats say where it reads.
-        softmax: it is one.
-        attends: the inputs of attention.
-        error_is_absolute: kernels err by a part of one, however small the results are.
-        error_is_input_scaled: elementwise; they err by a part of one at most, and near zero by a part of what they are
-        given.  unshared: whatever reads it wants one of its own: runtimes compute it, and what is around it, on
-        integers then.
-    What its inputs mean
-        mask, scores, counts, sizes_at, zeros, lengths, trips, conditions, deciding: slots of masks; of scores and what
-        is added to them; of counts, steps and sizes; of those among them that are the shape to make; of where to start
-        and other numbers that 0 suits; of lengths; of how often to run; of whether to; of coordinates and the like.
-        chooses: slots of what chooses between the others.
-        boxes: the slot of boxes in what the first input holds, [image,] x1, y1, x2, y2 each.
-        overlaps: slots of boxes of which it counts how far they overlap.
-        overwrites: slots of what a kernel of ONNX Runtime writes its answer into, stored tensors too.
-        lookups: indices, and what they go into.  below: slots of indices, and of the number that they stay below.
-        key_counts: slots of the last key that counts of each sequence, and of how many the longest has.
-        vectors, channels, squares_at, numbers, kernels: slots of operands that usually are a vector over the last
-        axis of the first input, one over its channels, a square matrix, a number, a kernel.
-        per_column, bias: slots of what a product has for each column of the second factor, or one number, and of what
-        is added to them.
-        words, patterns: attributes that hold the strings that it knows, and those of them that are regular expressions.
-    """
-
-    name: str
     broadcasts: bool = False
+    """The inputs broadcast to one another, or one to the other (PRelu)."""
     same_type_as_input: bool = False
-    keeps_shape: bool = False
-    one_type: bool = False
-    returns_bool: bool = False
-    compares: bool = False
-    sizes: bool = False
-    reads_shape: bool = False
-    has_bodies: bool = False
-    axes: Axes | None = None
-    outputs_in: str = ""
-    commutes: bool = False
-    family: Literal["", "sum", "product"] = ""
-    signs: tuple[int, ...] = ()
-    neutral: int | None = None
-    divisors: Slots = ()
-    copies_elements: Slots = ()
-    nearly_copies_elements: Slots = ()
-    is_cast: bool = False
+    """The first output has the dtype and the shape of the first input."""
+    same_shape_as_input: bool = False
+    """The first output has the shape, but not always the dtype, of the first input."""
+    returns_sizes: bool = False
+    """The output holds sizes of the first input (Shape, Size)."""
+    reads_only_shape: bool = False
+    """The values of the first input do not matter."""
     is_reshape: bool = False
-    exact: bool = False
-    rounding_scale_slot: int | None = None
-    is_argsort_like: bool = False
-    transparent: Literal["", "always", "same dtype", "inference"] = ""
-    random: Literal["", "always", "training"] = ""
-    training: int | None = None
-    foldable: bool = False
-    spreads: bool = False
+    """The output has the elements of the first input in the same order."""
+    expands: bool = False
+    """A value sets the size of the output, which can be much larger than the inputs."""
+    axes: Axes | None = None
+    """Where the axes come from."""
+    output_count_attribute: str = ""
+    """The attribute that holds the number of outputs (Split)."""
+
+
+class DtypeTraits(NamedTuple):
+    """How the dtypes of inputs and outputs relate."""
+
+    one_type: bool = False
+    """All inputs and the output share one dtype."""
+    is_cast: bool = False
+    """The output is the first input in another dtype."""
+    returns_bool: bool = False
+    """The output is boolean, and has the shape of the input unless the op broadcasts."""
     returns_indices: bool = False
-    further_places: bool = False
-    reduces: Literal["", "sum", "product", "pick"] = ""
-    norm: str | int | None = None
-    accumulates: bool = False
-    is_max_like: bool = False
-    squares: bool = False
-    product: Literal["", "matrices", "equation", "windows", "turned windows", "attention", "steps"] = ""
-    factors: tuple[int, int] | None = None
-    weight: int | None = None
-    moves_windows: bool = False
-    reads_indices: bool = False
-    softmax: bool = False
-    attends: AttentionInputs | None = None
-    error_is_absolute: bool = False
-    error_is_input_scaled: bool = False
-    unshared: bool = False
-    mask: Slots = ()
-    scores: tuple[int, ...] = ()
-    counts: Slots = ()
-    sizes_at: Slots = ()
-    zeros: Slots = ()
-    lengths: Slots = ()
-    trips: Slots = ()
-    conditions: Slots = ()
-    deciding: Slots = ()
-    chooses: Slots = ()
-    boxes: int | None = None
-    overwrites: Slots = ()
-    overlaps: Slots = ()
-    lookups: tuple[IndexedTable, ...] = ()
-    below: tuple[int, int] | None = None
-    key_counts: tuple[int, int] | None = None
-    vectors: Slots = ()
-    channels: Slots = ()
-    squares_at: Slots = ()
-    numbers: Slots = ()
-    kernels: Slots = ()
-    per_column: tuple[int, ...] = ()
-    bias: int | None = None
-    words: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
+    """The output holds indices or counts, which are small for any input."""
+    later_outputs_are_indices: bool = False
+    """All outputs but the first hold indices."""
+    is_qdq: bool = False
+    """It quantizes or dequantizes.  Each consumer keeps a node for itself, since runtimes fuse the two."""
+
+
+class AlgebraTraits(NamedTuple):
+    """Laws that the operator obeys."""
+
+    commutes: bool = False
+    """The order of the inputs does not matter."""
+    family: Literal["", "sum", "product"] = ""
+    """The associative chains that it can be part of."""
+    signs: tuple[int, ...] = ()
+    """By input, 1 or -1; -1 for what is subtracted or divided by."""
+    neutral: int | None = None
+    """The constant that changes nothing as second input; if the op commutes, also as first."""
+    divisors: Slots = ()
+    """Inputs that it divides by."""
+    compares: bool = False
+    """It compares two inputs by order or equality."""
+
+
+class DataTraits(NamedTuple):
+    """Where the elements of the outputs come from."""
+
+    copies_elements: Slots = ()
+    """Inputs whose elements are moved, repeated or dropped, but not changed; the outputs hold nothing else."""
+    nearly_copies_elements: Slots = ()
+    """Inputs that are handed on nearly unchanged: clipped, rounded, cast, padded, or in part overwritten."""
+    identity_when: Literal["", "always", "same dtype", "inference"] = ""
+    """When the op is an identity; "same dtype" for casts to the dtype of their input."""
+    foldable: bool = False
+    """Constant folding may compute it, where file size allows."""
+    overwritten: Slots = ()
+    """Inputs that a kernel of ONNX Runtime writes its results into, initializers included."""
 
     @property
     def carried(self) -> Slots:
-        """The slots of what it hands on as it is, or nearly so."""
+        """Inputs whose elements reach the outputs unchanged, or nearly so."""
         return self.nearly_copies_elements or self.copies_elements
 
+
+class NumericsTraits(NamedTuple):
+    """How the operator rounds."""
+
+    exact: bool = False
+    """It adds no rounding error.  Set only where `copies_elements` does not imply it."""
+    rounding_scale_slot: int | None = None
+    """It rounds the first input to integers, after a division by this input; 0 for no division."""
+    reduces: Literal["", "sum", "product", "extremum"] = ""
+    """It reduces axes: to a sum or a function of sums, a product, or a maximum or minimum."""
+    norm_axis: str | int | None = None
+    """The first axis that a normalization averages over, or the attribute that holds it."""
+    accumulates: bool = False
+    """It sums many numbers, so that small terms can be lost beside large ones."""
+    is_max_like: bool = False
+    """Its outputs reflect only the largest elements."""
+    is_argsort_like: bool = False
+    """It selects by order; of equal elements it selects the first, or as an attribute says."""
+    is_softmax: bool = False
+    """It is a softmax."""
+    squares: bool = False
+    """It multiplies numbers by themselves."""
+    error_is_absolute: bool = False
+    """Kernels err by a fraction of 1, however small the results are."""
+    error_is_input_scaled: bool = False
+    """Elementwise; kernels err by a fraction of 1 at most, and near zero by a fraction of the input."""
+
+
+class ProductTraits(NamedTuple):
+    """Operators that sum products."""
+
+    kind: Literal["", "matmul", "einsum", "conv", "conv_transpose", "attention", "rnn"] = ""
+    """What kind of product; "" for none."""
+    factors: tuple[int, int] | None = None
+    """The slots of the two matrices that are multiplied."""
+    weight_slot: int | None = None
+    """The slot of [M, C/group, ...] kernels; in recurrent layers the first of two weights."""
+    slides_window: bool = False
+    """It slides a window over the first input, as convolutions and pooling do."""
+    attention_inputs: AttentionInputs | None = None
+    """The slots of keys, values and caches."""
+    per_column: tuple[int, ...] = ()
+    """Inputs with one number per column of the second factor, or one for all."""
+    bias_slot: int | None = None
+    """The slot of what is added to each column."""
+
+
+class IndexingTraits(NamedTuple):
+    """Inputs that say where to read or write."""
+
+    lookups: tuple[IndexedTable, ...] = ()
+    """Indices, and the tensors that they index."""
+    bounded_indices: tuple[int, int] | None = None
+    """The slots of indices and of their exclusive bound (OneHot)."""
+    reads_coordinates: bool = False
+    """Float coordinates say where it reads (GridSample)."""
+    coordinates: Slots = ()
+    """Inputs of other coordinates, such as the flat indices of MaxUnpool."""
+    boxes: int | None = None
+    """The slot of boxes in the first input, each [image,] x1, y1, x2, y2."""
+    overlapping_boxes: Slots = ()
+    """Inputs of boxes whose overlaps are measured (NonMaxSuppression)."""
+
+
+class ControlTraits(NamedTuple):
+    """Subgraphs, branches and randomness."""
+
+    has_bodies: bool = False
+    """It holds subgraphs."""
+    trip_counts: Slots = ()
+    """Inputs that say how often to run."""
+    conditions: Slots = ()
+    """Inputs that say whether to run."""
+    selectors: Slots = ()
+    """Inputs that choose between others (Where, If)."""
+    random: Literal["", "always", "training"] = ""
+    """When it draws random numbers."""
+    training_slot: int | None = None
+    """The input that turns training mode on."""
+
+
+class OperandTraits(NamedTuple):
+    """What other inputs mean, and which shapes they usually have."""
+
+    masks: Slots = ()
+    """Masks."""
+    logits: tuple[int, ...] = ()
+    """Attention scores or logits, and what is added to them."""
+    counts: Slots = ()
+    """Counts, steps and sizes."""
+    target_shape: Slots = ()
+    """The shape to produce."""
+    offsets: Slots = ()
+    """Starts and other integers for which 0 is a valid choice."""
+    sequence_lengths: Slots = ()
+    """Lengths of sequences."""
+    key_counts: tuple[int, int] | None = None
+    """The slots of the last key's index per sequence, and of the length of the longest sequence."""
+    last_axis_vectors: Slots = ()
+    """Usually a vector over the last axis of the first input."""
+    channel_vectors: Slots = ()
+    """Usually a vector over its channels."""
+    square_matrices: Slots = ()
+    """Usually a square matrix."""
+    scalars: Slots = ()
+    """Usually one number."""
+    conv_kernels: Slots = ()
+    """Usually a convolution kernel."""
+
+
+class StringTraits(NamedTuple):
+    """Attributes of operators on strings."""
+
+    string_attributes: tuple[str, ...] = ()
+    """Attributes that hold the strings that it knows."""
+    regex_attributes: tuple[str, ...] = ()
+    """Those of them that are regular expressions."""
+
+
+class OpTraits(NamedTuple):
+    """All traits of one operator."""
+
+    name: str
+    """As `Node.op`: `Relu` in ONNX's own domain, `com.microsoft::Gelu` in others."""
+    shape: ShapeTraits = ShapeTraits()
+    """How shapes relate."""
+    dtype: DtypeTraits = DtypeTraits()
+    """How dtypes relate."""
+    algebra: AlgebraTraits = AlgebraTraits()
+    """Laws that it obeys."""
+    data: DataTraits = DataTraits()
+    """Where output elements come from."""
+    numerics: NumericsTraits = NumericsTraits()
+    """How it rounds."""
+    products: ProductTraits = ProductTraits()
+    """What it multiplies and sums."""
+    indexing: IndexingTraits = IndexingTraits()
+    """Inputs that are indices or coordinates."""
+    control: ControlTraits = ControlTraits()
+    """Subgraphs, branches and randomness."""
+    operands: OperandTraits = OperandTraits()
+    """What other inputs mean."""
+    strings: StringTraits = StringTraits()
+    """Attributes that hold strings."""
+
     @property
-    def keeps(self) -> bool:
+    def keeps_shape(self) -> bool:
         """Whether the first output has the shape of the first input."""
-        return self.same_type_as_input or self.keeps_shape or (self.returns_bool and not self.broadcasts)
+        shape = self.shape
+        is_test = self.dtype.returns_bool and not shape.broadcasts
+        return shape.same_type_as_input or shape.same_shape_as_input or is_test
+
+    def having(self, **fields: Any) -> "OpTraits":
+        """A copy with these fields set, each in its group; an unknown name is a KeyError."""
+        groups: dict[str, dict[str, Any]] = {}
+        for name, value in fields.items():
+            groups.setdefault(GROUP_OF[name], {})[name] = value
+        return self._replace(**{name: getattr(self, name)._replace(**part) for name, part in groups.items()})
 
 
-def each(names: str, **facts: Any) -> tuple[OpTraits, ...]:
-    """Records of several operators that are alike in all of this."""
-    return tuple(OpTraits(name, **facts) for name in names.split())
+NO_TRAITS = OpTraits("")
+"""The traits of an operator that has no record."""
+GROUP_OF: Mapping[str, str] = MappingProxyType(
+    {field: group for group in OpTraits._fields[1:] for field in getattr(NO_TRAITS, group)._fields}
+)
+"""The group of each field; no two groups share a field's name."""
+
+
+def one(name: str, **fields: Any) -> OpTraits:
+    """The record of an operator, from fields of all groups; an unknown field is a KeyError."""
+    return NO_TRAITS._replace(name=name).having(**fields)
+
+
+def each(names: str, **fields: Any) -> tuple[OpTraits, ...]:
+    """Records of several operators that share these fields."""
+    return tuple(one(name, **fields) for name in names.split())

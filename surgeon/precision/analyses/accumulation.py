@@ -40,7 +40,7 @@ class Accumulation:
                 self._states(body, body.owner)
 
     def _running(self, node: Node) -> None:
-        axes = traits_of(node.op).axes
+        axes = traits_of(node.op).shape.axes
         assert axes is not None
         axis = self._wiring.index.constants.scalar(node.scope, node.inputs[axes.slot])
         many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
@@ -63,7 +63,7 @@ class Accumulation:
         """Keep what a body adds to its states, where there may be any number of turns."""
         proto: Any = body.proto
         given, made = ([value.name for value in values] for values in (proto.input, proto.output))
-        if traits_of(owner.op).trips:
+        if traits_of(owner.op).control.trip_counts:
             is_told = self._wiring.index.constants.is_constant(owner.scope, owner.inputs[0])
             many = "" if is_told else "any number of turns"
             given, made = given[2:], made[1:]
@@ -89,18 +89,18 @@ class Accumulation:
         while waiting:
             name, path = waiting.pop()
             if name == state:
-                if any(traits_of(node.op).family == "sum" for node in path):
+                if any(traits_of(node.op).algebra.family == "sum" for node in path):
                     yield from path
                 continue
             node = body.producers.get(name)
             if node is None or len(path) > _MOST:
                 continue
             facts = traits_of(node.op)
-            places = range(len(node.inputs)) if facts.family == "sum" else facts.carried
+            places = range(len(node.inputs)) if facts.algebra.family == "sum" else facts.data.carried
             waiting += [(text, (*path, node)) for at, text in enumerate(node.inputs) if text and at in places]
 
 
 def is_running_sum(node: Node) -> bool:
     """Whether a node makes a running sum."""
     facts = traits_of(node.op)
-    return facts.accumulates and facts.same_type_as_input and facts.axes is not None
+    return facts.numerics.accumulates and facts.shape.same_type_as_input and facts.shape.axes is not None

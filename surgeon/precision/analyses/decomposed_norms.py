@@ -27,12 +27,12 @@ class Norms:
                 self._calls.setdefault(called, []).append(node)
         for node in wiring.nodes():
             facts = traits_of(node.op)
-            if facts.reduces and facts.squares and node.op not in TOTALS:
+            if facts.numerics.reduces and facts.numerics.squares and node.op not in TOTALS:
                 self._keep(node)  # its root is inside
             if node.op in ROOTS:
                 self._search(node, 0, last=node)
             else:
-                for place in facts.divisors:
+                for place in facts.algebra.divisors:
                     self._search(node, place, last=None)
 
     def _keep(self, node: Node) -> None:
@@ -60,7 +60,8 @@ class Norms:
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
         path = dict.fromkeys(node for square in squares for node in _onwards(square, readers, end))
-        if len(squares) > 1 or any(traits_of(node.op).accumulates or traits_of(node.op).product for node in path):
+        along = [traits_of(node.op) for node in path]
+        if len(squares) > 1 or any(facts.numerics.accumulates or facts.products.kind for facts in along):
             for node in (*path, *([] if last is None else [last])):
                 self._keep(node)
 
@@ -83,27 +84,33 @@ class Norms:
     def _led_on(self, node: Node) -> Iterator[str]:
         """The inputs that what a node makes grows with."""
         facts, scope = traits_of(node.op), node.scope
-        if facts.factors is not None:
-            others = [node.inputs[place] for place in facts.factors]
+        if facts.products.factors is not None:
+            others = [node.inputs[place] for place in facts.products.factors]
             yield from (name for name, other in zip(others, others[::-1], strict=True) if self._is_fixed(scope, other))
-        elif facts.product == "windows" and facts.weight is not None:
-            yield from node.inputs[:1] if self._is_mean(scope, node.inputs[facts.weight]) else ()
-        elif facts.family or facts.carried or facts.reduces or (facts.broadcasts and facts.commutes):
+        elif facts.products.kind == "conv" and facts.products.weight_slot is not None:
+            yield from node.inputs[:1] if self._is_mean(scope, node.inputs[facts.products.weight_slot]) else ()
+        elif (
+            facts.algebra.family
+            or facts.data.carried
+            or facts.numerics.reduces
+            or (facts.shape.broadcasts and facts.algebra.commutes)
+        ):
             yield from (name for name in node.inputs if name and not self._is_fixed(scope, name))
-        elif (facts.same_type_as_input and facts.exact) or (
-            facts.accumulates and not facts.squares and not facts.error_is_absolute
+        elif (facts.shape.same_type_as_input and facts.numerics.exact) or (
+            facts.numerics.accumulates and not facts.numerics.squares and not facts.numerics.error_is_absolute
         ):
             yield from node.inputs[:1]
 
     def _is_square(self, node: Node) -> bool:
         """Whether a node multiplies numbers by themselves."""
         facts, scope = traits_of(node.op), node.scope
-        if node.op in POWERS and facts.squares:
+        if node.op in POWERS and facts.numerics.squares:
             power = self._wiring.index.constants.scalar(scope, node.inputs[1])
             return power is None or power[0] > 1
-        if facts.reduces and facts.squares:
+        if facts.numerics.reduces and facts.numerics.squares:
             return True
-        if not (facts.product or facts.family == "product") or len(node.inputs) != 2 or facts.divisors:
+        is_product = facts.products.kind or facts.algebra.family == "product"
+        if not is_product or len(node.inputs) != 2 or facts.algebra.divisors:
             return False
         one, two = (self._source(scope, name) for name in node.inputs)
         return one == two and not self._is_fixed(scope, one)
@@ -121,12 +128,12 @@ class Norms:
     def _source(self, scope: Scope, name: str) -> str:
         """What a tensor holds but for its shape, its signs and a factor."""
         node = scope.producers.get(name)
-        while node is not None and not traits_of(node.op).reduces:
+        while node is not None and not traits_of(node.op).numerics.reduces:
             facts = traits_of(node.op)
             given = [text for text in node.inputs if text and not self._is_fixed(scope, text)]
-            is_factor = facts.family == "product" and len(given) == 1
-            is_moved = facts.copies_elements == (0,) and len(node.outputs) == 1
-            if not (is_factor or is_moved or (facts.same_type_as_input and facts.exact)):
+            is_factor = facts.algebra.family == "product" and len(given) == 1
+            is_moved = facts.data.copies_elements == (0,) and len(node.outputs) == 1
+            if not (is_factor or is_moved or (facts.shape.same_type_as_input and facts.numerics.exact)):
                 break
             name = given[0] if is_factor else node.inputs[0]
             node = scope.producers.get(name)

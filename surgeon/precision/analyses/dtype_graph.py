@@ -145,7 +145,8 @@ class DtypeGraph:
             around = self._items_of_functions[scope]
         stored = [name for name in scope.initializers if not self.index.is_overridable(scope, name)]
         proto: Any = scope.proto
-        counted = [proto.input[0].name] if owner is not None and traits_of(owner.op).trips and proto.input else []
+        is_loop = owner is not None and bool(traits_of(owner.op).control.trip_counts)
+        counted = [proto.input[0].name] if is_loop and proto.input else []
         for name in scope.inputs:
             if name not in stored:  # the first one of a Loop's body is the number of the turn
                 self._make(scope, name, SOURCE if name in counted else around)
@@ -192,7 +193,7 @@ class DtypeGraph:
             if home is None or node is None or self.index.constants.is_constant(home, name):
                 break
             facts = traits_of(node.op)
-            if facts.copies_elements != (0,) or facts.has_bodies or len(node.outputs) != 1:
+            if facts.data.copies_elements != (0,) or facts.control.has_bodies or len(node.outputs) != 1:
                 break
             name = node.inputs[0]
             home = home.defining_scope(name)

@@ -39,8 +39,8 @@ class EpsilonGuards:
     def _guards(self, node: Node, place: int) -> bool:
         """Whether what a node makes is no smaller than the number that it reads at a place."""
         facts = traits_of(node.op)
-        is_sum = facts.family == "sum" and min(facts.signs) > 0
-        return is_sum or place in BOUNDING.get(node.op, ()) or place in facts.carried
+        is_sum = facts.algebra.family == "sum" and min(facts.algebra.signs) > 0
+        return is_sum or place in BOUNDING.get(node.op, ()) or place in facts.data.carried
 
     def _guarded(self, first: Node, least: float) -> Iterator[Node]:
         """The nodes that divide by what the first makes, of at least `least`, and those between."""
@@ -56,7 +56,7 @@ class EpsilonGuards:
                     behind = [*path[1:], reader]
                     facts, places = traits_of(reader.op), [at for at, text in enumerate(reader.inputs) if text == name]
                     made, fails = self._raised(reader, places, least), self._fails(reader, places, least)
-                    is_carried = facts.family == "product" or any(at in facts.carried for at in places)
+                    is_carried = facts.algebra.family == "product" or any(at in facts.data.carried for at in places)
                     if is_lost and (fails or made is not None):
                         yield from behind
                     if made is not None:
@@ -67,8 +67,8 @@ class EpsilonGuards:
     def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
         """Whether a node makes no number of what is lost: of zero as a divisor, of zeros by what is infinite."""
         facts = traits_of(node.op)
-        is_scaled = facts.family == "product" and least > 1
-        return is_scaled or node.op in LOGARITHMS or any(place in facts.divisors for place in places)
+        is_scaled = facts.algebra.family == "product" and least > 1
+        return is_scaled or node.op in LOGARITHMS or any(place in facts.algebra.divisors for place in places)
 
     def _is_lost(self, number: float) -> bool:
         made = float(cast_array(np.array(number), self._wiring.change.new))
@@ -81,7 +81,7 @@ class EpsilonGuards:
             told = constants.scalar(node.scope, node.inputs[1]) if power is None else None
             power = power if told is None else told[0]
             return None if power is None else raised(least, power)
-        if any(place in traits_of(node.op).divisors for place in places):
+        if any(place in traits_of(node.op).algebra.divisors for place in places):
             told = constants.scalar(node.scope, node.inputs[0])
             return None if told is None else abs(told[0]) * raised(least, -1)
         return None

@@ -59,7 +59,7 @@ class ExactIntegers:
                 ends = [place for place, key in self._read(node) if self._decides(node, place, key)]
                 if ends:
                     self._follow(node)
-                    counts = traits_of(node.op).counts  # sizes are read in the old dtype anyhow
+                    counts = traits_of(node.op).operands.counts  # sizes are read in the old dtype anyhow
                     if any(place not in counts for place in ends):
                         self.found[node] = node
 
@@ -87,7 +87,7 @@ class ExactIntegers:
         if not any((node.scope, name) in self._wiring.tensors for name in node.outputs):
             return
         facts, scope = traits_of(node.op), node.scope
-        if facts.has_bodies:
+        if facts.control.has_bodies:
             self._leave(node)
             return
         if called is not None:
@@ -101,12 +101,12 @@ class ExactIntegers:
     def _begins(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
         """What a node makes that begins to count."""
         facts, scope = traits_of(node.op), node.scope
-        if facts.is_cast and not read and node.inputs:
+        if facts.dtype.is_cast and not read and node.inputs:
             return self._whole(scope, node.inputs[0])
         if (
-            facts.spreads
-            and facts.zeros
-            and not facts.copies_elements
+            facts.shape.expands
+            and facts.operands.offsets
+            and not facts.data.copies_elements
             and any(not self._is_fixed(key) for _, key in read)
         ):
             return CountKind.WHOLE  # a range
@@ -121,7 +121,7 @@ class ExactIntegers:
         if dtype in _SMALL:
             return CountKind.BITS
         maker = home.producers.get(name)
-        if maker is not None and traits_of(maker.op).product:
+        if maker is not None and traits_of(maker.op).products.kind:
             return None
         if home.function is None:
             values = self._wiring.draft.shapes.value(home, name)
@@ -132,17 +132,21 @@ class ExactIntegers:
     def _goes_on(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
         """What a node makes of counts and constants alone: elementwise, by moving them, or by adding them up."""
         facts = traits_of(node.op)
-        data = [key for place, key in read if not facts.carried or place in facts.carried or facts.broadcasts]
+        data = [
+            key
+            for place, key in read
+            if not facts.data.carried or place in facts.data.carried or facts.shape.broadcasts
+        ]
         kinds = [self._kinds[key] for key in data if key in self._kinds]
         if not kinds or any(key not in self._kinds and not self._is_fixed(key) for key in data):
             return None
         most = max(kinds)
-        if facts.carried or facts.is_cast:
+        if facts.data.carried or facts.dtype.is_cast:
             return most
-        if facts.reduces:
+        if facts.numerics.reduces:
             return CountKind.MADE
-        is_elementwise = (facts.broadcasts or facts.same_type_as_input) and not (
-            facts.accumulates or facts.softmax or facts.returns_bool
+        is_elementwise = (facts.shape.broadcasts or facts.shape.same_type_as_input) and not (
+            facts.numerics.accumulates or facts.numerics.is_softmax or facts.dtype.returns_bool
         )
         if not is_elementwise:
             return None
@@ -151,7 +155,7 @@ class ExactIntegers:
     def _enter(self, body: Scope) -> None:
         """Note what the body of a Loop is given: counts, or what it adds the same to in each turn."""
         owner = body.owner
-        if owner is None or not traits_of(owner.op).trips or body.function is not None:
+        if owner is None or not traits_of(owner.op).control.trip_counts or body.function is not None:
             return
         for place, (given, made) in enumerate(zip(*self._carried(body), strict=False)):
             key = body, given
@@ -166,14 +170,14 @@ class ExactIntegers:
 
     def _is_counter(self, body: Scope, given: str, made: str) -> bool:
         node = self._behind_moves(body, made)
-        if node is None or traits_of(node.op).family != "sum":
+        if node is None or traits_of(node.op).algebra.family != "sum":
             return False
         others = [name for name in node.inputs if name != given]
         return len(others) < len(node.inputs) and all(body.defining_scope(name) is not body for name in others if name)
 
     def _behind_moves(self, scope: Scope, name: str) -> Node | None:
         node = scope.producers.get(name)
-        while node is not None and traits_of(node.op).transparent == "always":
+        while node is not None and traits_of(node.op).data.identity_when == "always":
             node = scope.producers.get(node.inputs[0])
         return node
 
@@ -181,7 +185,8 @@ class ExactIntegers:
         """Note what a node hands on of what its bodies make."""
         for body in node.scope.bodies:
             if body.owner is node:
-                self._hand_on(node, _names(body.proto.output)[1 if traits_of(node.op).trips else 0 :], body)
+                first = 1 if traits_of(node.op).control.trip_counts else 0
+                self._hand_on(node, _names(body.proto.output)[first:], body)
 
     def _hand_on(self, node: Node, made: Sequence[str], inside: Scope) -> None:
         for inner, outer in zip(made, node.outputs, strict=False):
@@ -195,12 +200,12 @@ class ExactIntegers:
         kind, facts = self._kinds.get(key, CountKind.BITS), traits_of(node.op)
         if kind is CountKind.BITS:
             return False
-        if facts.is_cast:
+        if facts.dtype.is_cast:
             made = self._wiring.dtype(node.scope, node.outputs[0])
             return made in INTEGERS_AND_BOOL and made != BOOL  # a truth is lost of nothing but zero
-        if facts.compares:
+        if facts.algebra.compares:
             return kind is CountKind.MADE or not self._is_small(node.scope, node.inputs[1 - place])
-        return node.op in STEPPING or node.op in CHOOSING or place in facts.counts
+        return node.op in STEPPING or node.op in CHOOSING or place in facts.operands.counts
 
     def _is_small(self, scope: Scope, name: str) -> bool:
         """Whether whole numbers are told from what a tensor holds, however they are rounded."""

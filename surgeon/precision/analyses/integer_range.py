@@ -65,7 +65,7 @@ class IntegerRange:
         ports = self._wiring.ports[node]
         if ports.keep_reason or not (ports.following_inputs or ports.following_outputs):
             return
-        picks = {lookup.indices for lookup in traits_of(node.op).lookups}
+        picks = {lookup.indices for lookup in traits_of(node.op).indexing.lookups}
         names = [
             node.inputs[place] for place in ports.following_inputs if place not in picks
         ]  # an index is as large as its table
@@ -136,7 +136,7 @@ class IntegerRange:
 
     def _look_at(self, node: Node) -> None:
         facts, called = traits_of(node.op), self._wiring.index.called(node)
-        if facts.has_bodies:
+        if facts.control.has_bodies:
             self._leave(node)
             return
         if called is not None:
@@ -146,9 +146,9 @@ class IntegerRange:
             key = node.scope, name
             if not name or self._of_constant(*key) is not None:
                 continue
-            is_index = facts.returns_indices or (facts.further_places and place > 0)
-            if facts.sizes or is_index:
-                self._bounds[key] = _SIZE if facts.sizes else _ROWS
+            is_index = facts.dtype.returns_indices or (facts.dtype.later_outputs_are_indices and place > 0)
+            if facts.shape.returns_sizes or is_index:
+                self._bounds[key] = _SIZE if facts.shape.returns_sizes else _ROWS
                 self._sizes.add(key)
                 continue
             data = self._data(node, facts)
@@ -161,13 +161,13 @@ class IntegerRange:
 
     def _data(self, node: Node, facts: OpTraits) -> list[str]:
         """The inputs that numbers come from."""
-        if facts.is_cast:
+        if facts.dtype.is_cast:
             return [node.inputs[0]]
-        places = facts.carried if facts.carried and not facts.chooses else range(len(node.inputs))
-        if facts.chooses:
-            places = [place for place in range(len(node.inputs)) if place not in facts.chooses]
-        if facts.axes is not None:
-            places = [place for place in range(len(node.inputs)) if place in places and place != facts.axes.slot]
+        places = facts.data.carried if facts.data.carried and not facts.control.selectors else range(len(node.inputs))
+        if facts.control.selectors:
+            places = [place for place in range(len(node.inputs)) if place not in facts.control.selectors]
+        if facts.shape.axes is not None:
+            places = [place for place in range(len(node.inputs)) if place in places and place != facts.shape.axes.slot]
         return [name for place, name in enumerate(node.inputs) if name and place in places]
 
     def _is_size(self, scope: Scope, name: str) -> bool:
@@ -180,26 +180,26 @@ class IntegerRange:
 
     def _made(self, node: Node, facts: OpTraits, given: Sequence[float]) -> float:
         """What a node makes at most of what it is given."""
-        value = node.attribute("value") if facts.spreads and not facts.carried else None
+        value = node.attribute("value") if facts.shape.expands and not facts.data.carried else None
         if value is not None:
             return float(np.abs(numpy_helper.to_array(value.t).astype(np.float64)).max(initial=0.0))
         if not given:
             return _FAR
-        if facts.divisors and not facts.family:  # what is left of a division
+        if facts.algebra.divisors and not facts.algebra.family:  # what is left of a division
             return min(given)
-        if facts.family == "product":
-            return self._quotient(node, given[0]) if facts.divisors else float(np.prod(given))
-        if facts.family == "sum":
+        if facts.algebra.family == "product":
+            return self._quotient(node, given[0]) if facts.algebra.divisors else float(np.prod(given))
+        if facts.algebra.family == "sum":
             return sum(given)
-        if facts.spreads and facts.zeros and not facts.carried:  # a range
+        if facts.shape.expands and facts.operands.offsets and not facts.data.carried:  # a range
             return max(given[:2])
-        if facts.accumulates:
+        if facts.numerics.accumulates:
             return max(given) * _SIZE
-        if facts.carried or facts.is_cast:
+        if facts.data.carried or facts.dtype.is_cast:
             return max(self._bounding(node, given))
-        if facts.further_places or (facts.same_type_as_input and node.op not in EXPONENTIALS):
+        if facts.dtype.later_outputs_are_indices or (facts.shape.same_type_as_input and node.op not in EXPONENTIALS):
             return max(given[0], _TAME)
-        return 1.0 if facts.returns_bool else _FAR
+        return 1.0 if facts.dtype.returns_bool else _FAR
 
     def _quotient(self, node: Node, given: float) -> float:
         """A quotient of integers is no larger than what is divided; one of floats is where the divisor is small."""
@@ -215,8 +215,8 @@ class IntegerRange:
         if (
             len(node.inputs) == 3
             and all(node.inputs)
-            and traits_of(node.op).error_is_input_scaled
-            and not traits_of(node.op).broadcasts
+            and traits_of(node.op).numerics.error_is_input_scaled
+            and not traits_of(node.op).shape.broadcasts
         ):
             ends = [self._bound(node.scope, name) for name in node.inputs[1:]]
             return [min(given[0], max(ends))]
@@ -227,7 +227,7 @@ class IntegerRange:
     def _enter(self, body: Scope) -> None:
         """What a Loop gives its body: the number of the turn, and what it carries."""
         owner = body.owner
-        if owner is None or not traits_of(owner.op).trips:
+        if owner is None or not traits_of(owner.op).control.trip_counts:
             return
         given, made = _names(body.proto.input), _names(body.proto.output)
         if given:
@@ -240,18 +240,18 @@ class IntegerRange:
     def _step(self, body: Scope, inner: str, after: str) -> float:
         """By how much what is carried grows in a turn."""
         node = body.producers.get(after)
-        while node is not None and traits_of(node.op).transparent == "always":
+        while node is not None and traits_of(node.op).data.identity_when == "always":
             after = node.inputs[0]
             node = body.producers.get(after)
         if after == inner or body.defining_scope(after) is not body:
             return 0.0 if after == inner else self._bound(body, after)
-        if node is None or traits_of(node.op).family != "sum" or inner not in node.inputs:
+        if node is None or traits_of(node.op).algebra.family != "sum" or inner not in node.inputs:
             return _FAR
         return sum(self._bound(body, name) for name in node.inputs if name != inner)
 
     def _leave(self, node: Node) -> None:
         """What a node hands on of what its bodies make."""
-        first = 1 if traits_of(node.op).trips else 0  # a Loop's body tells whether to go on
+        first = 1 if traits_of(node.op).control.trip_counts else 0  # a Loop's body tells whether to go on
         bodies = [(body, _names(body.proto.output)[first:]) for body in node.scope.bodies if body.owner is node]
         for place, name in enumerate(node.outputs):
             made = [self._bound(body, names[place]) for body, names in bodies if place < len(names)]

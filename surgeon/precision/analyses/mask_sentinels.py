@@ -80,9 +80,10 @@ class MaskSentinels:
         if use.node is None:
             return False
         facts = traits_of(use.node.op)
-        if facts.softmax or use.place in facts.scores or use.place in facts.mask:
+        if facts.numerics.is_softmax or use.place in facts.operands.logits or use.place in facts.operands.masks:
             return True
-        passes = facts.family or use.place in facts.carried or (facts.broadcasts and facts.neutral is not None)
+        has_neutral = facts.shape.broadcasts and facts.algebra.neutral is not None
+        passes = facts.algebra.family or use.place in facts.data.carried or has_neutral
         return bool(passes) and all(
             (wire := self._wiring.wire(use.node.scope, name)) is not None and self.only_masks(wire)
             for name in use.node.outputs

@@ -52,7 +52,7 @@ def crashing_fused_matmuls(wiring: DtypeGraph) -> dict[NodeAddress, str]:
 def _brings_first_axis(node: Node) -> Iterator[bool]:
     """For each factor of a product of matrices whether a node before it puts the axes 1, 2, ... first, and 0 behind."""
     known = traits_of(node.op)
-    for place in known.factors or () if known.product == "matrices" else ():
+    for place in known.products.factors or () if known.products.kind == "matmul" else ():
         maker = node.scope.producers.get(node.inputs[place])
         order = maker.attribute("perm") if maker is not None else None
         if order is not None and len(order.ints) > 2:

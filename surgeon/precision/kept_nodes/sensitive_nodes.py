@@ -69,7 +69,7 @@ class SensitiveNodes:
         self._formulas = UnstableFormulas(wiring, dims)
         unseen = set(self._unseen())
         for node in wiring.nodes():
-            if node.scope in unseen and not traits_of(node.op).copies_elements:
+            if node.scope in unseen and not traits_of(node.op).data.copies_elements:
                 self._keep(node, "range", _UNSEEN)
             elif not wiring.ports[node].keep_reason:
                 self._look_at_node(node)
@@ -120,13 +120,13 @@ class SensitiveNodes:
 
     def _look_at_node(self, node: Node) -> None:
         facts, scope = traits_of(node.op), node.scope
-        for place in (*facts.divisors, *((0,) if node.op in ROOTS else ())):
+        for place in (*facts.algebra.divisors, *((0,) if node.op in ROOTS else ())):
             if place < len(node.inputs):
                 self._near_zero(node, node.inputs[place])
         noted = self._range(scope, node.inputs[0]) if node.inputs else None
-        if noted is not None and facts.reduces == "sum":
+        if noted is not None and facts.numerics.reduces == "sum":
             self._sum(node, noted)
-        if noted is not None and facts.softmax and noted.shape:
+        if noted is not None and facts.numerics.is_softmax and noted.shape:
             axis = node.attribute("axis")
             length = noted.shape[axis.i if axis is not None else -1] if len(noted.shape) else 0
             if length > LONG_SOFTMAX:
@@ -140,7 +140,7 @@ class SensitiveNodes:
             reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
-        if facts.reads_indices and not facts.moves_windows:
+        if facts.indexing.reads_coordinates and not facts.products.slides_window:
             self._samples(node)
 
     def _samples(self, node: Node) -> None:
@@ -175,7 +175,7 @@ class SensitiveNodes:
         for name in node.outputs:
             for reader in node.scope.readers(name):
                 facts = traits_of(reader.op)
-                if any(place < len(reader.inputs) and reader.inputs[place] == name for place in facts.divisors):
+                if any(place < len(reader.inputs) and reader.inputs[place] == name for place in facts.algebra.divisors):
                     return True
         return node.op in STEEP
 
@@ -183,7 +183,7 @@ class SensitiveNodes:
         """Keep a sum whose terms are in range together are not."""
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
-        mean = noted.mean_square if traits_of(node.op).squares else noted.mean_abs
+        mean = noted.mean_square if traits_of(node.op).numerics.squares else noted.mean_abs
         if node.op in TOTALS and self._formulas.dynamic_sizes(node):
             count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
@@ -223,10 +223,15 @@ class SensitiveNodes:
             if node is None or node in found:
                 continue
             facts = traits_of(node.op)
-            if _counts(node) or (facts.is_cast and self._is_place(scope, node.inputs[0])):
+            if _counts(node) or (facts.dtype.is_cast and self._is_place(scope, node.inputs[0])):
                 is_counted = True
                 found[node] = None
-            elif facts.is_cast or facts.family or facts.copies_elements or facts.product in ("matrices", "equation"):
+            elif (
+                facts.dtype.is_cast
+                or facts.algebra.family
+                or facts.data.copies_elements
+                or facts.products.kind in ("matmul", "einsum")
+            ):
                 found[node] = None
                 waiting += [item for item in node.inputs if self._wiring.wire(scope, item) is not None]
         return list(found) if is_counted else []
@@ -241,4 +246,5 @@ class SensitiveNodes:
 def _counts(node: Node) -> bool:
     """Whether a node makes a range, or a running sum."""
     facts = traits_of(node.op)
-    return bool(facts.spreads and facts.zeros and not facts.copies_elements) or is_running_sum(node)
+    is_range = facts.shape.expands and facts.operands.offsets and not facts.data.copies_elements
+    return bool(is_range) or is_running_sum(node)

@@ -8,7 +8,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import BOUNDING, EXPONENTIALS, LOGARITHMS, SQUASHING, TOTALS
-from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
 
@@ -63,17 +63,17 @@ class UnstableFormulas:
     def _data(self, node: Node) -> Iterator[str]:
         """The inputs that what a node makes follows from, bounds apart."""
         facts = traits_of(node.op)
-        places = facts.carried if facts.carried and not facts.broadcasts else range(len(node.inputs))
+        places = facts.data.carried if facts.data.carried and not facts.shape.broadcasts else range(len(node.inputs))
         yield from (name for place, name in enumerate(node.inputs) if name and place in places)
 
     def _passes(self, node: Node) -> bool:
         facts = traits_of(node.op)
-        return bool(facts.carried or facts.family or facts.reduces == "sum")
+        return bool(facts.data.carried or facts.algebra.family or facts.numerics.reduces == "sum")
 
     def _is_steep(self, node: Node) -> bool:
         if node.op in EXPONENTIALS:
             return not self._is_bounded(node.scope, node.inputs[0])
-        return traits_of(node.op).softmax or node.op in SQUASHING or self._is_complement(node)
+        return traits_of(node.op).numerics.is_softmax or node.op in SQUASHING or self._is_complement(node)
 
     def _reason(self, first: Node) -> str:
         if first.op in EXPONENTIALS:
@@ -85,18 +85,18 @@ class UnstableFormulas:
     def _is_bounded(self, scope: Scope, name: str) -> bool:
         """Whether an Exp is given 0 at most: a distance from the largest number, or a size with its sign turned."""
         node = scope.producers.get(name)
-        while node is not None and traits_of(node.op).copies_elements == (0,) and not traits_of(node.op).reduces:
+        while node is not None and node.op in DATA_MOVEMENT:
             node = scope.producers.get(node.inputs[0])
-        if node is None or traits_of(node.op).family != "sum":
+        if node is None or traits_of(node.op).algebra.family != "sum":
             return False
         taken = scope.producers.get(node.inputs[-1])
-        if taken is None or traits_of(node.op).signs[-1] != -1:
+        if taken is None or traits_of(node.op).algebra.signs[-1] != -1:
             return False
         facts = traits_of(taken.op)
         return (
-            facts.reduces == "pick"
+            facts.numerics.reduces == "extremum"
             if len(node.inputs) > 1
-            else facts.same_type_as_input and facts.exact and not facts.carried
+            else facts.shape.same_type_as_input and facts.numerics.exact and not facts.data.carried
         )
 
     def _is_constant(self, scope: Scope, name: str) -> bool:
@@ -107,7 +107,8 @@ class UnstableFormulas:
     def _is_complement(self, node: Node) -> bool:
         """Whether a node makes 1 - p."""
         facts = traits_of(node.op)
-        if facts.family != "sum" or facts.signs != (1, -1) or self._is_constant(node.scope, node.inputs[1]):
+        is_difference = facts.algebra.family == "sum" and facts.algebra.signs == (1, -1)
+        if not is_difference or self._is_constant(node.scope, node.inputs[1]):
             return False
         values = self._small(node.scope, node.inputs[0])
         return values is not None and bool(np.all(values == 1))
@@ -136,7 +137,7 @@ class UnstableFormulas:
     def _complement(self, node: Node) -> None:
         """Keep what a number just below 1 bounds or scales, where 1 - p follows."""
         facts = traits_of(node.op)
-        if node.op not in BOUNDING and facts.family != "product":
+        if node.op not in BOUNDING and facts.algebra.family != "product":
             return
         for path in self._onwards(node):
             last = path[-1]
@@ -154,7 +155,7 @@ class UnstableFormulas:
                         continue
                     seen.add(reader)
                     yield [*path, reader]
-                    if len(path) < _MOST and traits_of(reader.op).carried:
+                    if len(path) < _MOST and traits_of(reader.op).data.carried:
                         waiting.append([*path, reader])
 
     # Means by hand
@@ -164,7 +165,7 @@ class UnstableFormulas:
         free = self.dynamic_sizes(node)
         for path in self._onwards(node) if free else ():
             last, before = path[-1], path[-2]
-            if 1 in traits_of(last.op).divisors and last.inputs[0] in before.outputs:
+            if 1 in traits_of(last.op).algebra.divisors and last.inputs[0] in before.outputs:
                 reason = f"a mean by hand over {', '.join(free)}, whose sum grows with that"
                 self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
 

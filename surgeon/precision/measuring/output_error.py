@@ -93,7 +93,7 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
         while (
             name in makers
             and makers[name].op_type not in SQUASHING
-            and traits_of(makers[name].op_type).copies_elements == (0,)
+            and traits_of(makers[name].op_type).data.copies_elements == (0,)
         ):
             name = makers[name].input[0]
         if name in makers and makers[name].op_type in SQUASHING:
@@ -116,10 +116,13 @@ def _joined(graph: GraphProto) -> Iterator[str]:
             seen.add(name)
             facts = traits_of(node.op_type)
             moved = dict.fromkeys(
-                text for place, text in enumerate(node.input) if text and place in facts.carried and text not in stored
+                text
+                for place, text in enumerate(node.input)
+                if text and place in facts.data.carried and text not in stored
             )
-            if len(moved) > 1 and not facts.chooses:
+            if len(moved) > 1 and not facts.control.selectors:
                 yield value.name
                 break
-            scaled = [text for text in node.input if text not in stored] if facts.family or facts.is_cast else []
+            is_scaled = facts.algebra.family or facts.dtype.is_cast
+            scaled = [text for text in node.input if text not in stored] if is_scaled else []
             waiting += moved or (scaled if len(scaled) == 1 else [])

@@ -86,7 +86,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     if not own and not made:
         return NodeDtypes()
     if node.op in WITH_BODIES or is_call:
-        counting = traits_of(node.op).trips
+        counting = traits_of(node.op).control.trip_counts
         given = tuple(place for place in own if place not in counting)
         return NodeDtypes(given, tuple(made), tuple(place for place in own if place in counting))
     if DTYPE_ATTRIBUTES.get(node.op, ("",))[0] == "to":  # a Cast reads either
@@ -127,12 +127,12 @@ def _by_schema(
     fixed: list[int] = []
     staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
     tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
-    past = None if facts.attends is None else facts.attends.past_key
+    past = None if facts.products.attention_inputs is None else facts.products.attention_inputs.past_key
     if past is not None and not any(node.inputs[past : past + 1]) and (cache := version.input_at(past)):
         tied.add(cache.type)  # of keys that are the first, the cache has the dtype
     for place in own:
         formal = version.input_at(place)
-        if formal is not None and ((place == 0 and facts.reads_shape) or facts.sizes):
+        if formal is not None and ((place == 0 and facts.shape.reads_only_shape) or facts.shape.returns_sizes):
             continue
         follows = formal is not None and place not in staying and text in version.allowed(formal)
         (takes if follows else stays).append(place)
@@ -158,8 +158,9 @@ def _by_schema(
         return _pinned(ports, "an attribute of the function's call says its dtype")
     if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
         return _pinned(ports, _UNTOLD)
-    chooses = facts.compares or facts.returns_bool or facts.returns_indices or facts.reduces == "pick"
-    exact = facts.exact or chooses or bool(facts.copies_elements)
+    decides = facts.algebra.compares or facts.dtype.returns_bool or facts.dtype.returns_indices
+    chooses = decides or facts.numerics.reduces == "extremum"
+    exact = facts.numerics.exact or chooses or bool(facts.data.copies_elements)
     return NodeDtypes(
         ports.following_inputs, ports.following_outputs, ports.fixed_inputs, ports.fixed_outputs, "", not exact
     )

@@ -26,7 +26,9 @@ _SHOWN = 1e-2  # of the largest element: smaller ones say little of how fast an 
 
 def divides(op: str, inputs: Sequence[str], stored: Collection[str]) -> bool:
     """Whether a node takes a root or a logarithm, or divides by what is computed."""
-    return op in ROOTS or any(inputs[place] not in stored for place in traits_of(op).divisors if place < len(inputs))
+    return op in ROOTS or any(
+        inputs[place] not in stored for place in traits_of(op).algebra.divisors if place < len(inputs)
+    )
 
 
 def grows_slowly(large: np.ndarray, small: np.ndarray, new: int) -> bool:

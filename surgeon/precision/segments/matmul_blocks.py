@@ -24,7 +24,7 @@ def transposed_weights(graph: GraphProto) -> dict[str, str]:
 
 def can_split_columns(node: NodeProto, weights: Container[str]) -> bool:
     """Whether a node makes the product of something and of a stored matrix, of whose columns it can make some alone."""
-    if node.domain or traits_of(node.op_type).factors != (0, 1) or len(node.output) != 1:
+    if node.domain or traits_of(node.op_type).products.factors != (0, 1) or len(node.output) != 1:
         return False
     return node.input[1] in weights and node.input[1] not in (node.input[0], *node.input[2:])
 

@@ -14,8 +14,8 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
-from surgeon.ops.traits.op_traits import OpTraits
-from surgeon.ops.traits.trait_lookup import UNTOLD, traits_of
+from surgeon.ops.traits.op_traits import NO_TRAITS, OpTraits
+from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.ops.traversal import names_read
 from surgeon.pipeline.editing.draft import ModelDraft
 
@@ -48,18 +48,18 @@ def scores_of(places: str) -> str:
 def _places(node: NodeProto) -> str:
     """The places that a node chooses; empty for one that chooses none."""
     facts = _facts(node)
-    if not facts.is_argsort_like or not (facts.returns_indices or facts.further_places):
+    if not facts.numerics.is_argsort_like or not (facts.dtype.returns_indices or facts.dtype.later_outputs_are_indices):
         return ""
     return next(iter(node.output[1 if _picks(node) else 0 :]), "")
 
 
 def _picks(node: NodeProto) -> bool:
     """Whether a node that chooses makes the values at the places too, as its first output."""
-    return _facts(node).further_places
+    return _facts(node).dtype.later_outputs_are_indices
 
 
 def _facts(node: NodeProto) -> OpTraits:
-    return UNTOLD if node.domain else traits_of(node.op_type)
+    return NO_TRAITS if node.domain else traits_of(node.op_type)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class _Form:
     """
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
-        self._moves_windows = any(guess_traits(op).moves_windows for op in ops)
+        self._moves_windows = any(guess_traits(op).products.slides_window for op in ops)
         self._telling = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
@@ -127,7 +127,7 @@ class _Form:
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
     def _attributes(self, node: NodeProto) -> Hashable:
-        moves_windows = guess_node_traits(node).moves_windows
+        moves_windows = guess_node_traits(node).products.slides_window
         return tuple(sorted((item.name, self._attribute(item, moves_windows)) for item in node.attribute))
 
     def _attribute(self, item: AttributeProto, moves_windows: bool) -> str:

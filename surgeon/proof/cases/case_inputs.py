@@ -296,6 +296,10 @@ def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
 
 def _beside(known: OpTraits) -> Slots | None:
     """Which inputs of an operator with a softmax inside it does not hang on: values; None for any other operator."""
-    if known.attends is not None:
-        return [slot for slot in (known.attends.value, known.attends.past_value) if slot is not None]
-    return () if known.softmax else None
+    if known.products.attention_inputs is not None:
+        return [
+            slot
+            for slot in (known.products.attention_inputs.value, known.products.attention_inputs.past_value)
+            if slot is not None
+        ]
+    return () if known.numerics.is_softmax else None

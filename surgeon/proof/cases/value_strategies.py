@@ -124,12 +124,12 @@ def _some(ops: Iterable[str], is_so: Callable[[OpTraits], object]) -> bool:
 
 def chooses(ops: Iterable[str]) -> bool:
     """Whether one of these operators makes truths of numbers, or chooses between tensors."""
-    return _some(ops, lambda op: op.returns_bool or op.chooses or op.compares)
+    return _some(ops, lambda op: op.dtype.returns_bool or op.control.selectors or op.algebra.compares)
 
 
 def adds_products(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up products: of large ones the order decides which of them overflow."""
-    return _some(ops, lambda op: op.product)
+    return _some(ops, lambda op: op.products.kind)
 
 
 def adds_nothing(setting: DimAssignment, ops: Iterable[str]) -> bool:
@@ -141,17 +141,17 @@ def adds_nothing(setting: DimAssignment, ops: Iterable[str]) -> bool:
 def products_of(graph: GraphProto) -> list[str]:
     """The tensors of a graph that are products of matrices, those of its nodes' bodies left out."""
     known = ((node, guess_node_traits(node)) for node in graph.node)
-    return [name for node, op in known if op.product in ("matrices", "equation") for name in node.output]
+    return [name for node, op in known if op.products.kind in ("matmul", "einsum") for name in node.output]
 
 
 def begins_at_zero(ops: Iterable[str]) -> bool:
     """Whether one of these operators adds up numbers: a kernel's own zero may come first, and has the sign it has."""
-    return _some(ops, lambda op: op.accumulates or op.product)
+    return _some(ops, lambda op: op.numerics.accumulates or op.products.kind)
 
 
 def _hides_small(ops: Iterable[str]) -> bool:
     """Whether of numbers of all magnitudes the large ones alone are seen in what one of these operators makes."""
-    return _some(ops, lambda op: op.accumulates or op.is_max_like)
+    return _some(ops, lambda op: op.numerics.accumulates or op.numerics.is_max_like)
 
 
 def _orders(ops: Iterable[str], *, squares: bool) -> bool:
@@ -161,12 +161,12 @@ def _orders(ops: Iterable[str], *, squares: bool) -> bool:
 
 def reads_places(ops: Iterable[str]) -> bool:
     """Whether floats say where one of these operators reads: of far or tiny places a kernel's bounds decide."""
-    return _some(ops, lambda op: op.reads_indices)
+    return _some(ops, lambda op: op.indexing.reads_coordinates)
 
 
 def _reads_any_places(ops: Iterable[str]) -> bool:
     """Whether floats that may be any say so: boxes are made as they are, beside whatever a picture holds."""
-    return _some(ops, lambda op: op.reads_indices and op.boxes is None)
+    return _some(ops, lambda op: op.indexing.reads_coordinates and op.indexing.boxes is None)
 
 
 def has_absolute_error(op: OpTraits) -> bool:
@@ -174,7 +174,7 @@ def has_absolute_error(op: OpTraits) -> bool:
 
     What is small beside that is told apart where both sides of a region have such nodes alike.
     """
-    return op.error_is_absolute or op.reads_indices
+    return op.numerics.error_is_absolute or op.indexing.reads_coordinates
 
 
 def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> float | np.ndarray:
@@ -187,7 +187,7 @@ def absolute_error(ops: Collection[str], shape: tuple[int, ...], feeds: Mapping[
 
 def error_scales_with_input(ops: Collection[str]) -> bool:
     """Whether errors of a part of one are smaller in the same part where all that is given is below one."""
-    return not _some(ops, lambda op: not op.error_is_input_scaled)
+    return not _some(ops, lambda op: not op.numerics.error_is_input_scaled)
 
 
 def overflows_in_doubles(values: ValueKind, dtype: np.dtype) -> bool:
@@ -249,7 +249,7 @@ def adapted_kind(
     """
     if picks and values in (ValueKind.OFFSET, ValueKind.EXTREME):
         return ValueKind.SMALL_OFFSET if values is ValueKind.OFFSET else None
-    if values is ValueKind.NON_FINITE and _some(ops, lambda op: op.reduces == "pick"):
+    if values is ValueKind.NON_FINITE and _some(ops, lambda op: op.numerics.reduces == "extremum"):
         return ValueKind.INFINITE if turn < ENDS or turn == NAN_FIRST else None  # of NaN, some places alone are seen
     if values is ValueKind.NON_FINITE and turn == NAN_FIRST:
         return None
@@ -259,7 +259,7 @@ def adapted_kind(
         return None
     if values is ValueKind.INTEGER_LIMITS:
         # Where ONNX Runtime reduces integers to a sum, it stays at the end that it reaches: the order of terms decides.
-        return ValueKind.SUMMABLE_INTEGERS if divides or _some(ops, lambda op: op.reduces == "sum") else values
+        return ValueKind.SUMMABLE_INTEGERS if divides or _some(ops, lambda op: op.numerics.reduces == "sum") else values
     return values
 
 

@@ -149,11 +149,11 @@ def _dtypes(model: ModelProto) -> dict[str, int]:
 
 def _rounds(node: NodeProto) -> bool:
     op = guess_node_traits(node)
-    return not (op.exact or op.copies_elements)
+    return not (op.numerics.exact or op.data.copies_elements)
 
 
 def _decides(node: NodeProto) -> bool:
     """Whether a node makes whole numbers or truths of floats, or picks among them."""
     op = guess_node_traits(node)
-    is_cast = op.is_cast and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
-    return op.rounding_scale_slot is not None or op.compares or op.is_argsort_like or is_cast
+    is_cast = op.dtype.is_cast and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
+    return op.numerics.rounding_scale_slot is not None or op.algebra.compares or op.numerics.is_argsort_like or is_cast

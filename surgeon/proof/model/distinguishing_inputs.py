@@ -89,7 +89,9 @@ class DistinguishingInputs:
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
         words = [word for model in models for word in vocabulary(model)]
-        picks = any(guess_node_traits(node).reduces == "pick" for model in models for node in nodes_of(model))
+        picks = any(
+            guess_node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
+        )
         return cls(floats, integers, differing, all(map(has_exact_ties, scopes)), joined, told, words, picks)
 
     def at_thresholds(
@@ -311,9 +313,9 @@ def looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
     stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
     for holder in graphs_and_functions(model.skeleton):
         for node in holder.node:
-            for lookup in guess_node_traits(node).lookups:
+            for lookup in guess_node_traits(node).indexing.lookups:
                 name = node.input[lookup.table] if lookup.table < len(node.input) else ""
                 tensor = stored.pop(name, None)
                 if tensor is not None:
-                    given = (item.i for item in node.attribute if item.name == lookup.axis)
-                    yield tensor, next(given, lookup.usual)
+                    given = (item.i for item in node.attribute if item.name == lookup.axis_attribute)
+                    yield tensor, next(given, lookup.default_axis)

@@ -30,9 +30,9 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
         told, slots = guess_node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
         if any(subgraphs(node)) and half:
             return True  # what its bodies read is not followed
-        if not slots or told.is_cast or told.reads_shape:
+        if not slots or told.dtype.is_cast or told.shape.reads_only_shape:
             continue
-        if not all(slot in told.copies_elements for slot in slots):
+        if not all(slot in told.data.copies_elements for slot in slots):
             return True
         half.update(node.output)
     return False
@@ -40,4 +40,6 @@ def _computes(graph: GraphProto, dtype: int) -> bool:
 
 def _rounds(node: NodeProto, dtype: int) -> bool:
     """Whether a node casts to a dtype."""
-    return guess_node_traits(node).is_cast and any(item.name == "to" and item.i == dtype for item in node.attribute)
+    return guess_node_traits(node).dtype.is_cast and any(
+        item.name == "to" and item.i == dtype for item in node.attribute
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import LOOKUPS, RANDOM, TRANSPARENT
+from surgeon.ops.traits.trait_lookup import GATHER_LIKE, RANDOM, TRANSPARENT
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
@@ -38,7 +38,12 @@ class DataDependence:
                 continue
             found = self._origin.producer(scope, name)
             is_far = is_far or len(seen) > MOST_NODES
-            if is_far or found is None or not self.is_provable_node(found[1]) or (dtypes and found[1].op in LOOKUPS):
+            if (
+                is_far
+                or found is None
+                or not self.is_provable_node(found[1])
+                or (dtypes and found[1].op in GATHER_LIKE)
+            ):
                 known.add((self._shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
                 return False
             # What is read first is looked at first: that is data, where any of it is.

@@ -22,9 +22,9 @@ def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray 
         is_list = joined.op == "Concat" and all(shapes.facts(home, part).shape == (1,) for part in parts)
         for reader in _readers(home, target) if is_list and parts.count(name) == 1 else ():
             known = traits_of(reader.op)
-            is_target = any(reader.inputs[slot : slot + 1] == (target,) for slot in known.sizes_at)
+            is_target = any(reader.inputs[slot : slot + 1] == (target,) for slot in known.operands.target_shape)
             shape = shapes.facts(home, reader.outputs[0]).shape
-            if known.is_reshape and is_target and shape is not None and len(shape) == len(parts):
+            if known.shape.is_reshape and is_target and shape is not None and len(shape) == len(parts):
                 return np.array([shape[parts.index(name)]], dtype=object)
     return None
 

@@ -51,9 +51,9 @@ def position_literals(cut: "RegionSlice") -> frozenset[int]:
 
     def asks_for_size(node: Node, slot: int) -> bool:
         told = traits_of(node.op)
-        if slot in told.sizes_at:
+        if slot in told.operands.target_shape:
             return True
-        puts_together = slot in told.copies_elements and not told.broadcasts and not told.reduces
+        puts_together = slot in told.data.copies_elements and not told.shape.broadcasts and not told.numerics.reduces
         made = [cut.name(node.scope, name) for name in node.outputs if name]
         return puts_together and all(readers[name] and is_size(name) for name in made)
 

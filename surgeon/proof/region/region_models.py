@@ -89,7 +89,7 @@ def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoP
 
 def _looked_up(cut: RegionSlice) -> Iterator[tuple[Scope, str]]:
     for node in (*cut.prefix, *cut.before):
-        for lookup in guess_traits(node.op).lookups:
+        for lookup in guess_traits(node.op).indexing.lookups:
             yield from ((node.scope, table) for table in node.inputs[lookup.table : lookup.table + 1] if table)
 
 
@@ -226,9 +226,9 @@ def reductions(cut: RegionSlice) -> Iterator[Reduction]:
 
 def picks_by_products(cut: RegionSlice) -> bool:
     """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
-    if any(guess_traits(node.op).product == "attention" for node in cut.before):
+    if any(guess_traits(node.op).products.kind == "attention" for node in cut.before):
         return True
-    return any(guess_traits(node.op).softmax for node in cut.before) and any(
+    return any(guess_traits(node.op).numerics.is_softmax for node in cut.before) and any(
         map(partial(_computes_both, cut), cut.before)
     )
 
@@ -236,26 +236,26 @@ def picks_by_products(cut: RegionSlice) -> bool:
 def _computes_both(cut: RegionSlice, node: Node) -> bool:
     """Whether a node multiplies two matrices, neither of them a constant."""
     scope = cut.origin.scope(node.scope)
-    slots = guess_traits(node.op).factors or ()
+    slots = guess_traits(node.op).products.factors or ()
     return bool(slots) and not any(cut.origin.constants.is_constant(scope, node.inputs[slot]) for slot in slots)
 
 
 def _sums(cut: RegionSlice, node: Node) -> Iterator[Reduction]:
     """The sums that one node takes."""
     known = traits_of(node.op)
-    if known.reads_indices and known.weight is not None:
-        weight = _shape(cut, node, node.inputs[known.weight])
+    if known.indexing.reads_coordinates and known.products.weight_slot is not None:
+        weight = _shape(cut, node, node.inputs[known.products.weight_slot])
         if weight is not None:
             yield Reduction(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
-    if known.reduces != "sum" and known.norm is None:
+    if known.numerics.reduces != "sum" and known.numerics.norm_axis is None:
         return
     given, made = (_shape(cut, node, name) for name in (node.inputs[0], node.outputs[0]))
     if given is None or made is None:
         return
-    if known.norm is None:
+    if known.numerics.norm_axis is None:
         yield Reduction(given, made)
         return
-    first = known.norm
+    first = known.numerics.norm_axis
     if isinstance(first, str):
         axis = node.attribute(first)
         first = -1 if axis is None else axis.i

@@ -161,12 +161,12 @@ def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
         while len(found := readers.get(name, [])) == 1:
             node = found[0]
             known = guess_node_traits(node)
-            is_last = known.factors is not None and list(node.input).index(name) == known.factors[1]
-            if known.product == "matrices" and is_last and not node.attribute and node.output[0] in outputs:
+            is_last = known.products.factors is not None and list(node.input).index(name) == known.products.factors[1]
+            if known.products.kind == "matmul" and is_last and not node.attribute and node.output[0] in outputs:
                 if node.output[0] not in readers:
                     yield port.name, axis
                 break
-            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.copies_elements:
+            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.data.copies_elements:
                 break
             name, axis = node.output[0], 1 - axis
 

@@ -146,7 +146,7 @@ class CapturedTensor(Operators, gs.Variable):
         while not index.constants.is_constant(scope, name):
             home = scope.defining_scope(name)
             node = None if home is None else home.producers.get(name)
-            if home is None or node is None or traits_of(node.op).copies_elements != (0,):
+            if home is None or node is None or traits_of(node.op).data.copies_elements != (0,):
                 return None
             taken.append(name)
             scope, name = home, node.inputs[0]
@@ -171,9 +171,9 @@ class CapturedTensor(Operators, gs.Variable):
             if node is None or constants.is_constant(scope, name):
                 return False
             known = traits_of(node.op)
-            taken[name] = known.product in ("matrices", "equation")
-            among = known.copies_elements or known.nearly_copies_elements
-            if known.family == "product":
+            taken[name] = known.products.kind in ("matmul", "einsum")
+            among = known.data.copies_elements or known.data.nearly_copies_elements
+            if known.algebra.family == "product":
                 waiting += [read for read in node.inputs if not constants.is_constant(scope, read)]
             elif among:
                 waiting += [read for place, read in enumerate(node.inputs) if place in among]

@@ -93,7 +93,7 @@ class MatchState:
 
     def is_passthrough(self, node: Node, name: str) -> bool:
         """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
-        when = traits_of(node.op).transparent
+        when = traits_of(node.op).data.identity_when
         if when == "always":
             return True
         if when == "same dtype":
@@ -180,7 +180,7 @@ class MatchState:
         domain, op = split_op(node.op)
         known = schema(domain, op, node.scope.versions.get(domain))
         spec = known.attributes.get(name) if known is not None else None
-        if name == traits_of(node.op).outputs_in:
+        if name == traits_of(node.op).shape.output_count_attribute:
             return True, len(node.outputs)
         default = self._default_of_call(node, name) if known is None else spec.default if spec is not None else None
         if name == "perm" and node.op == "Transpose":

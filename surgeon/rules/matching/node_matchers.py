@@ -195,7 +195,7 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
         for place, name in _moved_parameters(operation).items()
         if place < len(inputs) and inputs[place] is not None
     }
-    parts = operation.outputs if traits_of(qualified_op(operation)).outputs_in else 0
+    parts = operation.outputs if traits_of(qualified_op(operation)).shape.output_count_attribute else 0
 
     def differ(state: MatchState, node: Node) -> Iterator[NodeDifference]:
         if parts and len(node.outputs) != parts:
@@ -231,7 +231,7 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
 
 
 def _is_default(node: Node, name: str, state: MatchState) -> bool:
-    if name == traits_of(node.op).outputs_in:
+    if name == traits_of(node.op).shape.output_count_attribute:
         return True  # from opset 18 it says what the number of outputs says before
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")
@@ -296,7 +296,7 @@ def _held_axes(state: MatchState, node: Node, name: str, var: Var, found: Any) -
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:
     """Axes counted from the front; their order means something where other inputs run along with them."""
     given = axes if isinstance(axes, list) else [axes]
-    known = traits_of(node.op).axes
+    known = traits_of(node.op).shape.axes
     if known is not None and known.of_result:
         rank += len(given)
     found = [axis + rank if axis < 0 else axis for axis in given]

@@ -11,7 +11,7 @@ from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.schemas import schema
-from surgeon.ops.traits.trait_lookup import FOLDABLE, IDENTITY_OPS, RANDOM, SPREADING, ops_with, traits_of
+from surgeon.ops.traits.trait_lookup import EXPANDING, FOLDABLE, IDENTITY_OPS, RANDOM, ops_with, traits_of
 from surgeon.printed_commands import command
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
@@ -24,7 +24,7 @@ MAX_RESULT_BYTES, MAX_ADDED_BYTES, READ = (
     1 << 24,
 )  # bytes: of a result, of what it may add to the file, of one input
 WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
-SIZES = ops_with(lambda op: op.sizes)
+SIZES = ops_with(lambda op: op.shape.returns_sizes)
 
 
 def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYTES) -> Search:
@@ -147,7 +147,7 @@ class ConstantFolder:
         """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
         if node.op in RANDOM or node in self._owners:
             return "it is random" if node.op in RANDOM else "it holds a body"
-        if traits_of(node.op).unshared:
+        if traits_of(node.op).dtype.is_qdq:
             return "written out it would not be quantised any more"
         if "::" in node.op or schema("", node.op, self.scope.opset) is None:
             return "it is of another domain than ai.onnx"
@@ -246,7 +246,7 @@ class ConstantFolder:
 
         So may any op of floats that is not known to do otherwise.
         """
-        is_sum = bool(traits_of(node.op).product) or traits_of(node.op).accumulates
+        is_sum = bool(traits_of(node.op).products.kind) or traits_of(node.op).numerics.accumulates
         read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
         return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
 
@@ -259,7 +259,7 @@ class ConstantFolder:
             work = [self.values[item].size or 1 for item in node.inputs if item] if node.op not in FOLDABLE else []
             return prod(sizes) <= self.most and prod(work) <= WORK
         given = [self.values[item] for item in node.inputs if item]
-        is_bounded = node.op not in SPREADING and (node.op in FOLDABLE or facts.dtype is not None)  # not a sequence
+        is_bounded = node.op not in EXPANDING and (node.op in FOLDABLE or facts.dtype is not None)  # not a sequence
         return is_bounded and prod(array.size or 1 for array in given) <= self.most
 
     def _has_stated_type(self, name: str, array: Array) -> bool:

@@ -34,7 +34,7 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
 def _overwritten(index: Index) -> set[str]:
     """What nodes read and may write into, as those in training do their running means: by name, in any scope."""
     by_op = (item for scope in index.scopes for item in scope.by_op.items())
-    slots = ((nodes, slot) for op, nodes in by_op for slot in traits_of(op).overwrites)
+    slots = ((nodes, slot) for op, nodes in by_op for slot in traits_of(op).data.overwritten)
     writing = ((node, slot) for nodes, slot in slots for node in nodes if node.alive and len(node.outputs) > 1)
     return {name for node, slot in writing for name in node.inputs[slot : slot + 1]}
 

@@ -104,7 +104,7 @@ class _Numbering:
         if op not in self._kinds:
             domain, name = split_op(op)
             known = schema(domain, name, self.scope.versions.get(domain))
-            may_go = is_deterministic(op, self._index.local) and not traits_of(op).unshared
+            may_go = is_deterministic(op, self._index.local) and not traits_of(op).dtype.is_qdq
             self._kinds[op] = (may_go, known is None or bool(known.attributes))
         return self._kinds[op]
 

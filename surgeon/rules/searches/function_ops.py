@@ -16,7 +16,7 @@ from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
-RANDOM = ops_with(lambda op: op.random)
+RANDOM = ops_with(lambda op: op.control.random)
 
 
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:

@@ -10,12 +10,12 @@ from surgeon.ir.divisors import divides
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, qualified_name, split_op
 from surgeon.ops.schemas import knows_domain
-from surgeon.ops.traits.trait_lookup import COMMUTATIVE, RECORDS
+from surgeon.ops.traits.trait_lookup import COMMUTATIVE, OP_TRAITS
 from surgeon.ops.traversal import all_nodes
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.text import and_more
 
-NEUTRAL = {op.name: op.neutral for op in RECORDS.values() if op.neutral is not None}
+NEUTRAL = {op.name: op.algebra.neutral for op in OP_TRAITS.values() if op.algebra.neutral is not None}
 PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # where the constant may stand
 
 

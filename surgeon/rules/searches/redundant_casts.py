@@ -100,7 +100,7 @@ class _Contents:
                 return None
             nodes = left.nodes | right.nodes
             return _Whole(left.least + right.least, left.largest + right.largest, nodes)
-        slots = traits_of(node.op).copies_elements
+        slots = traits_of(node.op).data.copies_elements
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         return self._any_of([name for name in inputs if name])
 

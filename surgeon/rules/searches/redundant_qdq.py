@@ -79,7 +79,7 @@ def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] |
             if _steps(index, scope, node) != steps:
                 return None
             continue
-        slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).copies_elements
+        slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).data.copies_elements
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         if not inputs or not all(inputs):
             return None

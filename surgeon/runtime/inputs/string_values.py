@@ -56,7 +56,7 @@ def unmatched(model: ModelProto) -> str:
     known = vocabulary(model)
     for node in nodes_of(model):
         for item in node.attribute:
-            if item.name not in guess_node_traits(node).patterns:
+            if item.name not in guess_node_traits(node).strings.regex_attributes:
                 continue
             pattern = item.s.decode("utf-8", "replace")
             try:
@@ -82,7 +82,10 @@ def _spoken(model: ModelProto) -> Iterator[str]:
 
 def _is_text(node: NodeProto, item: AttributeProto) -> bool:
     """Whether an attribute holds a text that data is compared with, and not the name of a method."""
-    return item.name in guess_node_traits(node).words or item.name in ("value_string", "value_strings")
+    return item.name in guess_node_traits(node).strings.string_attributes or item.name in (
+        "value_string",
+        "value_strings",
+    )
 
 
 def _strings(tensor: TensorProto) -> Iterable[str]:

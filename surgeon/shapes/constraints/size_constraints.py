@@ -72,16 +72,16 @@ class _Reader:
             "Expand": self._expand,
             "Reshape": self._reshape,
         }
-        if self.known.broadcasts:
+        if self.known.shape.broadcasts:
             yield from broadcast_constraints(self.shapes)
-        if self.known.factors is not None:
-            yield from self._product(*self.known.factors)
-        if self.known.attends is not None:
-            yield from self._attention(self.known.attends)
-            if self.known.key_counts is not None:
-                yield from self._steps(self.known.attends.past_key, self.known.key_counts[1])
+        if self.known.products.factors is not None:
+            yield from self._product(*self.known.products.factors)
+        if self.known.products.attention_inputs is not None:
+            yield from self._attention(self.known.products.attention_inputs)
+            if self.known.operands.key_counts is not None:
+                yield from self._steps(self.known.products.attention_inputs.past_key, self.known.operands.key_counts[1])
         yield from self._parameters()
-        for lookup in self.known.lookups:
+        for lookup in self.known.indexing.lookups:
             yield from self._by_tuples(lookup) if lookup.by_tuples else self._along_axis(lookup)
         yield from readers.get(self.node.op, lambda: iter(()))()
 
@@ -116,15 +116,15 @@ class _Reader:
         x = self._at(0)
         if not x:
             return
-        for slot in self.known.vectors:
+        for slot in self.known.operands.last_axis_vectors:
             yield from broadcast_constraints([x, self._at(slot)])
-        for slot in self.known.channels if not self.known.product else ():
+        for slot in self.known.operands.channel_vectors if not self.known.products.kind else ():
             yield from broadcast_constraints([x[1:2], self._at(slot)])
-        kernels = self._at(1) if self.known.weight == 1 else None
+        kernels = self._at(1) if self.known.products.weight_slot == 1 else None
         if kernels and len(x) == len(kernels) > 2:
-            read = {"windows": kernels[1] * self._attribute("group", 1), "turned windows": kernels[0]}
-            if self.known.product in read:
-                yield SizeConstraint(x[1], read[self.known.product])
+            read = {"conv": kernels[1] * self._attribute("group", 1), "conv_transpose": kernels[0]}
+            if self.known.products.kind in read:
+                yield SizeConstraint(x[1], read[self.known.products.kind])
 
     def _expand(self) -> Iterator[SizeConstraint]:
         yield from broadcast_constraints([self._at(0), self._target()])
@@ -184,11 +184,11 @@ class _Reader:
             SizeConstraint(key[-2], value[-2]),
         )
         past = None if inputs.past_key is None else self._at(inputs.past_key)
-        mask = self._at(self.known.scores[0]) if self.known.scores else None
+        mask = self._at(self.known.operands.logits[0]) if self.known.operands.logits else None
         if len(query) == len(key) == 4:
             yield SizeConstraint(query[3], key[3])
         total = key[-2] + past[2] if past and len(past) == 4 else key[-2]
-        paddings = [self._at(slot) for slot in self.known.mask if slot not in self.known.scores]
+        paddings = [self._at(slot) for slot in self.known.operands.masks if slot not in self.known.operands.logits]
         for padding in filter(None, paddings):
             if len(padding) == 2:
                 yield from (SizeConstraint(padding[0], query[0]), SizeConstraint(padding[1], total))
@@ -231,7 +231,7 @@ class _Reader:
     def _along_axis(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
         table = self._at(lookup.table)
         if table and lookup.indices < len(self.inputs):
-            axis = self._attribute(lookup.axis, lookup.usual) % len(table)
+            axis = self._attribute(lookup.axis_attribute, lookup.default_axis) % len(table)
             yield from self._reaches(table, [axis], self.inputs[lookup.indices])
 
     def _by_tuples(self, lookup: IndexedTable) -> Iterator[SizeConstraint]:
@@ -278,7 +278,7 @@ class _Reader:
             limit = self.inferred.value(self.origin.scope(home), reads[1])
             return None if limit is None else limit.reshape(-1)[0]
         known = traits_of(node.op)
-        hands_on = (0,) if known.is_cast else known.copies_elements
+        hands_on = (0,) if known.dtype.is_cast else known.data.copies_elements
         reads = tuple(read for slot, read in enumerate(reads) if not hands_on or slot in hands_on)
         found = [self._bound(home, read, depth - 1) for read in reads]
         if node.op == "Min":

@@ -105,7 +105,7 @@ def _goes_on(evaluator: InferenceContext, body: Scope) -> bool:
     name, given = proto.output[0].name, proto.input[1].name
     while name != given:
         maker = body.producers.get(name)
-        if maker is None or traits_of(maker.op).transparent != "always":
+        if maker is None or traits_of(maker.op).data.identity_when != "always":
             break
         name = maker.inputs[0]
     if name == given:

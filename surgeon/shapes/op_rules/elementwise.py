@@ -103,10 +103,10 @@ def _skip_normalization(site: NodeView) -> Sequence[TensorType]:
 
 
 _BY_FACTS: dict[str, Rule] = {
-    **dict.fromkeys(ops_with(lambda op: op.broadcasts), _broadcasting),
-    **dict.fromkeys(ops_with(lambda op: op.broadcasts and op.returns_bool), _comparing),
-    **dict.fromkeys(ops_with(lambda op: op.returns_bool and not op.broadcasts), _test),
-    **dict.fromkeys(ops_with(lambda op: op.same_type_as_input), _unary),
+    **dict.fromkeys(ops_with(lambda op: op.shape.broadcasts), _broadcasting),
+    **dict.fromkeys(ops_with(lambda op: op.shape.broadcasts and op.dtype.returns_bool), _comparing),
+    **dict.fromkeys(ops_with(lambda op: op.dtype.returns_bool and not op.shape.broadcasts), _test),
+    **dict.fromkeys(ops_with(lambda op: op.shape.same_type_as_input), _unary),
     "Where": _where,
 }
 BY_FACTS = frozenset(_BY_FACTS)

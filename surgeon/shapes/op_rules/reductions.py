@@ -29,7 +29,7 @@ def _arg(site: NodeView) -> Sequence[TensorType]:
 
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(ops_with(lambda op: op.reduces), _reduce),
+    **dict.fromkeys(ops_with(lambda op: op.numerics.reduces), _reduce),
     "ArgMax": _arg,
     "ArgMin": _arg,
 }

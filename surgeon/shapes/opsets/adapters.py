@@ -12,7 +12,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from surgeon.errors import require
-from surgeon.ops.traits.trait_lookup import RECORDS
+from surgeon.ops.traits.trait_lookup import OP_TRAITS
 from surgeon.shapes.opsets.node_change import Change, Moved
 
 
@@ -240,9 +240,11 @@ def _no_tensorflow_pixels(change: Change) -> None:
         change.add("nearest_mode", "round_prefer_ceil")
 
 
-_AXES_MOVED = [op for op in RECORDS.values() if op.axes is not None and op.axes.since and op.axes.slot == 1]
+_AXES_MOVED = [
+    op for op in OP_TRAITS.values() if op.shape.axes is not None and op.shape.axes.since and op.shape.axes.slot == 1
+]
 ADAPTERS: Mapping[tuple[str, int], Callable[[Change], None]] = {
-    **{(op.name, op.axes.since): _move_axes for op in _AXES_MOVED if op.axes is not None},
+    **{(op.name, op.shape.axes.since): _move_axes for op in _AXES_MOVED if op.shape.axes is not None},
     **{(name, 13): _last_axis for name in ("Softmax", "LogSoftmax", "Hardmax")},
     **{("AveragePool", version): _whole_windows for version in (19, 22)},
     ("LpPool", 22): _whole_windows,

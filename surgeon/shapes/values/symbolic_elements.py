@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 
 from surgeon.ir.scope import Scope
-from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, ops_with
+from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, RESHAPE_OPS
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.op_rules.indexing import fills, slice_parameters
 from surgeon.shapes.shape_inference import ShapeInference
@@ -47,7 +47,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Not": np.logical_not,
 }
 Move: TypeAlias = Callable[[AffineIndex], AffineIndex | None]
-PICKING = ops_with(lambda op: op.copies_elements == (0,) and not op.reduces)  # so that one of equal elements stays one
 
 
 def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
@@ -85,7 +84,7 @@ def handed_on(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> A
         return _half(site, choice, shape)
     if op == "CumSum":
         return choice if choice.is_uniform and choice.inside == 0 else None
-    if op in PICKING and choice.is_uniform:
+    if op in DATA_MOVEMENT and choice.is_uniform:
         return choice
     move = move_of(site, own, shape)
     return None if move is None else affine_mask.moved(choice, move, shape)

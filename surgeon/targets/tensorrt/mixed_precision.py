@@ -33,7 +33,13 @@ def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollec
 def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple[str, str]]:
     facts = traits_of(node.op)
     computes = any(
-        (facts.accumulates, facts.product, facts.squares, facts.error_is_absolute, facts.family in ("sum", "product"))
+        (
+            facts.numerics.accumulates,
+            facts.products.kind,
+            facts.numerics.squares,
+            facts.numerics.error_is_absolute,
+            facts.algebra.family in ("sum", "product"),
+        )
     )
     kinds = [dtypes.dtype(node.scope, name) for name in node.inputs if name]
     first = kinds[0] if kinds else None
@@ -42,7 +48,7 @@ def _of_node(index: Index, dtypes: InferredDtypes, node: Node) -> Iterator[tuple
     elif first is not None and first in FLOATS - HALVES and computes:
         reason = f"it computes in {dtype_name(first)} in a model of half precision, and so does the engine"
         yield reason, f"which nodes have to, and why: {HALF}"
-    if facts.softmax and first == TensorProto.FLOAT16:
+    if facts.numerics.is_softmax and first == TensorProto.FLOAT16:
         length = _length(index, node)
         if length is not None and length > LONGEST_SOFTMAX:
             reason = f"it adds up {length:,} exponentials in float16, which loses digits"

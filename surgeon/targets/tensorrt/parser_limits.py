@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from onnx import ValueInfoProto
 
-from surgeon.ops.traits.trait_lookup import TRAINED, WITH_BODIES, ops_with
+from surgeon.ops.traits.trait_lookup import TRAINING_HELP, WITH_BODIES, ops_with
 from surgeon.printed_commands import command
 from surgeon.targets.lint.finding import CONSTANT
 from surgeon.targets.op_limits import Limit, NodeFacts
@@ -139,7 +139,7 @@ def _lp_pool(site: NodeFacts) -> Found:
 
 def _batch_norm(site: NodeFacts) -> Found:
     if site.attribute("training_mode", 0) or any(map(site.makes, range(1, 5))):
-        yield "TensorRT has no training mode", TRAINED
+        yield "TensorRT has no training mode", TRAINING_HELP
 
 
 def _clip(site: NodeFacts) -> Found:
@@ -235,7 +235,7 @@ def _constant(site: NodeFacts) -> Found:
 
 def _dropout(site: NodeFacts) -> Found:
     if site.has(2) and site.number(2) != 0:
-        yield "TensorRT wants training_mode to be a constant False", TRAINED
+        yield "TensorRT wants training_mode to be a constant False", TRAINING_HELP
 
 
 def _tensor_scatter(site: NodeFacts) -> Found:
@@ -295,6 +295,6 @@ LIMITS: dict[str, Limit] = {
     "TopK": _topk,
     "Unsqueeze": _constant_input(1, "axes"),
     "Upsample": _constant_input(1, "scales"),
-    **dict.fromkeys(ops_with(lambda op: op.reduces), _reduction),
+    **dict.fromkeys(ops_with(lambda op: op.numerics.reduces), _reduction),
 }
 LIMITS |= {f"com.microsoft::{name}": LIMITS[name] for name in sorted(CONTRIB_EQUIVALENTS & LIMITS.keys())}

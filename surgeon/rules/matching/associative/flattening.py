@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from surgeon.ops.traits.trait_lookup import ops_with, traits_of
 from surgeon.rules.matching.pattern import LiteralValue, NodeOutput, Value, Var
 
-SUM = ops_with(lambda op: op.family == "sum")
-NEGATIONS = ops_with(lambda op: op.family == "sum" and op.signs == (-1,))  # links of a product too, as a factor of -1
-PRODUCT = ops_with(lambda op: op.family == "product") | NEGATIONS
+SUM = ops_with(lambda op: op.algebra.family == "sum")
+# Negation is also a link of a product, as a factor of -1.
+NEGATIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (-1,))
+PRODUCT = ops_with(lambda op: op.algebra.family == "product") | NEGATIONS
 FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # one that negates begins a product
-OPERAND_SIGNS = {name: traits_of(name).signs for name in FAMILY}  # -1 for what is subtracted, or divided by
-DIVISIONS = ops_with(lambda op: op.family == "product" and op.signs == (1, -1))
+OPERAND_SIGNS = {name: traits_of(name).algebra.signs for name in FAMILY}  # -1 for what is subtracted, or divided by
+DIVISIONS = ops_with(lambda op: op.algebra.family == "product" and op.algebra.signs == (1, -1))
 
 
 @dataclass(slots=True)
