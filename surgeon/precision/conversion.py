@@ -42,24 +42,34 @@ _SHOWN = 2  # nodes that one sentence names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSettings:
-    """How a model is to be converted: see `surgeon.convert`.
-
-    provider: whose kernels are asked for, None for nobody's.  data: what becomes of data files.
-    """
+    """The arguments of `surgeon.convert`, checked.  It mirrors that function, so it has thirteen fields."""
 
     change: DtypeChange
+    """The old and the new dtype."""
     io: Io
+    """"keep" or "convert" the dtypes of the model's inputs and outputs."""
     keep: Sequence[str]
+    """Selectors of nodes that keep the old dtype."""
     max_error: float
+    """How far an output may move, relative to its largest magnitude."""
     options: CheckOptions
+    """Of the runs."""
     output: Path | None
+    """Where to write; None for a model in memory."""
     provider: str | None
+    """The execution provider whose kernels are required; None for no requirement."""
     clamp: bool
+    """Saturate weights that are too large for the new dtype."""
     check: bool
+    """Whether to run and compare both models."""
     require_proof: bool
+    """Whether an unproved result counts as failed."""
     dry_run: bool
+    """Report only; write nothing."""
     data: ExternalDataMode
+    """What happens to files of external data."""
     force: bool
+    """Overwrite a data file of other content."""
 
     @property
     def may_keep_more(self) -> bool:

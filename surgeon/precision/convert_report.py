@@ -16,21 +16,18 @@ ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums
 
 @dataclass(frozen=True, slots=True)
 class KeptNode:
-    """A node that keeps the old dtype.
-
-    Attributes:
-        node: its name, or without one that of its first output.
-        op: its operator.
-        reason: why, with the number that says so.
-        kind: "asked" (by `keep`), "kernel" (the provider has none), "schema", "range", "weight", "sum", "formula",
-            "error" (of the whole model), "stretch" (off by more than its roundings explain), or "model" (its own Casts
-            have it so).
-    """
+    """A node that keeps the old dtype."""
 
     node: str
+    """Its name; without one, the name of its first output."""
     op: str
+    """Its operator."""
     reason: str
+    """Why, with the number that decides it."""
     kind: str
+    """What decides: "asked", "kernel", "schema", "range", "weight", "sum", "formula", "error" (of the whole model),
+    "stretch" (of one part) or "model" (its own Casts).
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -39,29 +36,24 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True)
 class SegmentProof:
-    """A part of the converted model, run by itself and held against itself in float64.
-
-    Attributes:
-        first: the name of its first node, or without one that of its first output.
-        last: that of its last.
-        nodes: how many it has.
-        instances: how many parts of the model are equal to it, itself among them; the one with the largest numbers is
-        run.  error: how far an output of it is off, as a part of the largest number in it; that of the output that is
-        worst
-            for what is allowed to it.  None where it was not run.
-        allowed: how far it may be off: what roundings of its nodes explain.
-        reason: why it was not run; empty where it was.
-        far: the size of activations that it is off for, where the model's own show nothing, and the output.
-    """
+    """One part of the converted model, compared with the same part in float64."""
 
     first: str
+    """Name of its first node; without one, of that node's first output."""
     last: str
+    """The same of its last node."""
     nodes: int
+    """Number of its nodes."""
     instances: int = 1
+    """Number of equal parts, this one included; the one with the largest magnitudes runs."""
     error: float | None = None
+    """Error of its worst output, relative to that output's largest magnitude; None where it did not run."""
     allowed: float = 0.0
+    """The relative error that rounding in its nodes explains."""
     reason: str = ""
+    """Why it did not run; "" where it did."""
     far: tuple[float, str] | None = None
+    """Magnitude of scaled activations at which it fails, and the output, where the model's own pass."""
 
     @property
     def outcome(self) -> str:
@@ -109,32 +101,7 @@ def error_text(proof: SegmentProof) -> str:
 
 @dataclass(slots=True)
 class ConvertReport(ResultBase):
-    """What a conversion did.
-
-    Attributes:
-        source: the model that was read, by its path; empty for one in memory.
-        output: the file that was to be written, likewise.
-        change: the old dtype and the new one.
-        converted: how many nodes compute in the new dtype.
-        kept: the nodes that keep the old one, each with its reason.
-        followers: how many more do because what is around them does, and they round nothing.
-        casts: how many Casts were put in.
-        told: of weights that saturate or stay, a sentence each.
-        bytes: of tensors stored before and after.
-        error: how far the outputs move at most, as a part of the largest number in the output; None where nothing ran.
-        others: of outputs that hold no floats, by name, the largest part of their elements that were others in a run.
-        hidden: how far rows move that a mask hides whole, beside `error`, where sums are not of half precision; None
-            where nothing shows such rows to move further than others.
-        max_error: how far outputs may move, and how large that part may be; all elements in all runs never may be
-            others.
-        stretches: the parts that compute in the new dtype, each held against itself in float64; equal ones once.
-        runs: how many sets of inputs were compared.
-        oracle: what ran the converted model.
-        reason: why nothing ran, or what is wrong; empty where all is well.
-        rules: how often each rule fired before the conversion.
-        checked: whether the models were to be compared.
-        written: whether a file was.
-        seconds: how long it took.
+    """What a conversion did.  Its fields are the keys of the report, so they are many.
 
     Examples:
         >>> import surgeon
@@ -144,26 +111,47 @@ class ConvertReport(ResultBase):
     """
 
     source: str
+    """Path of the source; "" for a model in memory."""
     output: str
+    """Path of the output; "" for a model in memory."""
     change: tuple[str, str]
+    """Names of the old dtype and the new one."""
     converted: int = 0
+    """Number of nodes that compute in the new dtype."""
     kept: Sequence[KeptNode] = ()
+    """Nodes that keep the old dtype, each with its reason."""
     followers: int = 0
+    """Number of further nodes that keep it because their neighbours do; these do not round."""
     casts: int = 0
+    """Number of inserted Casts."""
     told: list[str] = field(default_factory=list)
+    """Notes, one sentence each, as on weights that saturate or keep the old dtype."""
     bytes: tuple[int, int] = (0, 0)
+    """Bytes of stored tensors before and after."""
     error: float | None = None
+    """Largest error of an output, relative to its largest magnitude; None where nothing ran."""
     others: dict[str, float] = field(default_factory=dict)
+    """Largest fraction of changed elements in one run, by name, for outputs that are not floats."""
     hidden: float | None = None
+    """Relative error with fully masked rows included, where only those exceed `max_error`; else None."""
     max_error: float = 0.0
+    """Limit of `error`, and of the fractions in `others`, which must also stay below 1 over all runs."""
     stretches: Sequence[SegmentProof] = ()
+    """Parts that compute in the new dtype, compared with float64; equal parts appear once."""
     runs: int = 0
+    """Number of sets of inputs compared."""
     oracle: str = ""
+    """What ran the converted model."""
     reason: str = ""
+    """Why nothing ran, or what failed; "" otherwise."""
     rules: dict[str, int] = field(default_factory=dict)
+    """How often each rule fired before the conversion."""
     checked: bool = True
+    """Whether the check was on."""
     written: bool = False
+    """Whether a file was written."""
     seconds: float = 0.0
+    """Wall time."""
 
     def say(self, sentence: str) -> None:
         """Tell something once."""

@@ -21,20 +21,6 @@ CHECKS = ("sites", "model", "both", "none")
 class CheckOptions:
     """How the numeric checks run.
 
-    Attributes:
-        dims: sizes of symbolic dims by name.
-        seed: of the random inputs.
-        custom_ops: libraries that ONNX Runtime registers, Python files that implement ops, and `.toml` files that
-            declare plugins (see `surgeon.declare_plugin`), which are read at once.
-        rtol: relative tolerance, where that by dtype will not do.
-        atol: absolute tolerance, where that by dtype will not do.
-        inputs: for the check of the whole model, the user's own data, where random ones will not do: files (.npz, or
-            folders of them), or arrays by input name.
-        layers: compare inner tensors of the whole models too.
-        proof_time: seconds of processor time that the proof of one site may take.
-        run_time: seconds of processor time that one run of a whole model may take.
-        jobs: how many proofs are made at once, each in a process; None for as many as there are cores, at most four.
-
     Examples:
         >>> import surgeon
         >>> options = surgeon.CheckOptions(seed=7, dims={"sequence": 12})
@@ -45,15 +31,27 @@ class CheckOptions:
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of symbolic dims by name."""
     seed: int = 0
+    """Of the random inputs."""
     custom_ops: Sequence[str | Path] = ()
+    """Libraries that ONNX Runtime registers, Python files of implementations, and `.toml` files of plugins
+    (`declare_plugin`).
+    """
     rtol: float | None = None
+    """Relative tolerance in place of the default of each dtype."""
     atol: float | None = None
+    """Absolute tolerance in place of the default of each dtype."""
     inputs: Sequence[Inputs] = ()
+    """Inputs for the check of the whole model: .npz files, folders of them, or arrays by input name."""
     layers: bool = False
+    """Compare inner tensors of the whole models too."""
     proof_time: float = 10.0
+    """Seconds of processor time that the proof of one site may take."""
     run_time: float = DEFAULT_TIMEOUT
+    """Seconds of processor time that one run of a whole model may take."""
     jobs: int | None = None
+    """Proofs that run at once, each in a process; None for one per core, at most four."""
 
     def __post_init__(self) -> None:
         for name in ("custom_ops", "inputs"):

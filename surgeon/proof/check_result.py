@@ -22,18 +22,16 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class LayerComparison:
-    """Inner tensors compared: those that the nodes of both main graphs make under one name.
-
-    compared         how many
-    first_different  the first in topological order that leaves tolerance, empty if none does
-    errors           those of the worst few, and of the first different one, in topological order
-    left_out         one sentence on why none could be compared, else empty
-    """
+    """Inner tensors compared: those that nodes of both main graphs produce under one name."""
 
     compared: int
+    """How many were compared."""
     first_different: str
+    """The first in topological order that leaves tolerance; "" if none does."""
     errors: "tuple[OutputError, ...]"
+    """The worst few and the first different one, in topological order."""
     left_out: str = ""
+    """One sentence on why none could be compared; "" where they were."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
@@ -42,31 +40,34 @@ class LayerComparison:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult(ResultBase):
-    """The outcome of comparing two models, with one sentence of reason where it is not plainly proved.
-
-    `outputs` holds each output's worst error over all runs; `runs` counts the sets of inputs compared; `tolerance`
-    the rtol and atol in force by dtype; `layers` what comparing inner tensors gave, None if that was not asked for or
-    the models could not be compared at all.  The layers have no part in the outcome.  `oracle` names what ran the
-    models, empty where nothing did; `kinds` and `sizes` say in words on what inputs, where these were made.
-    `differs_on` names kinds of inputs that few models are fed with, as such that hold NaN, on which the two answer
-    otherwise: that has no part in the outcome, and `reason` says in what.  `failed_on` names the kinds of inputs on
-    which the two differ too far, the worst first; `half` the half precision that one of them computes in, whose
-    tolerance holds then; empty for none, and where a tolerance was asked for.
-    """
+    """The outcome of comparing two models.  Its fields are the keys of the report, so they are many."""
 
     outcome: Outcome
+    """Proved, failed or unproved."""
     reason: str
+    """One sentence where the outcome is not plainly proved; else ""."""
     outputs: "tuple[OutputError, ...]"
+    """The worst error of each output over all runs."""
     seconds: float
+    """Wall time."""
     runs: int
+    """Sets of inputs compared."""
     tolerance: Mapping[str, float]
+    """The rtol and atol in force, by dtype."""
     layers: LayerComparison | None = None
+    """Comparison of inner tensors, which does not affect the outcome; None where not requested or not possible."""
     oracle: str = ""
+    """What ran the models; "" where nothing did."""
     kinds: tuple[str, ...] = ()
+    """The kinds of the generated inputs, in words."""
     sizes: tuple[str, ...] = ()
+    """The sizes of the generated inputs, in words."""
     differs_on: tuple[str, ...] = ()
+    """Rare kinds of inputs, as NaN, on which the models differ; these do not affect the outcome."""
     failed_on: tuple[str, ...] = ()
+    """Kinds of inputs on which the models differ too much, the worst first."""
     half: str = ""
+    """The half precision that one model computes in and whose tolerance applies; else ""."""
 
     @property
     def proved(self) -> bool:

@@ -16,11 +16,14 @@ Extent = tuple[Size, ...]
 
 @dataclass(frozen=True, slots=True)
 class CostTerm:
-    """For each element of one tensor so many others, and how much each of these counts."""
+    """Work of one node: elements of `each`, times elements of `others`, times `counts`."""
 
     each: Extent
+    """Shape of the tensor that is computed."""
     others: Extent = ()
+    """Dims of the terms of each element, as K of a matrix product."""
     counts: int = 1
+    """Cost of one term, in multiplications."""
 
     def at(self, size: Callable[[Size], int]) -> int:
         """The count, in multiplications, where `size` gives the sizes; 0 where one has no value."""

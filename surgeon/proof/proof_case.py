@@ -27,34 +27,36 @@ REFERENCE = "the original in higher precision"
 
 @dataclass(frozen=True, slots=True)
 class ProofOptions:
-    """How regions are proved.
-
-    dims: sizes of symbolic dims by name.  custom_ops: libraries that ORT registers, and Python files that implement
-    ops; implementations: all that the user's process knows of those, as `implementations.implementation` ships it.
-    proof_time: seconds of processor time that one proof may take.  jobs: how many are made at once, 0 for as many as
-    there are cores, at most four.
-    """
+    """How regions are proved."""
 
     seed: int = 0
+    """Of the generated inputs."""
     dims: Mapping[str, int] = field(default_factory=dict)
+    """Sizes of symbolic dims by name."""
     custom_ops: Sequence[str | Path] = ()
+    """Libraries that ONNX Runtime registers, and Python files that implement ops."""
     implementations: bytes = field(default=b"", repr=False)
+    """All implementations that the user's process has, as `implementations.implementation` ships them."""
     rtol: float | None = None
+    """Relative tolerance in place of the default of each dtype."""
     atol: float | None = None
+    """Absolute tolerance in place of the default of each dtype."""
     proof_time: float = 10.0
+    """Seconds of processor time that one proof may take."""
     jobs: int = 0
+    """Proofs that run at once; 0 for one per core, at most four."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionModels:
-    """Both sides of a region with the same inputs and outputs.
-
-    dims: what each free dimension of the inputs stands for, by its name in the models.
-    """
+    """Both sides of a region as models with the same inputs and outputs."""
 
     before: ModelProto
+    """The original nodes."""
     after: ModelProto
+    """The replacement."""
     dims: dict[str, Size]
+    """The size that each dynamic dim of the inputs stands for, by its name in the models."""
 
     def with_sizes(self) -> "RegionModels":
         """The same, which state the sizes of their inputs that are fixed; the same object where these do so already."""
@@ -83,24 +85,26 @@ def _dims(model: ModelProto) -> Iterator[TensorShapeProto.Dimension]:
 
 @dataclass(frozen=True, slots=True)
 class CaseInput:
-    """An input of both mini-models, by its name there.
-
-    value: a small tensor of integers that follows from the sizes of the free dimensions alone.  weight: whether it
-    stands for a constant too large to read.
-    """
+    """An input of both models of a region."""
 
     name: str
+    """Its name in the models."""
     shape: Shape
+    """Its shape in sizes of the source."""
     value: np.ndarray | None = None
+    """A small tensor of integers that depends only on the sizes of the dynamic dims; None for other inputs."""
     weight: bool = False
+    """Whether it stands for a constant that is too large to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A sum over a tensor: each number made adds up as many of those given as there are of them to one made."""
+    """A sum over a tensor: the number of terms of one result is elements of `given` per element of `made`."""
 
     given: Shape
+    """Shape of the input."""
     made: Shape = ()
+    """Shape of the output; () for a full sum over `given`."""
 
     def terms(self, size: Callable[[Size], int]) -> int:
         """How many numbers it adds up where `size` gives the sizes.  Raises SizeError for one that has no value."""
@@ -109,65 +113,81 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class InnerShapesRequest:
-    """One run of a whole model on made inputs, for what nothing else tells of some tensors of its main graph.
-
-    model: as ONNX Runtime gets it.  skeleton: the same without large payloads.
-    """
+    """A request to run a whole model once, for dtypes and shapes of tensors that inference does not know."""
 
     model: Path | ModelProto
+    """As ONNX Runtime gets it."""
     skeleton: ModelProto
+    """The same without large payloads."""
     names: Sequence[str]
+    """Tensors of the main graph."""
     options: ProofOptions
+    """For the inputs and the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedShapes:
-    """What one run showed: dtype (of TensorProto) and shape by the tensor's name, and why others are missing."""
+    """The dtypes and shapes that one run of a model showed."""
 
     tensors: Mapping[str, tuple[int, tuple[int, ...]]]
+    """Dtype (as `TensorProto.DataType`) and shape by tensor name."""
     refusal: str = ""
+    """Why other tensors are missing; "" where none is."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofCase:
-    """What a proof of one region runs, and what it judges by.
+    """All that a proof of one region runs and judges by.
 
-    bodies_before, bodies_after: the reference patterns of nodes' operations, by what the mini-models call the node.
-    outputs: that the region hands on; always_empty: those of them without elements whatever the inputs; stated_shapes:
-    the shapes that the source has for them; sign_sensitive: those of whose zeros something reads the sign.
-    replacement_only: constants that only the replacement reads, or nodes before the original ones.  literals: numbers
-    that constants and attributes speak of; value_literals: those of them that are not but dims of constants;
-    position_literals: those of the values that are not but sizes which something is to have, all where that is not
-    told.  costs: what the original nodes compute.  size_constraints: what nodes want of sizes.  max_dims: of free dims
-    that count what is looked up in a table, its rows.  reductions: of the original nodes.  picks_by_products: whether a
-    softmax of products is among those.  weights: the bytes of those that inputs stand for.  allows_empty: free dims are
-    tried at 0 too.  is_brief: run on few inputs, for another of the same form is proved in full.  slack,
-    intended_differences: as in a Region.
+    It crosses process boundaries as one value, so it has many fields.
     """
 
     models: RegionModels
+    """Both sides."""
     inputs: tuple[CaseInput, ...]
+    """The inputs of both sides, in order."""
     outputs: tuple[str, ...]
+    """Names of the tensors that the region hands on."""
     options: ProofOptions
+    """How to prove it."""
     bodies_before: Mapping[str, FunctionProto] = field(default_factory=dict)
+    """Reference patterns of original nodes, by the node's name in the model."""
     bodies_after: Mapping[str, FunctionProto] = field(default_factory=dict)
+    """Reference patterns of nodes of the replacement, by the node's name in the model."""
     always_empty: frozenset[str] = frozenset()
+    """Outputs that have no elements whatever the inputs are."""
     sign_sensitive: frozenset[str] = frozenset()
+    """Outputs of whose zeros a consumer reads the sign."""
     stated_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    """The shapes that the source has for the outputs, by name."""
     replacement_only: frozenset[str] = frozenset()
+    """Constants that the original nodes do not read themselves."""
     literals: frozenset[int] = frozenset()
+    """Integers in constants and attributes, as dims or as values."""
     value_literals: frozenset[int] = frozenset()
+    """Literals that are values, not only dims of constants."""
     position_literals: frozenset[int] | None = None
+    """Value literals that are not only target sizes (as of a Reshape); None where this is unknown."""
     costs: tuple[CostTerm, ...] = ()
+    """What the original nodes compute."""
     size_constraints: tuple[SizeConstraint, ...] = ()
+    """Constraints between sizes that the nodes require."""
     max_dims: Mapping[str, int] = field(default_factory=dict)
+    """Upper bounds of dynamic dims that count lookups in a table: its rows."""
     reductions: tuple[Reduction, ...] = ()
+    """Sums that the original nodes take."""
     picks_by_products: bool = False
+    """Whether the original nodes take a softmax of matrix products."""
     weights: int = 0
+    """Bytes of the weights that inputs stand for."""
     allows_empty: bool = True
+    """Whether dynamic dims are tried at 0 too."""
     is_brief: bool = False
+    """Run on few inputs, because an equal region of the same class is proved in full."""
     slack: float = 0.0
+    """As `Region.intended_error`."""
     intended_differences: frozenset[str] = frozenset()
+    """As in `Region`."""
 
     @property
     def shape_only_inputs(self) -> set[str]:

@@ -16,29 +16,34 @@ class CannotSlice(SurgeonError):
 
 @dataclass(frozen=True, slots=True)
 class SiteProof:
-    """The outcome for one region, with a reason where it is not plainly proved.
-
-    oracle: what computed the replacement.  independent: whether that was more than the rule's own pattern.  reference:
-    what both sides are held against.  errors: of each output the worst over all `runs`, the sets of inputs compared.
-    depends_on_weights: it fails for some weights that were made up, and not for the usual ones.  kinds: of inputs, and
-    sizes: of free dims, on which both sides agree.
-    tolerance: the rtol and atol in force by dtype.  seconds: what the proof took.  key: the same
-    object for all regions that share a proof.
-    """
+    """The outcome for one region.  Its fields are the keys of the report, so they are many."""
 
     outcome: Outcome
+    """Proved, failed or unproved."""
     reason: str = ""
+    """A clause where the outcome is not plainly proved; else ""."""
     oracle: str = ""
+    """What computed the replacement."""
     independent: bool = True
+    """Whether that was more than the rule's own pattern."""
     reference: str = ""
+    """What both sides are compared with."""
     errors: tuple[TensorError, ...] = ()
+    """The worst error of each output over all runs."""
     runs: int = 0
+    """Sets of inputs compared."""
     tolerance: Mapping[str, float] = field(default_factory=dict)
+    """The rtol and atol in force, by dtype."""
     seconds: float = 0.0
+    """Time that the proof took."""
     depends_on_weights: bool = False
+    """Whether it fails only for some generated weights, not for the usual ones."""
     kinds: tuple[str, ...] = ()
+    """Kinds of inputs on which both sides agree."""
     sizes: tuple[str, ...] = ()
+    """Sizes of dynamic dims at which both sides agree, in words."""
     key: object = field(default_factory=object, repr=False, compare=False)
+    """The same object for all regions that share a proof."""
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
         """The same of an equal region; `names` gives the outputs that are called otherwise there."""

@@ -29,27 +29,32 @@ _MOVES = 8  # nodes between a stored tensor and the Cast of what they take of it
 
 
 class TensorUse(NamedTuple):
-    """One reader of a tensor.
-
-    item: which has to have its dtype.  node: that reads it, None where it is an output of `scope`.  place: among the
-    node's inputs, or the outputs.
-    """
+    """One reader of a tensor."""
 
     item: int
+    """The item whose dtype the tensor must have for this reader."""
     scope: Scope
+    """The scope of the reader."""
     node: Node | None
+    """The node that reads it; None where it is an output of `scope`."""
     place: int
+    """Index among the inputs of the node, or among the outputs of the scope."""
 
 
 @dataclass(slots=True)
 class TypedTensor:
-    """A tensor.  maker: the item whose dtype it has, or STORED.  node: that makes it, if one does."""
+    """A tensor of the old dtype."""
 
     home: Scope
+    """The scope that defines it."""
     name: str
+    """Its name there."""
     maker: int
+    """The item whose dtype it has, or STORED."""
     node: Node | None = None
+    """The node that produces it, if any."""
     uses: list[TensorUse] = field(default_factory=list)
+    """Its readers."""
 
 
 class DtypeGraph:

@@ -23,10 +23,12 @@ _LOST = 1e-2  # of a stored tensor, the part that rounding may change
 
 
 class StoredMisfit(NamedTuple):
-    """Why a stored tensor is to keep the old dtype, and what becomes of it where it is converted all the same."""
+    """A stored tensor that the new dtype cannot hold."""
 
     reason: str
+    """Why it keeps the old dtype."""
     clamped: str
+    """What happens to its values if it is converted nevertheless."""
 
 
 def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:

@@ -44,19 +44,20 @@ _AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
 
 @dataclass(slots=True)
 class ObservedRange:
-    """What a tensor held in all runs.
-
-    max_abs: the largest magnitude.  max_abs_unmasked: the same without what lies far below zero, as fills of masks do.
-    min_abs: the smallest magnitude but zero.  mean, mean_square: of magnitudes, and of their squares, at most.  shape:
-    in the largest.
-    """
+    """The values of one tensor over all runs.  Non-finite elements count as zero."""
 
     max_abs: float = 0.0
+    """Largest magnitude."""
     max_abs_unmasked: float = 0.0
+    """Largest magnitude of elements above the fill values of masks."""
     min_abs: float = INFINITY
+    """Smallest magnitude that is not zero."""
     mean_abs: float = 0.0
+    """Mean magnitude, the largest of all runs."""
     mean_square: float = 0.0
+    """Mean square, the largest of all runs."""
     shape: tuple[int, ...] = ()
+    """Shape in the run with the most elements."""
 
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
         """Take in what a run showed, in the order of the fields."""
@@ -74,15 +75,16 @@ class ObservedRange:
 
 
 class Gauge(NamedTuple):
-    """What tells of a tensor, as one scope sees it: the names of its numbers, and of its shape.
-
-    is_inner: whether the tensor lies in a body or a function below; then the shape is led by ones, and by the rank.
-    """
+    """The probe of one tensor as one scope sees it."""
 
     tensor: Tensor
+    """The tensor it measures."""
     numbers: str
+    """Name of the tensor with its five numbers."""
     shape: str
+    """Name of the tensor with its shape."""
     is_inner: bool = False
+    """Whether the tensor lies in a nested body or function; then `shape` is padded with ones after the rank."""
 
 
 class ProbeOutputs:

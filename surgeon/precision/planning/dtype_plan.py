@@ -25,18 +25,18 @@ _WEIGHT = 1024  # bytes of a stored tensor from which on it is worth to be of th
 
 @dataclass(slots=True)
 class DtypePlan:
-    """What is to be of which dtype.
-
-    kept_items: the items that keep the old one.  kept: why nodes do, though they could be of the new one; `followers`
-    do because what is around them does.  names: what to call what is kept or chooses, as nodes change places once a
-    plan is written.
-    """
+    """The dtype of each item, and the reasons of nodes that keep the old one."""
 
     wiring: DtypeGraph
+    """The tensors, nodes and items of the model."""
     kept_items: set[int]
+    """Items that keep the old dtype."""
     kept: dict[Node, str] = field(default_factory=dict)
+    """Reasons of nodes that keep the old dtype though they could have the new one."""
     names: dict[Node, str] = field(default_factory=dict)
+    """Labels of kept and choosing nodes, because nodes move once a plan is written."""
     followers: set[Node] = field(default_factory=set)
+    """Nodes that keep the old dtype because their neighbours do."""
 
     def is_new(self, item: int) -> bool:
         """Whether an item is of the new dtype."""

@@ -32,10 +32,12 @@ HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
 @dataclass(frozen=True, slots=True)
 class DtypeChange:
-    """From one dtype to another, as `TensorProto.DataType`."""
+    """The old and the new dtype of a conversion."""
 
     old: int
+    """As `TensorProto.DataType`."""
     new: int
+    """As `TensorProto.DataType`."""
 
     @property
     def narrows(self) -> bool:
@@ -55,19 +57,20 @@ class DtypeChange:
 
 @dataclass(frozen=True, slots=True)
 class NodeDtypes:
-    """The inputs and outputs of a node that are of the old dtype, by their places.
-
-    takes, following_outputs: which have the dtype of the node, whichever that is.  stays, fixed_outputs: inputs and
-    outputs that keep the old one.  The other inputs may be of either.  keep_reason: why the node keeps the old dtype;
-    empty where it need not.  benefits: whether the new one is worth a Cast; else it takes what is around it.
-    """
+    """The inputs and outputs of a node that are of the old dtype.  Inputs in no field may have either dtype."""
 
     following_inputs: tuple[int, ...] = ()
+    """Indices of inputs that have the dtype of the node."""
     following_outputs: tuple[int, ...] = ()
+    """Indices of outputs that have the dtype of the node."""
     fixed_inputs: tuple[int, ...] = ()
+    """Indices of inputs that keep the old dtype."""
     fixed_outputs: tuple[int, ...] = ()
+    """Indices of outputs that keep the old dtype."""
     keep_reason: str = ""
+    """Why the node keeps the old dtype; "" where it need not."""
     benefits: bool = False
+    """Whether the new dtype is worth a Cast; otherwise the node takes the dtype of its neighbours."""
 
     @property
     def any(self) -> bool:

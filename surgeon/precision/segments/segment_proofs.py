@@ -56,16 +56,18 @@ _RUN = "surgeon.precision.segments.segment_run:hold"
 
 @dataclass(slots=True)
 class Stretch:
-    """A stretch: its nodes in the converted model, in order.
-
-    places: of these in the original.  most: the largest number that the original showed in it.
-    """
+    """A segment: connected nodes of the converted model that are compared with float64 together."""
 
     nodes: list[NodeProto]
+    """Its nodes in the converted model, in topological order."""
     places: list[NodeAddress]
+    """The places of these nodes in the original."""
     most: float = 0.0
+    """Largest magnitude that the original showed in its tensors."""
     made: set[str] = field(init=False)
+    """Tensors that its nodes produce."""
     reads: list[str] = field(init=False)
+    """Tensors that it reads from outside."""
 
     def __post_init__(self) -> None:
         self.made = {name for node in self.nodes for name in node.output if name}

@@ -39,22 +39,24 @@ _HALF = 0.5  # units in the last place by which a rounding to nearest errs at mo
 
 @dataclass(frozen=True, slots=True)
 class SegmentJob:
-    """A stretch as a model of the new dtype, and what it is fed with.
-
-    new: the dtype, as `TensorProto.DataType`.  upgraded_model: the same of an opset in which roundings can be told,
-    where its own is older.  implementations: of the user's process, as `shipped` gives them.  activations: the inputs
-    that are scaled to other sizes too, none where it neither divides nor takes a root.  inner: outputs that it hands on
-    to nobody, which are compared at those sizes only.
-    """
+    """A segment as a model of the new dtype, with its inputs."""
 
     model: ModelProto
+    """The segment."""
     feeds: Arrays
+    """Inputs by name."""
     new: int
+    """The new dtype, as `TensorProto.DataType`."""
     custom_ops: Sequence[Path | str]
+    """Libraries and Python files of custom ops."""
     implementations: bytes
+    """Implementations of the user's process, as `export_registry` gives them."""
     upgraded_model: ModelProto | None = None
+    """The model at an opset that supports rounding perturbation, where its own is older."""
     activations: Sequence[str] = ()
+    """Inputs that are also scaled; empty where the segment neither divides nor takes a root."""
     inner: frozenset[str] = frozenset()
+    """Inner tensors that are outputs only to compare them at scaled activations."""
 
     def reference(self, change: Callable[..., ModelProto | None]) -> Float64Reference:
         """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""

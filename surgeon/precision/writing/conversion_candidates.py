@@ -25,13 +25,12 @@ Io = Literal["keep", "convert"]
 
 @dataclass(slots=True)
 class KeptNodes:
-    """What keeps the old dtype.
-
-    nodes: nodes, each with the kind of its reason and the reason.  weights: stored tensors, each with the reason.
-    """
+    """The nodes and stored tensors that keep the old dtype."""
 
     nodes: dict[NodeAddress, tuple[str, str]] = field(default_factory=dict)
+    """Kind of the reason and the reason, by node."""
     weights: dict[Tensor, str] = field(default_factory=dict)
+    """Reasons by stored tensor."""
 
     def keep(self, place: NodeAddress, kind: str, reason: str) -> None:
         """Keep a node; the first reason stands."""
@@ -44,17 +43,18 @@ class KeptNodes:
 
 @dataclass
 class Candidate:
-    """A converted model that is not written yet.
-
-    weight_reasons: the reasons of what stored values have kept.  saturated: of those that saturate instead, a sentence
-    each.
-    """
+    """A converted model that is not written yet."""
 
     draft: ModelDraft
+    """The converted copy."""
     plan: DtypePlan
+    """The dtypes of its tensors."""
     writer: DtypeWriter
+    """What wrote the plan into the draft."""
     weight_reasons: frozenset[str]
+    """Reasons for which stored tensors keep the old dtype."""
     saturated: Sequence[str]
+    """One sentence for each stored tensor that saturates."""
 
     def patch(self, output: Path | None) -> Patch:
         """The edits that make it of its source."""

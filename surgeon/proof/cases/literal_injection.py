@@ -32,18 +32,20 @@ PINS_WITHIN = (
 
 
 class LiteralValues(NamedTuple):
-    """What the scalars of a region speak of: numbers for floats, for integers, and for those that are compared.
-
-    numbers: the scalars themselves, as floats may hold them.  counted: as integers may.  edges: how many of the first
-    of the others are what an input has to be for something to be what it is compared with, or beside that.
-    """
+    """Numbers to put into inputs, from the scalar constants of a region."""
 
     numbers: list[float]
+    """The scalars, without large ones of constants in `small`, for floats."""
     counted: list[float]
+    """The same for integers, whose limit is lower."""
     floats: list[float]
+    """Numbers for float inputs."""
     integers: list[float]
+    """Numbers for integer inputs."""
     compared: list[float]
+    """Numbers for integer inputs that are compared with something."""
     edges: int = 0
+    """How many of the first of `floats`, `integers` and `compared` reach a comparison exactly, or lie beside it."""
 
 
 def inject_literals(

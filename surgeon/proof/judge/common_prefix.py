@@ -26,15 +26,14 @@ Feeds = dict[str, np.ndarray]
 
 
 class Front(NamedTuple):
-    """What both sides compute first, and what is left of each.
-
-    model: the common nodes; its outputs are inputs of `rest`.  rest: both sides without them.  made: these outputs that
-    are floats.
-    """
+    """The nodes that both sides compute first, and the rest of each side."""
 
     model: ModelProto
+    """The common nodes; its outputs are inputs of `rest`."""
     rest: RegionModels
+    """Both sides without the common nodes."""
     made: frozenset[str]
+    """Outputs of `model` that are floats."""
 
 
 def front_of(minis: RegionModels) -> Front | None:

@@ -43,24 +43,24 @@ _FEW = 8  # rows of a table that any inputs look up
 
 @dataclass(frozen=True, slots=True)
 class DistinguishingInputs:
-    """Where two models may part.
-
-    floats: what inputs of floats have to be for something to be what it is compared with; then what is beside that, and
-    beside other constants of one element, as of a minimum or a remainder.  integers: the same of integers, each with
-    those beside it.  tables: how many rows tables of floats have that the other model has not, by name.  ties: whether
-    equal numbers in inputs are ties.  joined: numbers that several elements are to come to, and are to be summed of;
-    none where that is no matter, or one of rounding.  sizes: that one of them decides by.  words: that they speak of.
-    picks: whether the largest or the least of a row goes on.
-    """
+    """Numbers, sizes and strings at which two models are most likely to differ."""
 
     floats: tuple[Sequence[float], Sequence[float]]
+    """Float inputs that reach a threshold exactly; then numbers beside thresholds and other scalar constants."""
     integers: tuple[Sequence[int], Sequence[int]]
+    """The same for integer inputs, each with the integers beside it."""
     tables: Mapping[str, int]
+    """Rows of float tables that the other model does not have, by name."""
     ties: bool = False
+    """Whether equal numbers in the inputs give exact ties."""
     joined: Sequence[float] = ()
+    """Numbers that sums of several elements are to reach; empty where no exact decision depends on such a sum."""
     sizes: Sequence[int] = ()
+    """Sizes that a model branches on."""
     words: Sequence[str] = ()
+    """Strings in the vocabulary of either model."""
     picks: bool = False
+    """Whether a model takes the maximum or minimum of a row."""
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "DistinguishingInputs":

@@ -22,16 +22,16 @@ LESSER = "rows of zeros and small rows"
 
 @dataclass(frozen=True, slots=True)
 class EdgeCaseKind:
-    """One kind of such inputs: what to call them, the values to make, and what to add to the seed for each set.
-
-    The seeds go round with what `ValueKind` has in turns.  alike: only where both models take an input for the same:
-    what is a number to one may be how long a loop of the other runs.
-    """
+    """One kind of edge-case inputs."""
 
     words: str
+    """Its name in a sentence."""
     values: ValueKind
+    """The values to generate."""
     turns: tuple[int, ...]
+    """Offset of the seed for each set; `ValueKind` cycles through its variants by seed."""
     alike: bool = False
+    """Only where both models give an input the same role: a plain number to one may be a loop count of the other."""
 
 
 _ROUND = 60  # a multiple of all turns

@@ -21,17 +21,14 @@ _MOST_SIZES = 7  # sets of sizes that are tried, before the largest
 
 @dataclass(frozen=True, slots=True)
 class InnerValues:
-    """What one run showed.
-
-    values      tensors by name.  One past the limit of memory is a view of a single zero: its shape and dtype are
-                right, its values are not.
-    shapes_only the names of those
-    refusal     one sentence on why tensors are missing, empty when none is
-    """
+    """The inner tensors of one run."""
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
+    """Tensors by name.  One past the limit of memory has the right shape and dtype, and zeros for values."""
     shapes_only: frozenset[str] = frozenset()
+    """Names of the tensors past the limit of memory."""
     refusal: str = ""
+    """One sentence on why tensors are missing; "" where none is."""
 
 
 def run_inner_tensors(

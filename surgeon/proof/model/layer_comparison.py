@@ -28,13 +28,18 @@ _PROBED = 64  # of the layers that leave tolerance, how many are probed for nois
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """The two models and what they run with."""
+    """Two models to compare, and the settings of the comparison."""
 
     original: Path | ModelProto
+    """The original model."""
     rewritten: Path | ModelProto
+    """The rewritten model."""
     away: IsolatedRuntime
+    """Runs both in a child process."""
     rtol: float | None
+    """In place of the default of each dtype."""
     atol: float | None
+    """In place of the default of each dtype."""
 
 
 def compare_layers(

@@ -26,14 +26,12 @@ _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with 
 
 
 class LoadAnswer(NamedTuple):
-    """What ONNX Runtime says of a result.
-
-    fault: why the result must not be written, as a clause; "" where it may.  told: that the original does not load
-    either, and why; "" where that is not so.
-    """
+    """Whether ONNX Runtime loads a result."""
 
     fault: str = ""
+    """Why the result must not be written, as a clause; "" where it may."""
     told: str = ""
+    """That the original does not load either, and why; "" where it does."""
 
 
 def excused_by(target: str, ep: str | None) -> frozenset["Lack"]:

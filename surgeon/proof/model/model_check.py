@@ -47,21 +47,28 @@ __all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
 
 @dataclass(slots=True)
 class ComparisonTally:
-    """One model held against the trials of the original: `add` each answer, then ask for `outcome`.
-
-    hint: of a likely cause where the original does not repeat itself, as it goes into the sentence.
-    """
+    """One model compared with the trials of the original: `add` each answer, then ask for `outcome`."""
 
     trials: OriginalRuns
+    """Runs of the original."""
     rtol: float | None
+    """In place of the default of each dtype."""
     atol: float | None
+    """In place of the default of each dtype."""
     hint: str = ""
+    """A likely cause where the original does not repeat itself, as a clause."""
     made: list[tuple[Trial, Comparison]] = field(default_factory=list)
-    dropped: set[int] = field(default_factory=set)  # id() of the trials that tell nothing
-    apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)  # no failures
-    hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)  # see `_note_hidden`
-    failed_on: tuple[str, ...] = ()  # of what kinds the inputs are on which they differ, the worst first
+    """Comparisons that count, each with its trial."""
+    dropped: set[int] = field(default_factory=set)
+    """`id` of each trial that is not informative."""
+    apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)
+    """Differences that do not fail the check, by the kind of inputs: trial, error, description."""
+    hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)
+    """Failures that disappear without fully masked rows; see `_note_hidden`."""
+    failed_on: tuple[str, ...] = ()
+    """Kinds of inputs on which the models differ, the worst first."""
     left_out: str = ""
+    """Why a set of wide-ranging inputs is left out; "" where none is."""
 
     def __post_init__(self) -> None:
         self.left_out = self.trials.excluded_because

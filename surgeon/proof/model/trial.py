@@ -10,25 +10,28 @@ from surgeon.runtime.inputs.input_generator import ValueKind
 
 @dataclass(slots=True, eq=False)
 class Trial:
-    """One set of inputs, what the original made of it, and the outputs that a second run did not repeat.
-
-    sizes: of the free dimensions, empty where the user gave the inputs.  kind: of the values that were made.  wide:
-    these are of wide range, and only what is finite in the original is compared.  source: where the user's inputs came
-    from, empty for made ones.  words: of what kind they are, where `kind` does not say.  calm: sets of inputs on which
-    noise is measured in the place of these, where these are such as the last bit decides at.  apart: a difference on
-    these is told apart, and does not make the two models differ.
-    """
+    """One set of inputs with the outputs of the original."""
 
     feeds: dict[str, np.ndarray]
+    """Arrays by input name."""
     outputs: dict[str, np.ndarray]
+    """The original's outputs by name."""
     unstable: list[str]
+    """Outputs that a second run did not repeat."""
     sizes: Mapping[str, int]
+    """Sizes of the dynamic dims; empty where the user gave the inputs."""
     kind: ValueKind = ValueKind.USUAL
+    """Kind of the generated values."""
     wide: bool = False
+    """Values of wide range: only elements that are finite in the original are compared."""
     source: str = ""
+    """Where the user's inputs came from; "" for generated ones."""
     words: str = ""
+    """Kind of the inputs in words, where `kind` does not say it."""
     calm: Sequence[Mapping[str, np.ndarray]] = ()
+    """Inputs on which noise is measured instead, where these inputs lie exactly at a threshold."""
     apart: bool = False
+    """Report a difference on these inputs separately; it does not make the check fail."""
 
     @property
     def told(self) -> str:

@@ -41,30 +41,41 @@ EXACT_DTYPES = (
 
 @dataclass(slots=True)
 class RegionSlice:
-    """A region with all that its proof needs.
+    """A region with the nodes, constants and inputs that its proof needs.  Raises CannotSlice.
 
-    real_weights: read large weights; reads_weights: whether there were any.  has_baked_weights: whether the replacement
-    holds large constants of its own.  depth: how many more nodes to go back from each leaf that follows from integers.
-    constants: by their names in the mini-models.  prefix: nodes of the source that both mini-models begin with, in
-    order.  substitutes: names that the replacement reads in place of tensors taken out; recomputed: nodes of the source
-    that make some of those.  assumed_equal: tensors taken for equal, as another site proves.  Raises CannotSlice.
+    It is one search whose results are read together, so it has more than twelve attributes.
     """
 
     region: Region
+    """The region to prove."""
     origin: OriginalModel
+    """The source model."""
     shapes: ShapeInference
+    """Of the source."""
     real_weights: bool = False
+    """Read large weights by value."""
     depth: int = 0
+    """How many more nodes to go back from each boundary input that depends only on integers."""
     boundary_inputs: dict[Key, BoundaryInput] = field(default_factory=dict)
+    """Tensors at which the slice begins, by key."""
     constants: dict[str, TensorProto] = field(default_factory=dict)
+    """By their names in the models of the region."""
     prefix: list[Node] = field(default_factory=list)
+    """Nodes of the source that both models begin with, in topological order."""
     before: list[Node] = field(default_factory=list)
+    """The original nodes, with those between them, in topological order."""
     after: list[Node] = field(default_factory=list)
+    """Nodes of the replacement, in topological order."""
     reads_weights: bool = False
+    """Whether any large weight was read by value."""
     has_baked_weights: bool = False
+    """Whether the replacement holds large constants of its own."""
     substitutes: dict[str, str] = field(default_factory=dict)
+    """Names that the replacement reads in place of tensors that were removed."""
     assumed_equal: set[TensorAddress] = field(default_factory=set)
+    """Tensors assumed to be equal, which another site proves."""
     recomputed: list[Node] = field(default_factory=list)
+    """Nodes of the source that produce some of the substitutes."""
     _names: dict[Key, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _own: set[str] = field(default_factory=set)

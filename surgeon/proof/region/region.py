@@ -7,17 +7,17 @@ from surgeon.ir.scope import Node, Scope
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What one rewrite, or several that chained, changed in one scope.
-
-    before: nodes of the source that rules replaced.  after: nodes that came and stayed.  outputs: for each tensor of
-    the source that is still needed, the tensor that holds its value now.  intended_error: how far the rules may change
-    outputs on purpose, see `numerics.tensor_judge`; intended_differences: the kinds of inputs for which they do so
-    beyond that, by name.
-    """
+    """The nodes that one rewrite, or several chained ones, changed in one scope."""
 
     scope: Scope
+    """The scope of all its nodes."""
     before: tuple[Node, ...]
+    """Nodes of the source that rules replaced."""
     after: tuple[Node, ...]
+    """Nodes of the replacement that are still there."""
     outputs: tuple[tuple[str, str], ...]
+    """Pairs of tensors: one of the source that is still needed, and the one that holds its value now."""
     intended_error: float = 0.0
+    """How far the rules may change outputs on purpose; see `numerics.tensor_judge`."""
     intended_differences: frozenset[str] = frozenset()
+    """Kinds of inputs, by name, for which the rules differ beyond that."""

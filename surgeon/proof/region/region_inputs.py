@@ -13,19 +13,22 @@ from surgeon.shapes.algebra.size_expressions import Size
 
 @dataclass(slots=True)
 class BoundaryInput:
-    """Where a cut begins: a tensor of the source that the proof makes up.
-
-    name: its name in the mini-models.  shape: None where the rank is unknown.  value: a small tensor of integers that
-    follows from the sizes of the free dimensions alone.  weight: whether it stands for a constant too large to read.
-    """
+    """A tensor of the source at which a slice begins; the proof generates its values."""
 
     name: str
+    """Its name in the models of the region."""
     scope: Scope
+    """A scope that reads it."""
     tensor: str
+    """Its name in the source."""
     dtype: int | None
+    """As `TensorProto.DataType`; None where it is unknown."""
     shape: tuple[Size, ...] | None
+    """In sizes of the source; None where the rank is unknown."""
     value: np.ndarray | None = None
+    """A small tensor of integers that depends only on the sizes of the dynamic dims."""
     weight: bool = False
+    """Whether it stands for a constant that is too large to read."""
 
     @property
     def size_in_bytes(self) -> int:
