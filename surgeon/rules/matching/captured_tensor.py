@@ -100,7 +100,7 @@ class CapturedTensor(Operators, gs.Variable):
         return None if found is None else list(found.reshape(-1))
 
     @property
-    def mask_values(self) -> AffineMask | None:
+    def choice(self) -> AffineMask | None:
         """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
@@ -136,7 +136,7 @@ class CapturedTensor(Operators, gs.Variable):
         return tuple(known.of(scope, name) if self.shape == other.shape else None for name in names)
 
     @property
-    def source_constant(self) -> np.ndarray[Any, np.dtype[Any]] | None:
+    def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:
         """The constant of which all elements of it are: what is looked up, cut or moved, or it itself; None elsewhere.
 
         The match rests on the nodes that take them there.
@@ -154,7 +154,7 @@ class CapturedTensor(Operators, gs.Variable):
         return index.constants.array(scope, name)
 
     @property
-    def is_matmul_result(self) -> bool:
+    def is_of_products(self) -> bool:
         """Whether its elements are of products of matrices, perhaps times constants, and moved, beside zeros: no mask.
 
         The match rests on the nodes that make it so.
