@@ -35,27 +35,36 @@ SHORT_MASK = "its mask is not known to have a column for each key, and a shorter
 
 
 class AttentionSpec(NamedTuple):
-    """An attention of queries, keys and values of [batch, heads, rows, columns].
-
-    heads, kv_heads: those of queries, and of keys and values.  size, v_head_size: of a key, and of a value.  bias: what
-    is added to the scores, or the condition for them to count.  cap: 0 for none.  is_packed: whether the result has its
-    heads joined.
-    """
+    """What an attention node computes, apart from the form in which it is written."""
 
     q: Tensor
+    """Queries, [batch, heads, rows, head_size]."""
     k: Tensor
+    """Keys, [batch, kv_heads, columns, head_size]."""
     v: Tensor
+    """Values, [batch, kv_heads, columns, v_head_size]."""
     heads: int
+    """Heads of the queries."""
     kv_heads: int
+    """Heads of the keys and values."""
     head_size: int
+    """Elements of a query or key."""
     v_head_size: int
+    """Elements of a value."""
     bias: Tensor | None
+    """Added to the scores, or a boolean mask of those that count."""
     is_condition: bool
+    """Whether `bias` is a boolean mask."""
     scale: float
+    """Factor of the scores."""
     cap: float
+    """Bound of the scores, by tanh; 0 for none."""
     is_causal: bool
+    """Whether a row sees only the columns up to its own."""
     is_packed: bool
+    """Whether the output has its heads joined, [batch, rows, heads * v_head_size]."""
     dtype: Any
+    """NumPy dtype in which to compute."""
 
 
 def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> AttentionSpec:
@@ -89,7 +98,20 @@ def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> Attent
         bias = padding if bias is None else g.add(bias, padding)
     cap = numbers.get("softcap", 0.0)
     return AttentionSpec(
-        q, k, v, heads, groups, size, columns, bias, is_condition, scale, cap, m.is_causal, not is_four, dtype
+        q=q,
+        k=k,
+        v=v,
+        heads=heads,
+        kv_heads=groups,
+        head_size=size,
+        v_head_size=columns,
+        bias=bias,
+        is_condition=is_condition,
+        scale=scale,
+        cap=cap,
+        is_causal=m.is_causal,
+        is_packed=not is_four,
+        dtype=dtype,
     )
 
 

@@ -9,15 +9,14 @@ from ._fused_grouped_query import Grouped
 
 
 class Keys(NamedTuple):
-    """Where the keys of each sequence come from.
-
-    before: how many there are before the new ones, int64 [batch, 1].  is_first: whether it is the first call.
-    is_whole: the past counts with all that it has, in each sequence.
-    """
+    """Where the keys of each sequence come from."""
 
     before: Any
+    """Keys before the new ones, int64 [batch, 1]."""
     is_first: Any
+    """Whether this is the first call, bool [1]; None where the past is always there."""
     is_whole: bool
+    """Whether every sequence uses the whole past."""
 
 
 def counted(g: Graph, m: Grouped, rows: Any) -> Keys:

@@ -36,12 +36,19 @@ class DeformConvCall(NamedTuple):
     """What the spellings of a call differ in: optional tensors, and numbers by height and by width."""
 
     mask: Tensor | None
+    """Weight of each sample, None for 1."""
     bias: Tensor | None
+    """Bias of each output channel."""
     strides: Any = ()
+    """By height and width."""
     padding: Any = ()
+    """By height and width, the same on both sides."""
     dilations: Any = ()
+    """By height and width."""
     group: Any = 1
+    """Groups of the weight."""
     offset_group: Any = 1
+    """Groups of the offsets."""
 
 
 def call_of(match: Match) -> DeformConvCall:

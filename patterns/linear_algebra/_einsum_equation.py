@@ -38,12 +38,16 @@ def expand_ellipsis(equation: str, ranks: Sequence[int]) -> list[str]:
 
 
 class AxisRoles(NamedTuple):
-    """The axes of a product: of the batch, of the rows (the first factor's), of the sum, of the columns."""
+    """The axes of a product of two factors, each a string of letters."""
 
     batch: str
+    """Axes of both factors and of the result."""
     rows: str
+    """Axes of the first factor and of the result."""
     summed: str
+    """Axes of both factors that are summed over."""
     columns: str
+    """Axes of the second factor and of the result."""
 
 
 def axis_roles(left: str, right: str, made: str) -> AxisRoles:

@@ -12,17 +12,18 @@ from ._tables import MatrixColumn, half_table, require_rotation, sizes_of_table
 
 
 class OpTables(NamedTuple):
-    """Cosine and sine of [batch, row, column], for half a head each, and whether the batch is one for all.
-
-    rows: the axis of the input for whose places there are rows; the heads are the other of 1 and 2.  is_apart: whether
-    each head has rows of its own, one head behind the other.
-    """
+    """The tables of a rotary embedding."""
 
     cos: Any
+    """Cosines for half a head, [batch, row, column]."""
     sin: Any
+    """Sines, in the same form."""
     is_one: bool
+    """Whether all sequences of a batch share one table."""
     rows: int = 2
+    """The axis of the input that the rows belong to; the heads are the other of 1 and 2."""
     is_apart: bool = False
+    """Whether each head has its own rows, one head after the other."""
 
 
 def op_tables(g: Graph, m: DecomposedRotary) -> OpTables:

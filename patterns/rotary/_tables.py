@@ -13,7 +13,9 @@ class MatrixColumn(NamedTuple):
     """One number of each of the matrices that turn pairs: in the first column, in this row."""
 
     matrix: Tensor
+    """The 2 x 2 matrices, in the last two axes."""
     row: int
+    """The row of the number, 0 or 1."""
 
 
 def half_table(g: Graph, m: CosSinTable | MatrixColumn, axis: int) -> Any:

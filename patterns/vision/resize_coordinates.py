@@ -35,14 +35,20 @@ class CroppedResize(Captures):
 
 
 class AxisResize(NamedTuple):
-    """What becomes of an axis: its new size, by how much it grows, and which part of it is taken."""
+    """How Resize changes one axis."""
 
     axis: int
+    """The axis."""
     size: int
+    """Its size before."""
     number: int
+    """Its size after."""
     scale: float
+    """Factor between the two, as the node states it."""
     start: float
+    """Where the part to resize begins, as a fraction of the axis."""
     end: float
+    """Where that part ends."""
 
     def places(self, kind: str) -> Numbers:
         """Where between the elements each new one lies, in float32 as kernels compute it."""

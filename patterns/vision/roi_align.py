@@ -41,10 +41,15 @@ class RoiAlignCall(NamedTuple):
     """What the spellings of a call differ in: how large an output is made, of how many points, and from where on."""
 
     scale: float
+    """From the coordinates of the boxes to those of the input."""
     height: int
+    """Rows of an output."""
     width: int
+    """Columns of an output."""
     ratio: int
+    """Samples per cell and axis; 0 for as many as its size."""
     aligned: bool
+    """Whether boxes are shifted by half a pixel."""
 
 
 def call_of(m: RoiAlign) -> RoiAlignCall:
