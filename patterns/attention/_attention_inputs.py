@@ -82,7 +82,11 @@ def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> Attent
     heads: Any = given.shape[1] if is_four else numbers.get("num_heads", numbers.get("q_num_heads"))
     groups: Any = m.k.shape[1] if is_four else numbers.get("kv_num_heads", heads)
     require(isinstance(heads, int) and isinstance(groups, int), "the number of heads is unknown")
-    parts = split_heads_of(g, m, heads, groups, dtype) if m.weights is None else projected_heads(g, m, heads, dtype)
+    parts = (
+        split_heads_of(g, m, heads, groups=groups, dtype=dtype)
+        if m.weights is None
+        else projected_heads(g, m, heads, dtype)
+    )
     (q, size), (k, _), (v, columns) = parts
     if m.past_key is not None:
         k, v = (g.concat(g.in_dtype(past, dtype), x, axis=2) for past, x in ((m.past_key, k), (m.past_value, v)))

@@ -41,11 +41,13 @@ def grouped_in_parts(g: Graph, m: Grouped) -> list[Tensor]:
     at = g.add(g.range(np.int64(0), g.squeeze(rows, [0]), np.int64(1)), keys.before)  # [batch, rows]
     if m.told("do_rotary", 0):
         require(m.cos is not None and m.sin is not None, "it is to turn queries and keys, and there are no tables")
-        parts[:2] = rotated(g, m, parts[:2], at if m.places is None else places_of(g, m, at, keys), size)
-    behind = [put_behind(g, m, x, past, keys) for x, past in zip(parts[1:], (m.past_key, m.past_value), strict=True)]
+        parts[:2] = rotated(g, m, parts[:2], places=at if m.places is None else places_of(g, m, at, keys), size=size)
+    behind = [
+        put_behind(g, m, x, past=past, keys=keys) for x, past in zip(parts[1:], (m.past_key, m.past_value), strict=True)
+    ]
     total = g.reshape(g.cast(m.total, to="int64"), [1])
     used = behind if keys.is_whole else [g.slice(x, [0], total, [2]) for x in behind]
-    made = attended(g, m, [parts[0], *used], g.unsqueeze(at, [1, 3]), total, size)
+    made = attended(g, m, [parts[0], *used], at=g.unsqueeze(at, [1, 3]), total=total, size=size)
     return [made, *behind][: m.output_count]
 
 
@@ -70,7 +72,7 @@ def rotated(g: Graph, m: Grouped, parts: list[Tensor], places: Any, size: int) -
     require(isinstance(half, int), "the size of the tables is unknown")
     rows = [g.unsqueeze(g.gather(table, places, axis=0), [1]) for table in (m.cos, m.sin)]
     pairs = bool(m.told("rotary_interleaved", 0))
-    return [turned_heads(g, x, rows, size, 2 * half, is_pairs=pairs) for x in parts]
+    return [turned_heads(g, x, rows, size=size, part=2 * half, is_pairs=pairs) for x in parts]
 
 
 def attended(g: Graph, m: Grouped, parts: list[Tensor], at: Tensor, total: Tensor, size: int) -> Tensor:
@@ -88,7 +90,7 @@ def attended(g: Graph, m: Grouped, parts: list[Tensor], at: Tensor, total: Tenso
     scores = scores if m.bias is None else g.add(scores, g.in_dtype(m.bias, dtype))
     place = g.range(np.int64(0), g.squeeze(total, [0]), np.int64(1))
     scores = g.where(seen(g, m, place, at), scores, np.array(-np.inf, dtype))
-    made = g.matmul(weights_of(g, m, scores, dtype, heads), v)
+    made = g.matmul(weights_of(g, m, scores, dtype=dtype, heads=heads), v)
     return g.in_dtype(g.joined_heads(made, heads * size), m.q.dtype)
 
 

@@ -24,7 +24,7 @@ def emit_onnx_attention(g: Graph, m: AttentionCore) -> Tensor:
     require(m.sink is None or m.cap is None, "Attention would cap the scores of the sinks too")
     dtype, rank = compute_dtype(m), m.q.rank
     added = attention_mask(g, m, dtype) if m.sink is None else additive_bias(g, m, dtype)
-    mask = broadcast_bias(g, m, added, m.kt.shape[-1], lambda: g.size_of(m.kt, rank - 1))
+    mask = broadcast_bias(g, m, added, keys=m.kt.shape[-1], count=lambda: g.size_of(m.kt, rank - 1))
     q, k, v = batched_qkv(g, m, dtype)
     if m.sink is not None:
         mask = mask_with_sink(g, m, mask, dtype)

@@ -95,7 +95,9 @@ def emit_ort_attention(g: Graph, m: AttentionCore) -> Tensor:
     GroupQueryAttention where scores are capped or have sinks, MultiHeadAttention elsewhere.
     """
     dtype, heads, scale = compute_dtype(m), m.heads, total_scale(m)
-    bias = broadcast_bias(g, m, additive_bias(g, m, dtype), m.kt.shape[-1], lambda: g.size_of(m.kt, m.kt.rank - 1))
+    bias = broadcast_bias(
+        g, m, additive_bias(g, m, dtype), keys=m.kt.shape[-1], count=lambda: g.size_of(m.kt, m.kt.rank - 1)
+    )
     is_grouped = m.cap is not None or m.sink is not None
     require(m.q.rank == 4 or not is_grouped, "MultiHeadAttention cannot cap its scores, and knows no sinks")
     q, k, v = packed_qkv(g, m, dtype) if m.q.rank == 4 else batched_qkv(g, m, dtype)
@@ -103,7 +105,7 @@ def emit_ort_attention(g: Graph, m: AttentionCore) -> Tensor:
         require(m.columns == m.width, "GroupQueryAttention wants keys and values of one size")
         require_equal_lengths(m.q.shape[2], m.kt.shape[3], m.columns)
         made = emit_group_query_attention(
-            g, (q, k, v), bias, heads, heads, scale=scale, **softcap_and_sink(g, m, heads)
+            g, (q, k, v), bias, heads=heads, groups=heads, scale=scale, **softcap_and_sink(g, m, heads)
         )[0]
     else:
         made = g.ms_multi_head_attention(q, k, v, attention_bias=bias, num_heads=heads, scale=scale)

@@ -60,7 +60,7 @@ def packed_qkv_attention(g: Graph, m: PackedProjection) -> Any:
 def by_three(g: Graph, m: SeparateProjections) -> Any:
     """MultiHeadAttention of three projections of one tensor; keys and values may come as heads."""
     k, v = (maybe_heads_first(g, part, linear(g, m.x, part)) for part in (m.k, m.v))
-    return multi_head_attention(g, m, linear(g, m.x, m.q), k, v)
+    return multi_head_attention(g, m, linear(g, m.x, m.q), k=k, v=v)
 
 
 @rule(patterns=[by_three], ep="cuda")

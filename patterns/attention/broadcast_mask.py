@@ -24,4 +24,4 @@ def broadcast_mask(g: Graph, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, attr
     rows = q.rank - 2 if q.rank == 4 else 1
     require(q.shape[rows] != 1, "there is one query")
     spread = g.spread(mask, [*[1] * (mask.rank - 2), g.size_of(q, rows), 1])
-    return of_one_row(g, q, k, v, spread, **attributes)
+    return of_one_row(g, q, k, v=v, mask=spread, **attributes)

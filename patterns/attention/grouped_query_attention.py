@@ -80,7 +80,9 @@ def without_copies(g: Graph, m: AttentionOverHeads, causal: int, *said: str) -> 
     require_equal_lengths(m.q.shape and m.q.shape[1], m.k.x.shape[2], m.k.columns)
     parts = (m.q, *(g.in_dtype(g.joined_heads(x), m.q.dtype) for x in (m.k.x, m.v.x)))
     numbers = {name: m.attributes[name] for name in ("scale", "softcap") if name in m.attributes}
-    made: Tensor = emit_group_query_attention(g, parts, m.bias, heads, m.k.heads, causal=causal, **numbers)[0]
+    made: Tensor = emit_group_query_attention(
+        g, parts, m.bias, heads=heads, groups=m.k.heads, causal=causal, **numbers
+    )[0]
     return made
 
 

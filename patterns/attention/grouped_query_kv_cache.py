@@ -54,10 +54,17 @@ def softcap_attention_kv_cache(g: Graph, m: Capped) -> Any:
     require_decode_shape(m.q.shape[0], m.rows, m.columns)
     require(all(x.dtype == dtype for x in (*parts, *past)), "queries, keys, values and mask differ in dtype")
     added, keys = additive_bias(g, m, dtype), m.k.x.shape[2]
-    bias = broadcast_bias(g, m, added, keys, lambda: g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2)))
+    bias = broadcast_bias(g, m, added, keys=keys, count=lambda: g.add(g.size_of(m.k.past, 2), g.size_of(m.q, 2)))
     rows = [g.joined_heads(x) for x in parts]
     made, *present = emit_group_query_attention(
-        g, rows, bias, m.readers, m.k.heads, past, scale=total_scale(m), **softcap_and_sink(g, m, m.readers)
+        g,
+        rows,
+        bias,
+        heads=m.readers,
+        groups=m.k.heads,
+        past=past,
+        scale=total_scale(m),
+        **softcap_and_sink(g, m, m.readers),
     )
     return g.split_heads(with_nan_guard(g, m, made), m.readers, m.columns), *present
 
@@ -86,4 +93,6 @@ def repeated_heads_kv_cache(g: Graph, m: AttentionWithPast) -> Any:
     require_decode_shape(m.q.shape[0], m.k.after, m.k.columns)
     parts = (m.q, g.joined_heads(m.k.new), g.joined_heads(m.v.new))
     scale = {name: number for name, number in m.attributes.items() if name == "scale"}
-    return emit_group_query_attention(g, parts, m.bias, heads, m.k.heads, (m.k.past, m.v.past), **scale)
+    return emit_group_query_attention(
+        g, parts, m.bias, heads=heads, groups=m.k.heads, past=(m.k.past, m.v.past), **scale
+    )

@@ -89,7 +89,7 @@ def flattened_batch_matmul(g: Graph, m: MergedBatch) -> Tensor:
         numbers = [number for number in (m.within, m.right) if number is not None]
         bias = None if m.bias is None else with_split_batch(g, m.bias, m.batch, m.a)
         again = m.but(within=None, right=prod(numbers) if numbers else None, bias=bias)
-        made = scores(g, again, m.a, m.b, [*ahead, end, last])
+        made = scores(g, again, m.a, b=m.b, perm=[*ahead, end, last])
     if m.soft is not None:
         made = g.optional(g.cast(g.optional(weighted(g, m, soft_of(g, m, made), m.v)), to=m.out))
     return with_merged_batch(g, made) if m.y is None else made

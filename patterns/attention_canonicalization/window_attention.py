@@ -56,4 +56,4 @@ def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:
     sizes = (*[1] * (5 - mask.rank), *mask.shape)
     for name, size, whole in zip(("batches", "windows", "heads", "rows", "keys"), sizes, wholes, strict=True):
         require(is_within(size, whole), f"a mask has {size} {name} where the scores have {whole}")
-    return with_merged_batch_axes(g, mask, 5, wholes[:2], (g.size_of(m.q, 0), m.windows))
+    return with_merged_batch_axes(g, mask, 5, wholes=wholes[:2], counts=(g.size_of(m.q, 0), m.windows))

@@ -94,8 +94,8 @@ def deform_conv_grid_sample(
         g.mul(g.cast(g.range(np.int64(0), g.squeeze(length, [0]), np.int64(1)), to=dtype), float(stride))
         for length, stride in zip((height, width), strides, strict=True)
     ]
-    ys = positions(g, down, (lines[0], [1, 1, -1, 1]), steps[0].astype(dtype), -pads[0], tall)
-    xs = positions(g, across, (lines[1], [1, 1, 1, -1]), steps[1].astype(dtype), -pads[1], wide)
+    ys = positions(g, down, (lines[0], [1, 1, -1, 1]), steps=steps[0].astype(dtype), start=-pads[0], size=tall)
+    xs = positions(g, across, (lines[1], [1, 1, 1, -1]), steps=steps[1].astype(dtype), start=-pads[1], size=wide)
     places = g.concat(g.unsqueeze(xs, [-1]), g.unsqueeze(ys, [-1]), axis=-1)
     source = x if sets == 1 else shaped(g, x, -1, channels // sets, g.slice(g.shape(x), [2], [4], [0]))
     mode = "bilinear" if g.opset < 20 else "linear"

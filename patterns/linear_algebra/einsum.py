@@ -76,8 +76,8 @@ def einsum(g: Graph, m: TwoOperands) -> Tensor:
     sizes, others = dict(zip(left, a.shape, strict=True)), dict(zip(right, b.shape, strict=True))
     same = all(is_same_size(sizes[letter], others[letter]) for letter in parts.summed)
     require(same, "the sizes of what is summed are unknown or differ")
-    made = g.matmul(left_of(g, a, left, parts, sizes), right_of(g, b, right, parts, others))
-    return in_order(g, made, parts, want, others)
+    made = g.matmul(left_of(g, a, left, parts=parts, sizes=sizes), right_of(g, b, right, parts=parts, sizes=others))
+    return in_order(g, made, parts, want=want, sizes=others)
 
 
 def in_order(g: Graph, made: Tensor, parts: AxisRoles, want: str, sizes: Sizes) -> Tensor:

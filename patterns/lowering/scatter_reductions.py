@@ -61,7 +61,7 @@ def scatter_elements(g: Graph, m: ScatterReduction) -> Tensor:
     wide = nonnegative_indices(g, indices, np.array(size) if isinstance(size, int) else size)
     is_here = g.equal(g.unsqueeze(wide, last), up_to(g, size))
     chosen = g.where(is_here, g.unsqueeze(updates, last), np.array(NEUTRAL[m.reduction], m.x.dtype))
-    return g.transpose(reduced(g, m, chosen, x, -2), perm=np.argsort(order).tolist())
+    return g.transpose(reduced(g, m, chosen, x=x, axis=-2), perm=np.argsort(order).tolist())
 
 
 def by_tuples(g: Graph, m: ScatterReduction) -> Tensor:
@@ -93,5 +93,5 @@ def scatter_nd(g: Graph, m: ScatterReduction) -> Tensor:
     is_here = g.unsqueeze(g.equal(line, up_to(g, places)), np.array([2], np.int64))
     updates = g.reshape(m.updates, np.array([-1, 1, width]))
     chosen = g.where(is_here, updates, np.array(NEUTRAL[m.reduction], m.x.dtype))
-    made = reduced(g, m, chosen, g.reshape(m.x, np.array([-1, width])), 0)
+    made = reduced(g, m, chosen, x=g.reshape(m.x, np.array([-1, width])), axis=0)
     return g.reshape(made, g.shape(m.x) if not isinstance(shape[0], int) else np.array(shape))

@@ -58,7 +58,11 @@ def in_parts(g: Graph, m: Looked) -> list[Tensor]:
     total = g.add(g.gather(m.words, m.ids, axis=0), places)
     if m.types is not None and m.segments is not None:
         total = g.add(total, g.gather(m.types, m.segments, axis=0))
-    made = [decompose_layer_norm(g, total, m.gamma, m.beta, [-1], float(m.settings.get("epsilon", EPSILON)))]
+    made = [
+        decompose_layer_norm(
+            g, total, m.gamma, bias=m.beta, axes=[-1], epsilon=float(m.settings.get("epsilon", EPSILON))
+        )
+    ]
     if m.counts is not None:
         made.append(counted(g, m))
     return [*made, total][: m.output_count]

@@ -80,7 +80,7 @@ def onnx_group_norm(g: Graph, m: GroupNorm) -> Tensor:
 
 def ort_group_norm(g: Graph, m: GroupNorm) -> Tensor:
     """com.microsoft::GroupNorm between two Transposes, as it wants channels last."""
-    return ort_group_norm_nhwc(g, m.x, m.scale, m.bias, m.num_groups, m.epsilon, 0)
+    return ort_group_norm_nhwc(g, m.x, m.scale, bias=m.bias, groups=m.num_groups, epsilon=m.epsilon, act=0)
 
 
 def ort_group_norm_nhwc(g: Graph, x: Tensor, scale: Any, bias: Any, groups: int, epsilon: float, act: int) -> Tensor:
@@ -99,8 +99,10 @@ def emit_ort_group_norm(g: Graph, m: GroupNorm, act: int = 0) -> Tensor:
     fits = size % 2 == 0 and size <= 512
     require(fits, "ONNX Runtime's kernel wants an even number of channels in a group, at most 512")
     if x.rank == 4:
-        return ort_group_norm_nhwc(g, x, scale, bias, groups, m.epsilon, act)
-    return g.squeeze(ort_group_norm_nhwc(g, g.unsqueeze(x, [2]), scale, bias, groups, m.epsilon, act), [2])
+        return ort_group_norm_nhwc(g, x, scale, bias=bias, groups=groups, epsilon=m.epsilon, act=act)
+    return g.squeeze(
+        ort_group_norm_nhwc(g, g.unsqueeze(x, [2]), scale, bias=bias, groups=groups, epsilon=m.epsilon, act=act), [2]
+    )
 
 
 def is_valid_grouping(m: GroupNorm) -> None:

@@ -25,7 +25,9 @@ def normalised(g: Graph, m: Embedding, first: Tensor, second: Tensor, third: Ten
 
 def by_ids_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
     """As by_ids, and the sum, which the next layer adds to."""
-    return normalised(g, m, rows(g, m.one, m.one_ids), rows(g, m.two, m.two_ids), rows(g, m.three, m.three_ids))
+    return normalised(
+        g, m, rows(g, m.one, m.one_ids), second=rows(g, m.two, m.two_ids), third=rows(g, m.three, m.three_ids)
+    )
 
 
 def by_ids(g: Graph, m: Embedding) -> Tensor:
@@ -39,7 +41,7 @@ def by_count_with_sum(g: Graph, m: Embedding) -> tuple[Tensor, Tensor]:
     places = g.any_of(*some(g, m, m.counted), made, g.unsqueeze(made, [0]))
     position = g.any_of(rows(g, m.two, g.shared(places)), m.fixed, *some(g, m, m.fixed))
     first, third = g.shared(rows(g, m.one, m.one_ids)), g.shared(rows(g, m.three, m.three_ids))
-    return normalised(g, m, first, position, third)
+    return normalised(g, m, first, second=position, third=third)
 
 
 def by_count(g: Graph, m: Embedding) -> Tensor:

@@ -29,7 +29,7 @@ def of_a_node(g: Graph, m: GroupNorm) -> Tensor:
 
 def one_node(g: Graph, m: GroupNorm) -> Tensor:
     """com.microsoft::GroupNorm with its activation."""
-    return ort_group_norm_nhwc(g, m.x, m.scale, m.bias, m.num_groups, m.epsilon, 1)
+    return ort_group_norm_nhwc(g, m.x, m.scale, bias=m.bias, groups=m.num_groups, epsilon=m.epsilon, act=1)
 
 
 @rule(patterns=[of_parts, of_a_node], conditions=[has_explicit_axes, is_valid_grouping], form_patterns=[one_node])

@@ -80,14 +80,14 @@ def _(g: Graph, m: LayerNorm) -> Tensor:
     require(m.axis is not None, "it is in parts already")
     axes = trailing_axes(m.x, m.axis, m.scale, m.bias)
     require(m.x.dtype is not None, "the dtype of the input is unknown")
-    return decompose_layer_norm(g, m.x, m.scale, m.bias, axes, m.epsilon)
+    return decompose_layer_norm(g, m.x, m.scale, bias=m.bias, axes=axes, epsilon=m.epsilon)
 
 
 def decompose_layer_norm(
     g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float
 ) -> Tensor:
     """The normalisation from primitives; of half precision in float32, scale and bias too, as ONNX Runtime has it."""
-    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, bias, axes, epsilon), x)
+    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, bias=bias, axes=axes, epsilon=epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:

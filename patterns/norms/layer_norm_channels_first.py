@@ -16,4 +16,4 @@ def layer_norm_channels_first(g: Graph, m: LayerNorm) -> Tensor:
     """
     require(m.x.rank is not None and negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    return with_channels_last(g, g.layer_normalization, m.x, factors, m.epsilon)
+    return with_channels_last(g, g.layer_normalization, m.x, factors=factors, epsilon=m.epsilon)

@@ -89,12 +89,12 @@ def _(g: Graph, m: RmsNorm) -> Tensor:
 def _(g: Graph, m: RmsNorm) -> Tensor:
     require(m.axis is not None, "it is in parts already")
     require(m.x.dtype is not None, "the dtype of the input is unknown")
-    return decompose_rms_norm(g, m.x, m.scale, trailing_axes(m.x, m.axis, m.scale), m.epsilon)
+    return decompose_rms_norm(g, m.x, m.scale, axes=trailing_axes(m.x, m.axis, m.scale), epsilon=m.epsilon)
 
 
 def decompose_rms_norm(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     """The normalisation from primitives; of half precision in float32, the scale too, as ONNX Runtime has it."""
-    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, axes, epsilon), x)
+    return narrowed(g, of_wide(g, half_to_float32(g, x), scale, axes=axes, epsilon=epsilon), x)
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:

@@ -15,4 +15,4 @@ def rms_norm_channels_first(g: Graph, m: RmsNorm) -> Tensor:
     Numerics: rounding only; half precision is computed in float32.
     """
     require(m.x.rank is None or negative_axes(m.x, m.axes) == [1 - m.x.rank], "it is not over the channels alone")
-    return with_channels_last(g, g.simplified_layer_normalization, m.x, (m.scale,), m.epsilon)
+    return with_channels_last(g, g.simplified_layer_normalization, m.x, factors=(m.scale,), epsilon=m.epsilon)

@@ -87,7 +87,9 @@ def by_mean(g: Graph, m: L2RmsNorm) -> Tensor:
     require(all(isinstance(size, int) for size in sizes), "the sizes of the axes must be known")
     factor, epsilon = scale_and_epsilon(m, int(np.prod(sizes)))
     scale = as_norm_scale(m.x, first, m.scale)
-    return g.simplified_layer_normalization(m.x, times(g, m, scale, factor, sizes), axis=first, epsilon=epsilon)
+    return g.simplified_layer_normalization(
+        m.x, times(g, m, scale, factor=factor, sizes=sizes), axis=first, epsilon=epsilon
+    )
 
 
 def scale_and_epsilon(m: L2RmsNorm, count: int) -> tuple[float, float]:

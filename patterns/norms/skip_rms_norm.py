@@ -43,5 +43,5 @@ def skip_rms_norm(g: Graph, m: Residual) -> object:
 @skip_rms_norm.on("decomposed", conditions=[])
 def _(g: Graph, m: Summed) -> object:
     total = residual_sum(g, m)
-    made = narrowed(g, of_wide(g, total, m.gamma, [-1], m.epsilon), m.x)
+    made = narrowed(g, of_wide(g, total, m.gamma, axes=[-1], epsilon=m.epsilon), m.x)
     return made if m.output_count == 1 else (made, narrowed(g, total, m.x))

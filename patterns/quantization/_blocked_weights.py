@@ -26,7 +26,7 @@ def floats(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Te
     if g.opset >= BLOCKS_SINCE and not numbers.shape[axis] % block:
         few = numbers.astype(ml_dtypes.int4 if least >= -8 and most < 8 else np.int8)
         return g.dequantize_linear(few, np.ascontiguousarray(scales), axis=axis, block_size=block)
-    return in_parts(g, numbers, scales, block, axis)
+    return in_parts(g, numbers, scales, block=block, axis=axis)
 
 
 def in_parts(g: Graph, numbers: Array, scales: Array, block: int, axis: int) -> Tensor:

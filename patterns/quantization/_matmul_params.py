@@ -58,14 +58,14 @@ def column_parameter(g: Graph, x: Tensor, a: Tensor, b: Tensor, what: str) -> Te
 
 def right_zero_point(g: Graph, zero: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
     """The zero point of the right factor, where it has one."""
-    return None if zero is None else column_parameter(g, zero, a, b, "the zero point of the right factor")
+    return None if zero is None else column_parameter(g, zero, a, b=b, what="the zero point of the right factor")
 
 
 def column_bias(g: Graph, bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor | None:
     """A bias as a vector, one number for each column; one number for all of them is repeated."""
     if bias is None:
         return None
-    found = column_parameter(g, bias, a, b, "the bias")
+    found = column_parameter(g, bias, a, b=b, what="the bias")
     width = b.shape[-1]
     if tuple(found.shape) == (width,):
         return found

@@ -62,7 +62,7 @@ def gather_block_quantized(g: Graph, m: Table) -> Tensor:
     """
     require(m.bits in (4, 8), f"its numbers have {m.bits} bits")
     numbers, axis = m.numbers()
-    return g.gather(floats(g, numbers, m.scales.values, m.block, axis), m.ids, axis=m.rows % m.data.rank)
+    return g.gather(floats(g, numbers, m.scales.values, block=m.block, axis=axis), m.ids, axis=m.rows % m.data.rank)
 
 
 class Blocked(Captures):
@@ -94,7 +94,7 @@ def dequantize_blocks(g: Graph, m: Blocked) -> Tensor:
     numbers = m.x.values.astype(np.int64 if m.x.values.dtype.itemsize > 2 else np.int32)
     if m.zero is not None:
         numbers = numbers - repeated(m.zero.values.astype(numbers.dtype), numbers.shape[axis], m.block, axis)
-    return in_parts(g, numbers, m.scale.values, m.block, axis)
+    return in_parts(g, numbers, m.scale.values, block=m.block, axis=axis)
 
 
 KINDS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")

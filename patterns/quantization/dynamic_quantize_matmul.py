@@ -61,7 +61,7 @@ def dynamic_quantize_matmul(g: Graph, m: Product) -> Tensor:
     Numerics: rounding only.
     """
     require(m.b.rank == 2, "DynamicQuantizeMatMul takes a matrix as its right factor, no batch of them")
-    scale = column_parameter(g, m.b_scale, m.x, m.b, "the scale of the right factor")
+    scale = column_parameter(g, m.b_scale, m.x, b=m.b, what="the scale of the right factor")
     zero, bias = right_zero_point(g, m.b_zero, m.x, m.b), column_bias(g, m.bias, m.x, m.b)
     return g.ms_dynamic_quantize_matmul(m.x, m.b, scale, zero, bias)
 

@@ -119,6 +119,6 @@ def qlinear_conv(g: Graph, m: QLinearConv) -> Tensor:
         made = g.add(as_float(g, parts), bias.astype(np.float32))
     else:
         made = g.cast(g.add(as_int32(g, parts), bias), to=1)
-    scale = combined_scale(g, m.x_scale, m.w_scale, m.y_scale, [-1] + [1] * (m.w.rank - 2))
+    scale = combined_scale(g, m.x_scale, m.w_scale, y=m.y_scale, shape=[-1] + [1] * (m.w.rank - 2))
     zero = broadcast_parameter(g, to_float32(g, m.y_zero), m.y_zero, [-1])
     return round_and_saturate(g, g.mul(made, scale), zero, m.y_zero)

@@ -77,7 +77,7 @@ def cast_matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     numbers of float32 are cut into parts that cannot, and added as int32.
     Numerics: none; every product and every sum is a whole number below 2²⁴.
     """
-    return as_float(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
+    return as_float(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
 
 
 @rule(patterns=[product], target="any", lacking=True)
@@ -88,7 +88,7 @@ def matmul_integer(g: Graph, m: QuantizedMatMul) -> Tensor:
     numbers of float32 are cut into parts that cannot, and added as int32.
     Numerics: none; every product and every sum is a whole number below 2²⁴.
     """
-    return as_int32(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
+    return as_int32(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
 
 
 def scaled(g: Graph, m: QLinearMatMul) -> Tensor:
@@ -104,8 +104,8 @@ def qlinear_matmul(g: Graph, m: QLinearMatMul) -> Tensor:
     of integers.
     Numerics: none; the products are whole numbers, and the scales are multiplied as ONNX Runtime does.
     """
-    made = as_float(g, exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero))
-    scale = combined_scale(g, m.a_scale, m.b_scale, m.y_scale, [-1])
+    made = as_float(g, exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero))
+    scale = combined_scale(g, m.a_scale, m.b_scale, y=m.y_scale, shape=[-1])
     zero = broadcast_parameter(g, to_float32(g, m.y_zero), m.y_zero, [-1])
     return round_and_saturate(g, g.mul(made, scale), zero, m.y_zero)
 

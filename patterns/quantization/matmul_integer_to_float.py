@@ -48,7 +48,7 @@ def matmul_integer_to_float(g: Graph, m: QuantizedMatMul) -> Tensor:
     require_number(m.a_scale, "the scale of the left factor")
     require_number(m.a_zero, "the zero point of the left factor")
     left, right = (1.0, m.scale) if m.scale is not None else (m.a_scale, m.b_scale)
-    right = column_parameter(g, right, m.a, m.b, "the scale of the right factor")
+    right = column_parameter(g, right, m.a, b=m.b, what="the scale of the right factor")
     zero, bias = right_zero_point(g, m.b_zero, m.a, m.b), column_bias(g, m.bias, m.a, m.b)
     return g.ms_matmul_integer_to_float(m.a, m.b, left, right, m.a_zero, zero, bias)
 

@@ -39,7 +39,7 @@ def gemm(g: Graph, m: Gemm) -> Tensor:
 
 def whole(g: Graph, m: Gemm, turned: bool) -> Tensor:
     """(a − a_zero) @ (b − b_zero) + c as float32, rounded once where int32 has more digits."""
-    parts = exact_matmul(g, m.a, m.b, m.a_zero, m.b_zero, turned=turned)
+    parts = exact_matmul(g, m.a, m.b, a_zero=m.a_zero, b_zero=m.b_zero, turned=turned)
     if m.c is None:
         return as_float(g, parts)
     if parts[1] and m.b.is_constant and m.b_zero.is_constant and m.c.is_constant:
@@ -55,7 +55,7 @@ def scale_of(g: Graph, m: Gemm, alpha: float) -> Tensor:
     if not (m.a_scale.is_constant and m.b_scale.is_constant and (m.y_scale is None or m.y_scale.is_constant)):
         require(alpha == 1, "a scale is computed, and there is an alpha")
         y_scale: Any = np.ones((), np.float32) if m.y_scale is None else m.y_scale
-        return combined_scale(g, m.a_scale, m.b_scale, y_scale, [-1])
+        return combined_scale(g, m.a_scale, m.b_scale, y=y_scale, shape=[-1])
     found = np.float32(alpha) * m.a_scale.values.reshape(-1)[:1] * m.b_scale.values.reshape(-1)
     found = found if m.y_scale is None else found / m.y_scale.values.reshape(-1)[:1]
     return g.literal(found.reshape(()) if found.size == 1 else found)

@@ -67,7 +67,9 @@ def op_table(g: Graph, m: DecomposedRotary, table: CosSinTable | MatrixColumn) -
     one, axis = half_table(g, table, m.axis), 0 if is_apart else rows
     rank = len(sizes) + 1
     if is_told:
-        made = reshaped_table(g, one, rank, (batch, merged_size(*sizes[-2:]) if is_apart else -1, half), axis, dtype)
+        made = reshaped_table(
+            g, one, rank, sizes=(batch, merged_size(*sizes[-2:]) if is_apart else -1, half), rows=axis, dtype=dtype
+        )
     else:
         require(not is_apart, "the tables are not known to be of half a head")
         made = in_order(g, one, rank, axis)

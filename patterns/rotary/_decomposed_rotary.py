@@ -76,13 +76,13 @@ def two_term_form(g: Graph, m: DecomposedRotary, of_base: bool = False) -> Tenso
     of_base: for heads that are split at once into the parts.
     """
     parts, made = HeadPairs(g, m, of_base, has_x=not of_base), []
-    for turned in rotated(g, m, parts.two, m.cos.half, m.sin.half):
+    for turned in rotated(g, m, parts.two, cos=m.cos.half, sin=m.sin.half):
         made.append(parts.stacked(*turned))
         if m.axis == HALF_SPLIT:
             joined = ([*turned], [m.front, *turned], [*turned, m.behind])
             made += (g.concat(*x, axis=-1) for x in joined)
     if m.axis == INTERLEAVED:
-        made += (parts.joined(*turned) for turned in rotated(g, m, parts.kept, m.cos.lifted, m.sin.lifted))
+        made += (parts.joined(*turned) for turned in rotated(g, m, parts.kept, cos=m.cos.lifted, sin=m.sin.lifted))
     m.y = g.any_of(*made)
     return m.y
 

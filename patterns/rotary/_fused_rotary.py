@@ -95,7 +95,7 @@ def decompose_rotary(g: Graph, m: FusedRotary) -> Tensor:
     x = m.x
     rows = [g.unsqueeze(row, [1 if x.rank == 4 else 2]) for row in table_rows(g, m)]
     whole = x if x.rank == 4 else g.reshape(x, [0, 0, heads, size])
-    made = turned_heads(g, whole, rows, size, part, is_pairs=bool(m.attributes.get("interleaved", 0)))
+    made = turned_heads(g, whole, rows, size=size, part=part, is_pairs=bool(m.attributes.get("interleaved", 0)))
     return made if x.rank == 4 else g.reshape(made, [0, 0, heads * size])
 
 

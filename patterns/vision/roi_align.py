@@ -60,7 +60,7 @@ def call_of(m: RoiAlign) -> RoiAlignCall:
     require(not lost, f"the node lacks {', '.join(lost)}; export it again with every argument by its name")
     require(settings.get("mode", "avg") in ("avg", 1), "it takes the largest of a cell, not the mean")
     scale, height, width, ratio, aligned = (settings[name] for name in names[:5])
-    return RoiAlignCall(scale, height, width, max(ratio, 0), bool(aligned))
+    return RoiAlignCall(scale, height, width, ratio=max(ratio, 0), aligned=bool(aligned))
 
 
 def parts_of(g: Graph, m: RoiAlign, dtype: Any) -> tuple[Tensor, Tensor]:

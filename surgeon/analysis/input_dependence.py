@@ -71,7 +71,7 @@ def decides(
             if not bounded and slot in deciding.get(op.name, _NONE):
                 return True
             if not op.shape.reads_only_shape:
-                pending.extend(_computed(scopes, node, slot, place, bounded))
+                pending.extend(_computed(scopes, node, slot, place=place, bounded=bounded))
         if scope.node is None or scope.parent is None:
             continue
         for position, output in enumerate(scope.outputs):
@@ -80,7 +80,7 @@ def decides(
                     if not _is_limited(scopes, scope.parent, scope.node):
                         return True  # the condition of a Loop
                     continue
-                pending.extend(_outwards(scope.node, scope, scope.parent, position, bounded))
+                pending.extend(_outwards(scope.node, scope, scope.parent, position=position, bounded=bounded))
     harmless |= seen
     return False
 

@@ -102,8 +102,8 @@ def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
         seen.add(key)
         for node, slot, scope in place.scope.uses.get(place.name, ()):
             inside = replace(place, scope=scope)
-            _note(scopes, role, node, slot, inside)
-            places.extend(_onwards(scopes, role, node, slot, inside))
+            _note(scopes, role, node, slot=slot, place=inside)
+            places.extend(_onwards(scopes, role, node, slot=slot, place=inside))
         if place.name in place.scope.outputs:
             places.extend(_outwards(place))
     return role
@@ -187,7 +187,7 @@ def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, p
     shift, sizes = place.shift, place.sizes
     sign = _sign(op, slot)
     if sign:
-        added = _added(scopes, node, slot, sign, place)
+        added = _added(scopes, node, slot, sign=sign, place=place)
         if added is None:
             return
         shift, sizes = shift + added[0], sizes + added[1]
@@ -287,7 +287,7 @@ def _limit(scopes: DefUseGraph, place: _Place, node: NodeProto, lookup: IndexedT
     parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
     sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))
     known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
-    return IndexLimit(known[0] if known else None, place.shift, place.sizes, tuple(known[1:]), parts)
+    return IndexLimit(known[0] if known else None, place.shift, place.sizes, beside=tuple(known[1:]), parts=parts)
 
 
 def _attribute(node: NodeProto, name: str, default: int) -> int:

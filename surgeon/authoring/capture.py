@@ -161,7 +161,7 @@ def capture(
         index = open_index(model)
         looser = tuple(RelaxedCount(variant.what, count(index, variant.function)) for variant in variants)
     fixed, free = (tuple(item.what for item in variants), tuple(f"{kind} {one}" for one, kind in written.parameters))
-    return CapturedRule(lesson.name, lesson.text(), sites, compared, fixed, free, looser)
+    return CapturedRule(lesson.name, lesson.text(), sites, compared=compared, fixed=fixed, free=free, looser=looser)
 
 
 def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -152,8 +152,8 @@ def rewrite(
         lambda note: run(source, rules, output=output, options=options, progress=note, **settings),
         show,
         (source, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )
     if quiet:
         _whisper(report)

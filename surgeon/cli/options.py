@@ -295,7 +295,7 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
 
             prefork_workers(named.get("jobs", 1))
         limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
-        options = CheckOptions(dict(dims), seed, custom_ops, rtol, atol, inputs, **limits)
+        options = CheckOptions(dict(dims), seed, custom_ops, rtol=rtol, atol=atol, inputs=inputs, **limits)
         return command(options=options, **named)
 
     decorated: Callable[..., Any] = run

@@ -165,8 +165,10 @@ def explanations(
     chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
-        told = _after(model, early, early, target, ep, node, top, {})
-        told |= _after(model, chosen, last, target, ep, node, top, told)  # what is left to these others would take
+        told = _after(model, early, early, target=target, ep=ep, node=node, top=top, before={})
+        told |= _after(
+            model, chosen, last, target=target, ep=ep, node=node, top=top, before=told
+        )  # what is left to these others would take
     found = Explanations(told[rule] for rule in chosen)
     found.node = node
     return found
@@ -190,14 +192,14 @@ def _after(
         return {}
     index = open_index(model)
     asked = None if node is None else _named(index, node)
-    run = RuleRun(model, rules, target, NodeFilter(), None, index, ep=ep)
+    run = RuleRun(model, rules, target, choice=NodeFilter(), progress=None, index=index, ep=ep)
     followed = None if asked is None else _Followed.of(run, asked)
     for rule, explanation in before.items():
         explanation.fired_at(_sites(run, rule, followed))
         if explanation.fires:  # what the model lacked these may have made
             explanation.misses = [miss for miss in explanation.misses if miss.node]
     turned = OpHistory(index, run.driver.log)
-    found = {rule: _of_rule(run, rule, turned, followed, top) for rule in about}
+    found = {rule: _of_rule(run, rule, turned, followed=followed, top=top) for rule in about}
     for rule, explanation in found.items():
         if len(rules) <= MAX_DETAILED_RULES:
             explanation.misses = [mention_decomposable_ops(index, miss) for miss in explanation.misses]
@@ -311,7 +313,10 @@ class _RuleOnModel:
         """Misses with the edits of the rule that let it fire there, where it is the user's own."""
         if not misses or not is_user_rule(self.rule):
             return misses
-        return [with_rule_fixes(self.index, self.rule, self.target, self.acceptance, miss) for miss in misses]
+        return [
+            with_rule_fixes(self.index, self.rule, self.target, acceptance=self.acceptance, miss=miss)
+            for miss in misses
+        ]
 
     def instead(self) -> list[Mismatch]:
         """Where another op stands for one that is nowhere: r · r for r²; or one that an edit of the rule looks for."""

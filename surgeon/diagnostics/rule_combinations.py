@@ -98,7 +98,15 @@ class _Trial:
         """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
         try:
             rules = unique_rules(resolve(one.names, approximate=False))
-            run = RuleRun(self._model, rules, one.target, NodeFilter(), None, open_index(self._model), ep=one.ep)
+            run = RuleRun(
+                self._model,
+                rules,
+                one.target,
+                choice=NodeFilter(),
+                progress=None,
+                index=open_index(self._model),
+                ep=one.ep,
+            )
         except SurgeonError:
             return None
         added = (node for step in run.driver.log for node in step.added if node.alive)

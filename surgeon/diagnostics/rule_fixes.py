@@ -53,7 +53,9 @@ def with_rule_fixes(index: Index, rule: Rule, target: str, acceptance: MatchAcce
             made = source.function_with(changes)
             patterns = tuple(made if item is function else item for item in rule.patterns)
             known = {item: held for item, held in rule._compiled.items() if item is not function}
-            return _fires(index, replace(rule, patterns=patterns, _compiled=known), target, acceptance, roots)
+            return _fires(
+                index, replace(rule, patterns=patterns, _compiled=known), target, acceptance=acceptance, roots=roots
+            )
         return False
 
     folded = [one for one in left_out(source, rule) if fires(one.changes, one.rule)] if miss.kind in FOLDED else []

@@ -48,11 +48,13 @@ def suggest_rules(
             spoken = set() if plan is None else _ops(plan, ops)
             if plan is None or not spoken:
                 continue
-            fires = _places(rule, index, chosen, target, ep)
+            fires = _places(rule, index, chosen, target=target, ep=ep)
             for found, help_ in wanted:
                 nodes = [node for node in found.where if node.op in spoken]
                 if nodes:
-                    _Told(rule, chosen, chosen != target.name, ep, index).add(found, help_, nodes, fires, plan.needs)
+                    _Told(rule, chosen, chosen != target.name, ep=ep, index=index).add(
+                        found, help_, nodes, fires=fires, needs=plan.needs
+                    )
             if fires:
                 break
     for found, help_ in wanted:
@@ -89,7 +91,7 @@ class _Told:
         """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
         if self.rule.search is not None:
             return ""
-        miss = next(iter(mismatches_at(self.index, self.rule, self.target, self.ep, node)), None)
+        miss = next(iter(mismatches_at(self.index, self.rule, self.target, ep=self.ep, node=node)), None)
         if miss is not None and miss.opset:
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):

@@ -87,12 +87,14 @@ def check(
     provider = resolve_provider(target, ep)
     custom_ops = declare_plugin_files(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
-    request = _request(wanted, load, run_time, trt, build, sm, dims or {}, tuple(map(_found, own)))
+    request = _request(
+        wanted, load, run_time, trt=trt, build=build, sm=sm, dims=dims or {}, plugins=tuple(map(_found, own))
+    )
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = UserOps(libraries)
     with Model.open(resolve_model(source)) as model:
         with gc_paused():
-            found = _findings(model, wanted, provider, custom, request)
+            found = _findings(model, wanted, provider, custom=custom, request=request)
         is_first = any(one.name == provider for one in wanted.providers[:1])
         if load and wanted.load is not None and is_first and not any(one.stops for one in found):
             model.check_data(sums=True)
@@ -124,7 +126,7 @@ def _request(
         raise UsageError("Sizes are for a build; give build too.")
     require_run_time(run_time)
     ranges = {name: _range(name, size) for name, size in dims.items()}
-    return RuntimeRequest(load, run_time, trt, str(sm) if build else None, ranges, plugins)
+    return RuntimeRequest(load, run_time, trt, device=str(sm) if build else None, dims=ranges, plugins=plugins)
 
 
 def _range(name: str, size: Any) -> tuple[int, int, int]:
@@ -181,7 +183,17 @@ def _findings(
     limits = target.limits_of(index, shapes, provider)
     if wrong:  # a runtime is not given data that are not what the file says
         request = replace(request, parse=False)
-    examination = CheckContext(target, provider, index, shapes, dtypes, limits, custom, found, request)
+    examination = CheckContext(
+        target,
+        provider,
+        index,
+        shapes=shapes,
+        dtypes=dtypes,
+        limits=limits,
+        user_ops=custom,
+        diagnostics=found,
+        request=request,
+    )
     (target.examine or op_support.examine)(examination)
     _check_opset(target, index, found)
     is_sound = _is_sound(index)
@@ -193,7 +205,7 @@ def _findings(
         uncured = suggest_rules(findings, index, target, provider)
         known = [found for found, _ in uncured]
         uncured += [(found, []) for found in findings if CONSTANT in found.helps and found not in known]
-        add_sets(uncured, index, model, target, provider)
+        add_sets(uncured, index, model, target=target, ep=provider)
         _add_declared(findings, index)
     return findings
 

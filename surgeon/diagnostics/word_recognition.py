@@ -73,7 +73,7 @@ def matching_words(call: ast.Call, number: Number) -> Iterator[tuple[str, list[a
         parameters = list(inspect.signature(function).parameters)[1:] if function is not None else []
         for form in forms_of(word):
             held: dict[str, ast.expr] = {}
-            if _is_form(form, call, frozenset(parameters), held, number) and held.keys() == set(parameters):
+            if _is_form(form, call, frozenset(parameters), held=held, number=number) and held.keys() == set(parameters):
                 yield word, [held[name] for name in parameters]
                 break
 
@@ -99,7 +99,7 @@ def _is_form(
     for order in orders:
         trial = dict(held)
         pairs = [*zip(form.args, order, strict=True), *((wanted_ones[name], given[name]) for name in given)]
-        if all(_is_form(part, other, parameters, trial, number) for part, other in pairs):
+        if all(_is_form(part, other, parameters, held=trial, number=number) for part, other in pairs):
             held.update(trial)
             return True
     return False

@@ -56,7 +56,7 @@ def set_attributes(node: NodeProto, schema: Schema | None, values: Mapping[str, 
     node.attribute.extend(helper.make_attribute(name, value) for name, value in version.items())
     plugin = plugin_of(node) if names_plugin(node.domain, node.op_type) else None
     rest = {name: value for name, value in values.items() if name not in version}
-    node.attribute.extend([_attribute(node, schema, plugin, name, value) for name, value in rest.items()])
+    node.attribute.extend([_attribute(node, schema, plugin, name=name, value=value) for name, value in rest.items()])
 
 
 def _attribute(node: NodeProto, schema: Schema | None, plugin: Plugin | None, name: str, value: Any) -> AttributeProto:

@@ -123,7 +123,7 @@ def insert(
     """
     return edit(
         source,
-        Insert(_names(froms), _names(tos), op, dict(attributes or {}), name),
+        Insert(_names(froms), _names(tos), op, attributes=dict(attributes or {}), name=name),
         output=output,
         check=check,
         require_proof=require_proof,

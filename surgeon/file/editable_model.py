@@ -118,7 +118,7 @@ class EditableModel(Model):
             (self.skeleton, None) if whole or out is None else repack_unused(self.source, self.skeleton, out)
         )
         if self.recasts:
-            skeleton, fresh = repack_converted(self.source, skeleton, self.recast_of, out, fresh)
+            skeleton, fresh = repack_converted(self.source, skeleton, self.recast_of, out=out, fresh=fresh)
         patch = minimal_patch(self.source, skeleton, self)
         patch.fresh, patch.files = fresh, self.files
         return patch

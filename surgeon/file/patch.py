@@ -78,11 +78,11 @@ class Patch:
         Where the message has no record of the field, they go to the message's end.  Calls for one place keep their
         order.  IndexError when index > count.
         """
-        self._insert(self._edits, where, field, index, bodies)
+        self._insert(self._edits, where, field, index=index, bodies=bodies)
 
     def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
         """As `insert`, for tensors of the main graph; those with much raw data may go to a data file."""
-        self._insert(ByteEdits(0), where, field, index, ())  # an IndexError comes now
+        self._insert(ByteEdits(0), where, field, index=index, bodies=())  # an IndexError comes now
         self._tensors.append((where, field, index, tensors))
 
     def _insert(self, edits: ByteEdits, where: Address, field: int, index: int, bodies: Sequence[bytes | Body]) -> None:
@@ -112,7 +112,7 @@ class Patch:
         for where, field, index, tensors in self._tensors:
             body = self.holder.serialize_pieces
             made = [body(tensor) if data is None else data.body(tensor, body) for tensor in tensors]
-            self._insert(edits, where, field, index, made)
+            self._insert(edits, where, field, index=index, bodies=made)
         return edits.pieces()
 
     @property

@@ -204,7 +204,7 @@ class _Writer:
                     copy_span(source, piece.start, piece.size, self._handle)
                 else:
                     at = os.lseek(self._handle, 0, os.SEEK_CUR)
-                    piece.change.stream(source, piece.start, piece.size, self._handle, at)
+                    piece.change.stream(source, piece.start, piece.size, target=self._handle, at=at)
                     os.lseek(self._handle, at + piece.size, os.SEEK_SET)
             else:
                 self._span(*piece)

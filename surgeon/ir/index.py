@@ -136,7 +136,7 @@ class Index:
         for node, attribute_index, graph_index, field, graph in bodies:
             address = (*scope.address, (scope.node_field, node.slot), (5, attribute_index), (field, graph_index))
             label = f"{node.proto.attribute[attribute_index].name} of {node.label}"
-            self._fill(Scope(graph, address, scope._versions, scope, node, label))
+            self._fill(Scope(graph, address, scope._versions, parent=scope, owner=node, label=label))
 
     def cached_analysis(self, kind: type[T], make: Callable[[], T]) -> T:
         """What a floor above keeps of the model, one of a kind; made when it is first asked for."""
@@ -254,7 +254,7 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
         read = proto.input[:]  # a slice is made in one go, where a loop asks protobuf for each name
         inputs = tuple(map(shared, read, read))
         outputs = tuple(proto.output[:])
-        node = Node(op, inputs, outputs, scope, slot)
+        node = Node(op, inputs, outputs, scope=scope, slot=slot)
         nodes.append(node)
         list_it(node)
         for name in inputs:

@@ -24,10 +24,10 @@ def index_patch(index: Index) -> Patch:
             _patch_nodes(patch, index, scope)
             _patch_tensors(patch, index, scope)
     homes = {domain for domain, *_ in index.local.added}
-    _patch_imports(patch, (), MODEL_IMPORT, index.model.skeleton.opset_import, index.main, homes)
+    _patch_imports(patch, (), MODEL_IMPORT, imports=index.model.skeleton.opset_import, scope=index.main, more=homes)
     for scope in index.functions:
         if not scope.is_dropped:
-            _patch_imports(patch, scope.address, FUNCTION_IMPORT, scope.proto.opset_import, scope)
+            _patch_imports(patch, scope.address, FUNCTION_IMPORT, imports=scope.proto.opset_import, scope=scope)
     _patch_functions(patch, index)
     return patch
 

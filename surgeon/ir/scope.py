@@ -145,7 +145,7 @@ class Scope:
     @classmethod
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
         """A scope for the same graph, of whose nodes it knows nothing; what is imported later is so in both."""
-        return cls(scope.proto, scope.address, scope._versions, parent, scope.owner, scope.label)
+        return cls(scope.proto, scope.address, scope._versions, parent=parent, owner=scope.owner, label=scope.label)
 
     @property
     def is_unsorted(self) -> bool:
@@ -254,7 +254,7 @@ class Scope:
     def stand_in(self, name: str) -> Node:
         """What stands for an initializer where a node is asked for; it is in no file."""
         record = node_record(name, (), (name,)) + kind_record("Initializer", "", ())
-        return Node("Initializer", (), (name,), self, 0, record)
+        return Node("Initializer", (), (name,), scope=self, slot=0, encoded=record)
 
     @property
     def is_gone(self) -> bool:

@@ -166,7 +166,7 @@ def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: GraphLoca
     for node in nodes:
         for name in filter(None, node.output):
             if name in makers:
-                yield Violation("made twice", name, place, node, makers[name])
+                yield Violation("made twice", name, place, node=node, first=makers[name])
             makers.setdefault(name, node)
 
 

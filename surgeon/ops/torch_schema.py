@@ -160,7 +160,9 @@ def parse(text: str) -> TorchSchema:
     whole = returned.startswith("(") and _closed(returned[1:], text)[1].strip() == ""
     results = [_result(item, text) for item in _items(returned[1:-1] if whole else returned)]
     name, overload = head["name"], head["overload"] or ""
-    return TorchSchema(head["ns"], name, "" if overload == "default" else overload, tuple(arguments), tuple(results))
+    return TorchSchema(
+        head["ns"], name, "" if overload == "default" else overload, arguments=tuple(arguments), returns=tuple(results)
+    )
 
 
 def torch_schema(text: str) -> TorchSchema:

@@ -126,7 +126,7 @@ class Conversion:
                 for place, (kind, reason) in IntegerRange(wiring, converts=settings.io == "convert").found.items():
                     self._keeping.keep(place, kind, reason)
             self._comparison = OutputComparison(
-                builder, trying, ranges, self._report, self._keeping, decides=settings.may_keep_more
+                builder, trying, ranges, report=self._report, keeping=self._keeping, decides=settings.may_keep_more
             )
             return self._write(model, builder)
 
@@ -204,7 +204,9 @@ class Conversion:
             raise _Again
         asked = settings.provider or (ANY_PROVIDER if self._change.new == onnx.TensorProto.BFLOAT16 else None)
         excused = excused_by("ort", asked)  # of bfloat16 the CPU provider has hardly a kernel: another is to run it
-        told = require_loaded("converted", [self._original], made, settings.options, report, excused)
+        told = require_loaded(
+            "converted", [self._original], made, options=settings.options, report=report, excused=excused
+        )
         if told:
             report.say(told)
         if not settings.check:

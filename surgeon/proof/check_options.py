@@ -73,7 +73,9 @@ class CheckOptions:
 
     def required(self) -> list[str]:
         """The custom ops as full paths.  Raises UsageError for what `require_options` refuses."""
-        return require_options(self.seed, self.dims, self.custom_ops, self.rtol, self.atol, self.inputs)
+        return require_options(
+            self.seed, self.dims, self.custom_ops, rtol=self.rtol, atol=self.atol, inputs=self.inputs
+        )
 
     def require_dims_of(self, *graphs: "GraphProto") -> None:
         """Raise UsageError for a size of a dimension that no input of these graphs has, also where nothing will run."""

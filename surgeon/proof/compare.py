@@ -74,7 +74,9 @@ def compare(
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime
 
     started = time.perf_counter()
-    options = CheckOptions(dims or {}, seed, custom_ops, rtol, atol, as_list(inputs), layers, run_time=run_time)
+    options = CheckOptions(
+        dims or {}, seed, custom_ops, rtol=rtol, atol=atol, inputs=as_list(inputs), layers=layers, run_time=run_time
+    )
     options.require()
     engines = require_runtime(runtime, run_time)
     if engines is not None and (layers or options.custom_ops):
@@ -87,7 +89,7 @@ def compare(
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."
-            return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, 0, {})
+            return CheckResult(Outcome.FAILED, reason, (), seconds=time.perf_counter() - started, runs=0, tolerance={})
         fixed = {} if options.inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, options.dims)
         options = replace(options, dims={**fixed, **options.dims})
         check = ModelCheck(

@@ -214,7 +214,9 @@ class Rule(ResultBase):
         newer = sorted((other for other in usable if other not in fitting), key=lambda item: item.opset)
         conditions = self.conditions_of(form)
         needs = None if fitting else form.opset
-        return RulePlan(sources, form, needs, tuple(others), tuple(newer), self.lacking, conditions)
+        return RulePlan(
+            sources, form, needs, others=tuple(others), newer=tuple(newer), lacking=self.lacking, conditions=conditions
+        )
 
     def lowered(self, runs: Sequence[str] = ()) -> tuple[RuleFunction, ...]:
         """The patterns of what its forms write, for targets that have none of these: they get it in parts.
@@ -383,23 +385,23 @@ def rule(
         who = f"Rule {title} ({where})"
         require_functions(who, patterns, conditions)
         require_name_target_opset(who, title, target, opset)
-        require_pattern_or_search(who, patterns, search, approximate, differs or {})
+        require_pattern_or_search(who, patterns, search, approximate=approximate, differs=differs or {})
         made = Rule(
             title,
             tuple(patterns),
             [],
-            tuple(conditions),
-            approximate,
-            inspect.getdoc(function) or "",
-            function.__module__ or "",
-            where,
-            search,
-            dict(differs or {}),
-            ep,
-            dict(unsuited or {}),
-            dtype_names(dtypes),
-            lacking,
-            last or (search is not None and search.last),
+            conditions=tuple(conditions),
+            approximate=approximate,
+            doc=inspect.getdoc(function) or "",
+            module=function.__module__ or "",
+            where=where,
+            search=search,
+            differs=dict(differs or {}),
+            ep=ep,
+            unsuited=dict(unsuited or {}),
+            dtypes=dtype_names(dtypes),
+            lacking=lacking,
+            last=last or (search is not None and search.last),
         )
         for kind, since in {target: opset}.items() if isinstance(target, str) else target.items():
             made.on(kind, opset=since, patterns=form_patterns)(function)

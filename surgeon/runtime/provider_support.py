@@ -245,8 +245,8 @@ def parse_table(content: Mapping[str, Any]) -> KernelTable:
         content["made_from"],
         content["exact"],
         {key: tuple(found) for key, found in kernels.items()},
-        {key: tuple(rows) for key, rows in bodies.items()},
-        frozenset((domain, op) for domain, op in content.get("measured", ())),
+        bodies={key: tuple(rows) for key, rows in bodies.items()},
+        measured=frozenset((domain, op) for domain, op in content.get("measured", ())),
     )
 
 

@@ -41,7 +41,7 @@ def find_contradictions(index: Index, shapes: ShapeInference, doubtful: Collecti
     Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
     it makes follows from a statement that is wrong; so is what reads a tensor that is doubtful for another reason.
     """
-    return _of_scopes(index, [index.main], shapes, doubtful, _are_two_numbers)
+    return _of_scopes(index, [index.main], shapes, doubtful=doubtful, differ=_are_two_numbers)
 
 
 def _of_scopes(
@@ -144,7 +144,10 @@ def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
     differ = _Differing(stated.symbols)
     settled = _settled(index.model.skeleton, differ)
     shapes = ShapeInference(OriginalModel(index))
-    found = [*_of_scopes(index, scopes, shapes, (), differ.apart, settled), *_of_turns(scopes, shapes, differ.apart)]
+    found = [
+        *_of_scopes(index, scopes, shapes, doubtful=(), differ=differ.apart, settled=settled),
+        *_of_turns(scopes, shapes, differ.apart),
+    ]
     if not found:
         return BELIEVED
     node, before, after = found[0]

@@ -348,7 +348,9 @@ class ShapeInference:
             attributes.update({name: item for name, item in given if item is not None})
             outer, depth = ("", 0) if self._frame is None else (f"{self._frame.label}/", self._frame.depth)
             made = ShapeInference(
-                self.origin, CallContext(scope, facts, found, attributes, outer + call.label, depth + 1), self
+                self.origin,
+                CallContext(scope, facts, found, attributes=attributes, label=outer + call.label, depth=depth + 1),
+                self,
             )
             made._learned = self._learned_inside.setdefault(call, {})
             self._insides[call] = made

@@ -66,7 +66,7 @@ class Support:
         elif not self.has_contrib and (domain == "com.microsoft" or only_ort_knows(domain, name, opset)):
             reason = "it is ONNX Runtime's own and not in ONNX"
             self.found.add("mapping", op_text(node), reason, link="op", at=node_path(node), node=node)
-        elif not check_schema(node, opset, self.dtypes, self.found, partial(self._has_kernel, node)):
+        elif not check_schema(node, opset, self.dtypes, found=self.found, suits=partial(self._has_kernel, node)):
             self._check_kernel(node, version, opset)
             self._check_limits(node)
             self._check_training(scope, node)

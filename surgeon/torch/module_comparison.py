@@ -163,7 +163,10 @@ def compare(
             f"torch returns {_count(len(expected), 'output')} and the model {len(actual)} ({', '.join(names)}): export "
             "the module as it is, and let rules keep the outputs."
         )
-    gaps = [_gap(name, to_numpy(one), actual[name], rtol, atol) for name, one in zip(actual, expected, strict=True)]
+    gaps = [
+        _gap(name, to_numpy(one), actual[name], rtol=rtol, atol=atol)
+        for name, one in zip(actual, expected, strict=True)
+    ]
     result = TorchComparison(tuple(gaps), engine)
     worst = result.worst
     if worst is not None and not result:

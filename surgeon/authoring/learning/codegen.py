@@ -168,7 +168,7 @@ class _PatternWriter:
         said = [_stem(item) for item in walk(self.roots) if isinstance(item, (OpOutput, HelperCall))]
         body = tuple(line for text in (*self.lines, f"return {returned}") for line in wrapped(text))
         said_once = tuple(dict.fromkeys(said))
-        return GeneratedPattern(tuple(self.parameters.values()), body, inputs, len(self.roots), said_once)
+        return GeneratedPattern(tuple(self.parameters.values()), body, inputs, outputs=len(self.roots), ops=said_once)
 
     def _returned(self) -> list[str]:
         texts = [self.text(root) for root in self.roots]

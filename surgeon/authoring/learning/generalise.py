@@ -192,7 +192,9 @@ class _Comparison:
                     raise self._difference(names)
                 inputs.append(self.term(tensors, (domain, op), place) if tensors[0] else None)
             outputs = max(place + 1 for node in nodes for place, name in enumerate(node.outputs) if name)
-            self.steps[key] = OpCall(domain, op, tuple(inputs), self._attributes(nodes, names), outputs)
+            self.steps[key] = OpCall(
+                domain, op, tuple(inputs), attributes=self._attributes(nodes, names), outputs=outputs
+            )
         return OpOutput(self.steps[key], nodes[0].outputs.index(names[0]))
 
     def _attributes(self, nodes: list[Node], names: Names) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def rebuilt(roots: Sequence[Term], change: Callable[[Term, Term], Term]) -> tupl
                     name: build(value) if isinstance(value, PatternParameter) else value
                     for name, value in old.attributes.items()
                 }
-                steps[id(old)] = OpCall(old.domain, old.op, inputs, attributes, old.outputs)
+                steps[id(old)] = OpCall(old.domain, old.op, inputs, attributes=attributes, outputs=old.outputs)
             return OpOutput(steps[id(old)], term.position)
         if isinstance(term, HelperCall):
             return HelperCall(

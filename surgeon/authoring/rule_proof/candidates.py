@@ -120,7 +120,9 @@ class Candidates:
             known = [*self.proved_arguments, *(self.of_rank(pattern, base, opset, rank) if variant is not base else ())]
             self._layouts[(*key, rank)] = []
             try:
-                found = layouts(pattern, variant, opset, (rank,), self.custom_ops, most, known)
+                found = layouts(
+                    pattern, variant, opset, ranks=(rank,), custom_ops=self.custom_ops, most_shapes=most, known=known
+                )
                 self._layouts[(*key, rank)] = found
             except CannotInstantiate as never:
                 self._never[key] = str(never)

@@ -46,7 +46,7 @@ def compare_outputs(
             second = stack.enter_context(oracle)
         except SessionError as error:
             return _refused(error)
-        sides = _Sides(model, first, second, custom_ops, slack)
+        sides = _Sides(model, first, second, custom_ops=custom_ops, slack=slack)
         stack.callback(sides.close)
         return sides.run(inputs)
 
@@ -81,7 +81,7 @@ class _Sides:
             except SessionError as refused:
                 return _refused(refused)
             for name, answer in before.items():
-                error = self._judge(name, answer, after[name], feeds, values)
+                error = self._judge(name, answer, after[name], feeds=feeds, values=values)
                 self.errors.append(error)
                 if not error.ok:
                     return InstanceResult(InstanceOutcome.FAILED, f"'{name}' {error.why}", error)
@@ -111,8 +111,10 @@ class _Sides:
             exact = self._exact(feeds)[name]
         reference = self.reference if exact is not None else None
         answer = original if exact is None else exact
-        with SensitivityProbe(self.model, {}, self.custom_ops, reference, self.first.run, ()) as moves:
-            return moves.judge(partial(settled, exact), name, answer, original.dtype, feeds)
+        with SensitivityProbe(
+            self.model, {}, self.custom_ops, reference=reference, first=self.first.run, whole=()
+        ) as moves:
+            return moves.judge(partial(settled, exact), name, answer, dtype=original.dtype, feeds=feeds)
 
     def _exact(self, feeds: Feeds) -> Feeds:
         if self.reference is None:

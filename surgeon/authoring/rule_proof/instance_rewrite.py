@@ -33,7 +33,13 @@ class InstanceRewrite:
         with gc_paused():
             opened = Model.open(model)
             self.run = RuleRun(
-                opened, [rule], target, NodeFilter(), None, open_index(opened), ep=rule.ep or ANY_PROVIDER
+                opened,
+                [rule],
+                target,
+                choice=NodeFilter(),
+                progress=None,
+                index=open_index(opened),
+                ep=rule.ep or ANY_PROVIDER,
             )
 
     @property

@@ -27,7 +27,9 @@ class InstanceSpec:
         """The instance; None where there is no such model."""
         pattern, layout = self.compiled.pattern, self.layout
         try:
-            return build_instance(pattern, self.variant, self.opset, self.dtype, layout.shapes, layout.values)
+            return build_instance(
+                pattern, self.variant, self.opset, dtype=self.dtype, shapes=layout.shapes, values=layout.values
+            )
         except CannotInstantiate:
             return None
 

@@ -136,7 +136,7 @@ class _InstanceWriter:
             name: self.edge(item) if isinstance(item, Var) else item for name, item in operation.attributes.items()
         }
         domain, op = _concrete(operation.domain), operation.op.replace("*", "Any").replace("?", "A")
-        placed = self._placed(operation, domain, op, inputs, attributes)
+        placed = self._placed(operation, domain, op, inputs=inputs, attributes=attributes)
         number = len(self.nodes)
         placed.outputs.extend(Edge(f"{op}_{number}_{place}") for place in range(operation.outputs))
         self.nodes.append(placed)
@@ -149,18 +149,22 @@ class _InstanceWriter:
         newest = schema(domain, op, None)
         if newest is None:
             self.versions.setdefault(domain, 1)
-            return InstanceNode(domain, op, [_wrapped(item) for item in inputs], [], attributes, None)
+            return InstanceNode(
+                domain, op, [_wrapped(item) for item in inputs], outputs=[], attributes=attributes, known=None
+            )
         version = self.versions.setdefault(domain, newest.since_version)
         known = schema(domain, op, version)
         if known is None:
             raise CannotInstantiate(missing(domain, op, version), is_final=True)
         asked = {"outputs": operation.outputs} if known.max_outputs > 1 else {}
-        call = bind(domain, op, inputs, {**attributes, **asked}, version)
+        call = bind(domain, op, inputs, kwargs={**attributes, **asked}, opset=version)
         given = dict(call.attributes)
         for spec in known.attributes.values():
             if spec.required and given.get(spec.name) is None:
                 given[spec.name] = attribute_values(spec)[0]
-        return InstanceNode(domain, op, [_wrapped(item) for item in call.inputs], [], given, known)
+        return InstanceNode(
+            domain, op, [_wrapped(item) for item in call.inputs], outputs=[], attributes=given, known=known
+        )
 
 
 def _concrete(domain: str) -> str:
@@ -195,7 +199,7 @@ class _Assembly:
         self.writer, self.shapes = writer, shapes
         self.dtypes = DtypeAssignment(dtype)
         for node in writer.nodes:
-            self.dtypes.add(node.known, node.op, node.attributes, node.inputs, node.outputs)
+            self.dtypes.add(node.known, node.op, node.attributes, inputs=node.inputs, outputs=node.outputs)
         self.constants: list[TensorProto] = []
 
     def model(self, outputs: list[Edge]) -> onnx.ModelProto:
@@ -219,8 +223,8 @@ class _Assembly:
             [self._node(number, node) for number, node in enumerate(writer.nodes)],
             "instance",
             inputs,
-            results,
-            self.constants,
+            outputs=results,
+            initializer=self.constants,
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in writer.versions.items()]
         return _shaped(helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION))

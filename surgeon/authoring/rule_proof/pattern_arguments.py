@@ -88,7 +88,7 @@ def layouts(
     shapes are tried first.  Raises CannotInstantiate where the pattern cannot be written at the opset, whatever the
     shapes.
     """
-    subject = _Subject(pattern, variant, opset, custom_ops, most_shapes, known)
+    subject = _Subject(pattern, variant, opset, custom_ops=custom_ops, most_shapes=most_shapes, known=known)
     found: list[PatternArguments] = []
     for rank in ranks:
         of_rank = list(_of_rank(subject, rank))
@@ -180,7 +180,9 @@ def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, 
     """
     fixed = {name: tuple(subject.sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
-        return build_instance(subject.pattern, subject.variant, subject.opset, TensorProto.FLOAT, fixed, values)
+        return build_instance(
+            subject.pattern, subject.variant, subject.opset, dtype=TensorProto.FLOAT, shapes=fixed, values=values
+        )
     except CannotInstantiate as never:
         if never.is_final:
             raise
@@ -195,7 +197,10 @@ def every_layout(
     For a rule that fires at few of them; MOST_TRIED are looked at.  Raises CannotInstantiate where the pattern cannot
     be written at the opset.
     """
-    of_sizes = [_Subject(pattern, variant, opset, (), MOST_SHAPES, (), sizes) for sizes in (SIZES, EVEN)]
+    of_sizes = [
+        _Subject(pattern, variant, opset, custom_ops=(), most_shapes=MOST_SHAPES, known=(), sizes=sizes)
+        for sizes in (SIZES, EVEN)
+    ]
     tensors, candidates = _parameters(of_sizes[0], rank)
     both = zip(*(_shape_sets(subject, tensors, rank) for subject in of_sizes), strict=True)
     tried = 0

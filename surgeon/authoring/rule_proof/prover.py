@@ -54,9 +54,9 @@ def compare_zero_size(
     except InputsUnknown as unknown:
         return InstanceResult(InstanceOutcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", is_instance=False)
     inputs = [(ValueKind.USUAL, feeds)]
-    found = compare_outputs(model, rewritten, inputs, custom_ops, slack)
+    found = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack)
     if found.outcome is InstanceOutcome.FAILED and found.error is None:  # it does not run
-        defined = compare_outputs(model, rewritten, inputs, custom_ops, slack, by_definition=True)
+        defined = compare_outputs(model, rewritten, inputs, custom_ops=custom_ops, slack=slack, by_definition=True)
         if defined.outcome is InstanceOutcome.PROVED:
             return replace(defined, reason=f"by what the ops are defined to do; but {found.reason}")
     return replace(found, reason=f"where an input has no elements, {found.reason}") if found.reason else found
@@ -153,7 +153,7 @@ def prove_rule(
     Raises RuleError for a pattern that cannot be traced.
     """
     started = time.perf_counter()
-    made = _RuleProver(rule, targets or rule.targets, quick, custom_ops, progress).run()
+    made = _RuleProver(rule, targets or rule.targets, quick, custom_ops=custom_ops, progress=progress).run()
     made.seconds = time.perf_counter() - started
     return made
 
@@ -282,8 +282,8 @@ class _RuleProver:
         dropped: list[InstanceProof] = []
         is_full, needs = station.opset == widest, station.plan.needs
         tried = self.candidates.layouts_while(compiled.pattern, variant, widest, entries)
-        for layout in chain(tried, self._searched(station, compiled, variant, widest, entries)):
-            case = InstanceSpec(station.target, station.opset, compiled, variant, layout)
+        for layout in chain(tried, self._searched(station, compiled, variant, opset=widest, entries=entries)):
+            case = InstanceSpec(station.target, station.opset, compiled, variant=variant, layout=layout)
             of_layout = self._of_layout(case, needs, dropped)
             if not self.candidates.is_short(variant) and any(
                 entry.standing is InstanceOutcome.PROVED for entry in of_layout

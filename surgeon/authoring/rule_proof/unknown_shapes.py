@@ -39,7 +39,9 @@ def prove_without_shapes(
         return InstanceResult(
             InstanceOutcome.UNPROVED, f"where no shapes are stated, inputs cannot be made: {unknown.reason}"
         )
-    found = compare_outputs(model, with_shapes(blind.rewritten, model), inputs, custom_ops, rule.approximate)
+    found = compare_outputs(
+        model, with_shapes(blind.rewritten, model), inputs, custom_ops=custom_ops, slack=rule.approximate
+    )
     return replace(found, reason=f"where no shapes are stated, {found.reason}") if found.reason else found
 
 

@@ -103,13 +103,13 @@ def run_many(
         loaded,
         _whole_url(to),
         check,
-        require_proof,
-        external_data,
-        options,
-        model_time,
-        model_memory,
-        dry_run,
-        not own_proofs,
+        require_proof=require_proof,
+        external_data=external_data,
+        options=options,
+        model_time=model_time,
+        model_memory=model_memory,
+        dry_run=dry_run,
+        shares_proofs=not own_proofs,
     )
     orders.require()
     table = None if rows is None else os.fspath(rows)
@@ -120,7 +120,7 @@ def run_many(
     run = _FleetRun(orders.with_cache_key(), table, progress)
     then = None if baseline is None else load_baseline(os.fspath(baseline))
     found = find_models(sources, orders.to, run.book)
-    worker = _engine(engine, jobs, client, begins, run.orders)
+    worker = _engine(engine, jobs, client, begins=begins, orders=run.orders)
     fleet = Fleet(orders.to, run.book, has_baseline=then is not None, is_dry=dry_run)
     try:
         if dashboard is not None and worker.dashboard:
@@ -214,7 +214,7 @@ class _FleetRun:
     def _rows(self, worker: FleetEngine, *, resume: bool) -> Iterator[FleetRow]:
         waiting: list[str] = []
         for model in self.book.planned():
-            job = ModelJob(model.name, model.source, model.size, model.token, self.orders)
+            job = ModelJob(model.name, model.source, model.size, version_token=model.token, orders=self.orders)
             row = kept(job, self.book, storage_of(model.source)[0], self._storage) if resume else None
             if row is None:
                 waiting.append(model.name)
@@ -241,6 +241,13 @@ class _FleetRun:
                 before = self.book.before(model.name)
                 nodes, made = (0, ()) if before is None else (before.nodes[0], tuple(filter(None, before.made)))
                 beside = self.book.neighbours(model)
-                yield ModelJob(model.name, model.source, model.size, model.token, self.orders, nodes, beside, made)
-
-
+                yield ModelJob(
+                    model.name,
+                    model.source,
+                    model.size,
+                    version_token=model.token,
+                    orders=self.orders,
+                    nodes=nodes,
+                    sibling_folders=beside,
+                    previous_data_files=made,
+                )

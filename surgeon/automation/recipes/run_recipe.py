@@ -90,7 +90,9 @@ def run(
     require_output(in_memory, output, dry_run)
     started = time.perf_counter()
     report = RecipeReport(model_name(source), str(output or ""))
-    how = _How(loaded, check, require_proof, external_data, force, resolve_options(options), report)
+    how = _How(
+        loaded, check, require_proof, data=external_data, force=force, options=resolve_options(options), report=report
+    )
     how.locked = _read_lock(loaded) if expect_same else None
     out = None if dry_run else resolve_output(output)
     try:

@@ -68,7 +68,12 @@ def check(
     content = {"model": source, **found.to_dict()}
     title = target_of(target).title
     emit_result(
-        found, lambda: print_findings(found, title, sys.stdout, found.runtime), report_path, as_json, content, source
+        found,
+        lambda: print_findings(found, title, sys.stdout, found.runtime),
+        report_path,
+        as_json=as_json,
+        data=content,
+        title=source,
     )
     if any(item.stops for item in found):
         click.get_current_context().exit(BAD_INPUT if is_untold(found, found.runtime) else CHECK_FAILED)

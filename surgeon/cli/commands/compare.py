@@ -73,7 +73,9 @@ def compare(
     result = run(source, other, dims=dict(dims), **settings)
     found = {"original": source, "other": other, **result.to_dict()}
     title = f"{source} beside {other}"
-    emit_result(result, lambda: print_comparison(result, sys.stdout), report_path, as_json, found, title)
+    emit_result(
+        result, lambda: print_comparison(result, sys.stdout), report_path, as_json=as_json, data=found, title=title
+    )
     if result.outcome.value != "proved":
         click.get_current_context().exit(CHECK_FAILED)
 

@@ -82,8 +82,8 @@ def convert(
         lambda: run(source, output=output, keep=kept or ("auto",), rules=names, options=options, **settings),
         lambda report: print_conversion(report, sys.stdout),
         (source, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )
 
 

@@ -143,8 +143,8 @@ def run_edits(
         lambda: run(source, edits, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )
 
 
@@ -156,7 +156,7 @@ def report_edit(
     quiet: bool,
 ) -> None:
     """Run a change of a whole model as `run_and_report` does, and say on stderr what a quiet run must not hide."""
-    report = run_and_report(lambda _: run(), show, files, report_path, quiet)
+    report = run_and_report(lambda _: run(), show, files, report_path=report_path, quiet=quiet)
     check = getattr(report, "check", report)  # a conversion says itself what came of it
     if quiet and report.outcome == "unproved" and check is not None:
         click.echo(sanitise(f"UNPROVED: {check.reason}"), err=True)

@@ -55,7 +55,13 @@ def explain(
     require_report_path(report_path, source)
     found = explanations(source, names, target=target, ep=ep, node=node, top=top)
     data = {"rules": [item.to_dict() for item in found]}
-    emit_result(found, lambda: print_explanations(found, sys.stdout, node, verbose=verbose), report_path, as_json, data)
+    emit_result(
+        found,
+        lambda: print_explanations(found, sys.stdout, node, verbose=verbose),
+        report_path,
+        as_json=as_json,
+        data=data,
+    )
 
 
 def print_explanations(

@@ -48,5 +48,11 @@ def asked(ctx: click.Context) -> "list[Edit]":
     given = ctx.params
     reads, makes = (parse_names(given[side], "NAME,...") for side in ("froms", "tos"))
     return [
-        Insert(reads, makes, given["op"], dict(parse_attribute(item) for item in given["attributes"]), given["name"])
+        Insert(
+            reads,
+            makes,
+            given["op"],
+            attributes=dict(parse_attribute(item) for item in given["attributes"]),
+            name=given["name"],
+        )
     ]

@@ -55,6 +55,6 @@ def run_merge(
         lambda: run(source, second, output=output, **settings),
         lambda report: print_edits(report, sys.stdout, diff),
         (source, second, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )

@@ -84,9 +84,9 @@ def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any
         ",".join(given["names"]),
         tuple(name for item in given["inline"] for name in item.split(",") if name),
         tuple(given["only"]),
-        tuple(given["skip"]),
-        given["approximate"],
-        given["upgrade"],
-        dict(given["expect"]),
+        skip=tuple(given["skip"]),
+        approximate=given["approximate"],
+        upgrade=given["upgrade"],
+        expect=dict(given["expect"]),
     )
     return [rules], head

@@ -78,8 +78,8 @@ def run(
         lambda _: go(recipe, source, output, variables=dict(variables), options=options, **settings),
         lambda report: print_recipe(report, sys.stdout),
         (source, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )
 
 

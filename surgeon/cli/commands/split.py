@@ -52,8 +52,8 @@ def split(
         lambda: run(source, output, at=cuts, **settings),
         lambda report: print_split(report, sys.stdout),
         (source, output),
-        report_path,
-        quiet,
+        report_path=report_path,
+        quiet=quiet,
     )
 
 

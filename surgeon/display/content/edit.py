@@ -65,4 +65,6 @@ def _listed(model: ModelProto) -> Iterator[str]:
         yield f"initializer {tensor.name}: {dtype_name(tensor.data_type)}{list(tensor.dims)}"
     for node in graph.node:
         op = f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
-        yield node_line(NodeInfo(node.name, op, tuple(node.input), tuple(node.output), attributes_text(node)))
+        yield node_line(
+            NodeInfo(node.name, op, tuple(node.input), outputs=tuple(node.output), attributes=attributes_text(node))
+        )

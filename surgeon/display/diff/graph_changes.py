@@ -60,7 +60,7 @@ class GraphChanges:
     def changes(self) -> Iterator[ModelChange]:
         """What differs, equal changes once, those at most sites last."""
         for (kind, what, removed, added), sites in sorted(self._found.items(), key=lambda item: len(item[1])):
-            yield ModelChange(kind, what, removed, added, tuple(sites), self._scope)
+            yield ModelChange(kind, what, removed, added=added, sites=tuple(sites), scope=self._scope)
 
     def _note(self, kind: ChangeKind, what: str, at: int, to: int) -> None:
         site = ((self.one.nodes[at].label,), (self.other.nodes[to].label,))

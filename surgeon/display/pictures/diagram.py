@@ -147,7 +147,9 @@ class DiagramBuilder:
         rows = [row for place, name in enumerate(node.inputs) for row in self._constant_rows(node, place, name)]
         rows += [cut(f"{item.name}={attribute_text(op, item)}") for item in node.proto.attribute]
         domain = "" if domain in DEFAULT_DOMAINS else domain
-        return Box(self._kind(node.op, domain), op, domain, tuple(rows), node.name, node in self.marked)
+        return Box(
+            self._kind(node.op, domain), op, domain, rows=tuple(rows), hint=node.name, is_marked=node in self.marked
+        )
 
     def _kind(self, op: str, domain: str) -> str:
         if op in self._functions:

@@ -85,7 +85,7 @@ def draw(
         elif isinstance(model, Site):
             contents += _of_site(model, "")
         else:
-            contents.append(_of_model(model, around, radius, inside, title, nodes))
+            contents.append(_of_model(model, around, radius, inside=inside, title=title, most=nodes))
     for content in contents:
         _require_few(content.nodes, nodes, around)
     return paint(contents)

@@ -53,7 +53,7 @@ def arrange(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> GraphL
     found = GraphLayout([0.0] * len(slots), [])
     offset = 0.0
     for layers, ways in parts:
-        _place(layers, ways, slots, found.x, len(widths))
+        _place(layers, ways, slots, x=found.x, boxes=len(widths))
         left = min(found.x[slot] - slots[slot] / 2 for layer in layers for slot in layer)
         for slot in (slot for layer in layers for slot in layer):
             found.x[slot] += offset - left
@@ -105,14 +105,14 @@ def _place(
         above[target].append(source)
         below[source].append(target)
     for layer in layers:
-        _settle(layer, [0.0] * len(layer), [1.0] * len(layer), widths, x)
+        _settle(layer, [0.0] * len(layer), [1.0] * len(layer), widths=widths, x=x)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         near = above if down else below
         for layer in layers if down else layers[::-1]:
             wanted = [_middle([x[other] for other in near[slot]], x[slot]) for slot in layer]
             weights = [STRAIGHT if slot >= boxes else 1.0 for slot in layer]
-            _settle(layer, wanted, weights, widths, x)
+            _settle(layer, wanted, weights, widths=widths, x=x)
 
 
 def _middle(numbers: list[float], otherwise: float) -> float:

@@ -58,7 +58,7 @@ class _PatternReader:
         kind = "onnx" if not operation.domain else "runtime" if knows_domain(operation.domain) else "foreign"
         place = self._boxes[id(operation)] = len(self.diagram.boxes)
         is_marked = bool(self._marked) and operation.where == self._marked
-        box = Box(kind, operation.op, operation.domain, tuple(rows), operation.where, is_marked)
+        box = Box(kind, operation.op, operation.domain, rows=tuple(rows), hint=operation.where, is_marked=is_marked)
         self.diagram.boxes.append(box)
         self.diagram.wires += [DiagramEdge(source, place, name, "") for source, name in arriving]
         return place

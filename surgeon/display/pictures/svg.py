@@ -196,7 +196,7 @@ class _Panel:
                 f'<rect {shape} height="{_number(height)}" rx="{radius}" fill="{fill}" stroke="{stroke}"{dashes}/>'
             )
             lines.append(_text(middle, top + 16, box.title, INK, weight="bold"))
-            lines += [_text(middle, top + 30, row, FAINT, SMALL, family=MONO) for row in box.rows]
+            lines += [_text(middle, top + 30, row, fill=FAINT, size=SMALL, family=MONO) for row in box.rows]
             return "\n".join([*lines, "</g>"])
         colour, head = HEADS[box.kind], _head(box)
         if box.is_marked:
@@ -208,10 +208,12 @@ class _Panel:
         if box.rows:  # the lower corners of the head are square
             lines.append(f'<rect x="{_number(left)}" y="{_number(top + head - 6)}" {wide} height="6" fill="{colour}"/>')
         if box.domain:
-            lines.append(_text(middle, top + 14, box.domain, "#ffffff", SMALL - 1, opacity=0.85))
+            lines.append(_text(middle, top + 14, box.domain, fill="#ffffff", size=SMALL - 1, opacity=0.85))
         lines.append(_text(middle, top + head - 7.5, box.title, "#ffffff", weight="bold"))
         for turn, row in enumerate(box.rows):
-            lines.append(_text(left + PAD, top + head + (turn + 1) * ROW, row, INK, SMALL, family=MONO, anchor="start"))
+            lines.append(
+                _text(left + PAD, top + head + (turn + 1) * ROW, row, fill=INK, size=SMALL, family=MONO, anchor="start")
+            )
         return "\n".join([*lines, "</g>"])
 
 
@@ -251,7 +253,7 @@ def _label(x: float, y: float, text: str, tensor: str) -> str:
     width = _wide(text, SMALL) + 4
     place = f'x="{_number(x - width / 2)}" y="{_number(y - 10)}"'
     sheet = f'<rect {place} width="{_number(width)}" height="13" fill="{PAPER}"/>'
-    return f"<g><title>{_escaped(tensor)}</title>{sheet}{_text(x, y, text, FAINT, SMALL, family=MONO)}</g>"
+    return f"<g><title>{_escaped(tensor)}</title>{sheet}{_text(x, y, text, fill=FAINT, size=SMALL, family=MONO)}</g>"
 
 
 def _text(

@@ -195,7 +195,7 @@ class ViewerSession:
         for _, _, rule in all_rules():
             try:
                 match = match_covering(self.index, rule, self.target, node)
-                misses = mismatches_at(self.index, rule, self.target, None, node) if match is None else []
+                misses = mismatches_at(self.index, rule, self.target, ep=None, node=node) if match is None else []
             except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
                 continue
             if match is not None:

@@ -118,7 +118,9 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> DetectorHead:
     _require_whole(draft, node, boxes)
     centred = node.attribute("center_point_box")
     form = "cxcywh" if centred is not None and centred.i else "xyxy"
-    return DetectorHead(boxes, scores, form, _made_by(draft, scores), known, is_suppressed=True)
+    return DetectorHead(
+        boxes, scores, form, score_activation=_made_by(draft, scores), nms_thresholds=known, is_suppressed=True
+    )
 
 
 def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:

@@ -89,7 +89,9 @@ def detector_tail(
     with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
         found = describe_head(draft, output, scores) if output and output in draft.tensors() else _found(draft, output)
-        return _edits(draft, found, tail, not output, activation, background, settings)
+        return _edits(
+            draft, found, tail, is_searched=not output, activation=activation, background=background, settings=settings
+        )
 
 
 def _found(draft: ModelDraft, output: str) -> DetectorHead:

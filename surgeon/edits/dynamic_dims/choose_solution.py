@@ -39,7 +39,7 @@ def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) 
         raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
     outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
     told = {draft.claim.original(source): axis for source, axis in feeds.items()}
-    claim = DynamicDimsClaim(name, old, told, outputs, ())
+    claim = DynamicDimsClaim(name, old, told, answers=outputs, mixed=())
     search = Interpretations(draft.index, {name: old})
     walk, right = _Choice(search, _Judge.of(draft, claim), frozenset(outputs)).made()
     nodes = _apply(draft, walk)
@@ -114,7 +114,7 @@ _TRIED = (9, 2, 1, 4, 8, 16, 32, 3, 5, 6, 7, 64)  # sizes of batches; most model
 def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
     """Whether the original answers each of other many samples as among the old many, or cannot be run."""
     outputs = tuple(value.name for value in draft.graph.output)
-    judge = _Judge.of(draft, DynamicDimsClaim(name, old, feeds, outputs, ()))
+    judge = _Judge.of(draft, DynamicDimsClaim(name, old, feeds, answers=outputs, mixed=()))
     size = 2 if old == 1 else 1
     return judge is None or draft.runs is None or judge.samples.run(draft.runs.original, (size,)).equal >= {*outputs}
 
@@ -143,7 +143,12 @@ class _Judge:
         away = IsolatedRuntime(options.required(), options.run_time)
         held = tolerances(before, options)
         try:
-            return cls(draft, Samples(claim, before, runs.original, options, away, held, draft.claim.tensors))
+            return cls(
+                draft,
+                Samples(
+                    claim, before, runs.original, options=options, away=away, tolerances=held, names=draft.claim.tensors
+                ),
+            )
         except (InputsUnknown, SessionError):  # the check of the result says so
             return None
 

@@ -148,7 +148,7 @@ def materialize(draft: ModelDraft, walk: SizePropagation, sources: Mapping[str, 
         scope = given.node.scope
         graphs[id(scope.proto)] = scope.proto
         front = before[id(scope.proto)][given.node.source_slot]
-        name = _written(writer, walk, given, names, front)
+        name = _written(writer, walk, given, names=names, front=front)
         names[given.name] = name
         inputs = given.node.proto.input
         inputs.extend([""] * (given.position + 1 - len(inputs)))

@@ -58,7 +58,7 @@ def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: 
             raise CannotBeDynamic(
                 site.node, f"cannot join {size} with what is {wanted} now", number=size, symbolic=wanted
             )
-        make_follow(walk, site, position, axis, wanted)
+        make_follow(walk, site, position, axis=axis, size=wanted)
 
 
 def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
@@ -239,7 +239,7 @@ def _gather(walk: SizePropagation, site: NodeView) -> None:
     numbers = None if value is None else value.reshape(-1).tolist()
     if numbers is None or (old == 1) or (len(numbers) > 1 and old in (len(numbers), max(numbers) + 1)):
         if len(indices) == 1 and indices[0] == old and old != 1:
-            make_follow(walk, site, 1, 0, size)
+            make_follow(walk, site, 1, axis=0, size=size)
         raise CannotBeDynamic(site.node, f"picks fixed places of {size}, which was {old}")
     if len(numbers) > 1 and any(exact_quotient(size, symbol(name)) not in (None, 1) for name in walk.fixed_sizes):
         raise CannotBeDynamic(

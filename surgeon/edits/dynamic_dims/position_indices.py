@@ -25,7 +25,9 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _at(shape, axis, size)
     walk.position_readers.add(site.node)
-    walk.plan_input(site, 1, IndexTuples(name, element, axis, made, shape[axis] != 1), TensorType(site.dtype(1), made))
+    walk.plan_input(
+        site, 1, IndexTuples(name, element, axis, shape=made, cut=shape[axis] != 1), TensorType(site.dtype(1), made)
+    )
     raise Revisit(site.node)
 
 
@@ -86,7 +88,7 @@ def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int
 def enumerate_flat(walk: SizePropagation, site: NodeView, size: Size) -> None:
     """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
     row = exact_quotient(size, _size(walk, size))
-    for factor, position in _counts(walk, site, site.inputs[1], row, walk.fixed_size(_size(walk, size))):
+    for factor, position in _counts(walk, site, site.inputs[1], row=row, old=walk.fixed_size(_size(walk, size))):
         walk.position_readers.add(site.node)
         _count(walk, factor, position, _size(walk, size))
 
@@ -105,9 +107,9 @@ def _counts(
             if told.algebra.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
                 yield maker, position
             elif told.algebra.family == "sum":
-                yield from _counts(walk, maker, maker.inputs[position], row, old)
+                yield from _counts(walk, maker, maker.inputs[position], row=row, old=old)
     elif told.shape.is_reshape or told.dtype.is_cast:
-        yield from _counts(walk, maker, maker.inputs[0], row, old)
+        yield from _counts(walk, maker, maker.inputs[0], row=row, old=old)
 
 
 def _is(site: NodeView, position: int, number: Size) -> bool:

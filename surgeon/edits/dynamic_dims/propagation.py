@@ -83,14 +83,14 @@ class SizePropagation:
         self._number += 1
         name = f"\0{self._number}"
         self.given[node, position] = PlannedInput(node, position, name, recipe)
-        self.shapes.suppose(node, position, name, facts, value)
+        self.shapes.suppose(node, position, name, facts=facts, value=value)
 
     def plan_size_input(self, site: NodeView, position: int, values: Sequence[Size], scalar: bool = False) -> None:
         """The same of sizes."""
         dtype = site.dtype(position) or INT64
         array = objects(list(values), () if scalar else None)
         facts = TensorType(dtype, tuple(array.shape))
-        self.plan_input(site, position, SizeTensor(tuple(values), scalar, dtype), facts, array)
+        self.plan_input(site, position, SizeTensor(tuple(values), scalar, dtype), facts=facts, value=array)
 
     def fixed(self, site: NodeView, position: int) -> bool:
         """Whether what a node reads is fixed in the file, though it may be repeated."""

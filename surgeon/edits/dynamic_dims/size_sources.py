@@ -28,9 +28,9 @@ def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int,
         if old != 1 or len(readers) <= 1:
             SOURCES[source[1].op](walk, maker, axis, size)
     if walk.is_constant(site, position):
-        _follow_constant(walk, site, position, axis, size)
+        _follow_constant(walk, site, position, axis=axis, size=size)
     elif old == 1:
-        _repeat(walk, site, position, axis, size)
+        _repeat(walk, site, position, axis=axis, size=size)
     if source is not None:
         _follow_through(walk, walk.node_view(source[1]), axis, size)
     raise CannotBeDynamic(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
@@ -60,7 +60,7 @@ def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis:
             walk.plan_range(site, position, axis, size)
             raise Revisit(site.node)
     if bool((array == np.take(array, [0], axis)).all()):
-        _repeat(walk, site, position, axis, size)
+        _repeat(walk, site, position, axis=axis, size=size)
 
 
 def _is_count(array: np.ndarray[Any, Any], axis: int) -> bool:
@@ -114,7 +114,7 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
             shape = site.shape(place) or ()
             own = axis - rank + len(shape)
             if own >= 0 and shape[own] == walk.fixed_size(size):
-                make_follow(walk, site, place, own, size)
+                make_follow(walk, site, place, axis=own, size=size)
     else:
         _follow_in_place(walk, site, axis, size)
 
@@ -123,7 +123,7 @@ def _follow_in_place(walk: SizePropagation, site: NodeView, axis: int, size: Siz
     """An axis of the result that is one of the first input too: rows of a product, samples of a norm or of a layer."""
     made, shape = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
     if made is not None and shape is not None and len(made) == len(shape) and shape[axis] == made[axis]:
-        make_follow(walk, site, 0, axis, size)
+        make_follow(walk, site, 0, axis=axis, size=size)
 
 
 def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
@@ -149,7 +149,7 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
     if found:
         found.sort(key=lambda item: item[:2])
         _, place, wanted = found[walk.choose(site, ("follow", given, made, axis), len(found))]
-        make_follow(walk, site, 0, place, wanted)
+        make_follow(walk, site, 0, axis=place, size=wanted)
 
 
 def _transposed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
@@ -241,7 +241,7 @@ def _expanded(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> N
         return
     own = axis - len(made) + len(shape)
     if own < 0 or shape[own] == 1:
-        _element(walk, site, 1, axis - len(made) + value.size, size)
+        _element(walk, site, 1, place=axis - len(made) + value.size, size=size)
 
 
 def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
@@ -250,26 +250,26 @@ def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> Non
         return
     for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
         if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.fixed_size(size):
-            _element(walk, site, 2, place, size)
+            _element(walk, site, 2, place=place, size=size)
 
 
 def _ranged(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.sizes(0) == [0] and site.sizes(2) == [1]:
-        _element(walk, site, 1, 0, size)
+        _element(walk, site, 1, place=0, size=size)
 
 
 def _resized(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.has(3) and not site.attribute("axes"):
-        _element(walk, site, 3, axis, size)
+        _element(walk, site, 3, place=axis, size=size)
 
 
 SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
-    "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, axis, size),
-    "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, axis, size),
+    "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, place=axis, size=size),
+    "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, place=axis, size=size),
     "Expand": _expanded,
     "Range": _ranged,
     "Resize": _resized,
     "Slice": _sliced,
-    "Tile": lambda walk, site, axis, size: _element(walk, site, 1, axis, size),
+    "Tile": lambda walk, site, axis, size: _element(walk, site, 1, place=axis, size=size),
 }
 """Ops that make a size of a number that they read; each raises Revisit once the number follows."""

@@ -64,7 +64,7 @@ def check_chain(
         else _follow(links, away, trials, verdict)
     )
     outcome, reason = refusal or verdict.outcome()
-    return build_check_result(outcome, told(reason), verdict, started, (rtol, atol))
+    return build_check_result(outcome, told(reason), verdict, started=started, asked=(rtol, atol))
 
 
 def _load(whole: OutputModel, links: Sequence[ChainLink], away: IsolatedRuntime, why: str) -> tuple[Outcome, str]:

@@ -61,7 +61,7 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
     for name, source in connect.items():
         sizes.meet(source, types[name], name, starts[name].type)
     sizes.settle()
-    _name_apart(draft, other, connect, prefix, joined)
+    _name_apart(draft, other, connect, prefix=prefix, joined=joined)
     _name_functions_apart(draft, other, joined)
     _put(draft, other, connect, joined)
     draft.claim.by_structure = False
@@ -140,12 +140,12 @@ def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: JoinResu
     """Add the local functions of another model, under other names where the first means something else by the same."""
     known, own = ({function_key(item): item for item in model.functions} for model in (draft.skeleton, other))
     open_calls = _operators(draft.skeleton), _operators(other)
-    _call_otherwise(draft.skeleton, "first", known.keys() & open_calls[1], other, joined)
+    _call_otherwise(draft.skeleton, "first", known.keys() & open_calls[1], beside=other, joined=joined)
     known = {function_key(item): item for item in draft.skeleton.functions}
     apart = {key for key in own if key in open_calls[0] or (key in known and known[key] != own[key])}
     while more := {key for key in own.keys() & known.keys() - apart if _calls(own[key]) & apart}:
         apart |= more  # alike as they are written, but not in what they call
-    _call_otherwise(other, "second", apart, draft.skeleton, joined)
+    _call_otherwise(other, "second", apart, beside=draft.skeleton, joined=joined)
     draft.skeleton.functions.extend(item for item in other.functions if function_key(item) not in known)
 
 

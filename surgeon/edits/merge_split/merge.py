@@ -108,17 +108,25 @@ def merge(
         'proved'
     """
     asked = resolve_options(options)
-    _refuse_misuse(first, second, output, check, require_proof, dry_run, prefix, asked)
+    _refuse_misuse(
+        first, second, output, check=check, require_proof=require_proof, dry_run=dry_run, prefix=prefix, options=asked
+    )
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
     report = EditReport(model_name(first), str(output or ""), by_structure=False, other="it is made of two models")
     run = _Merge(
-        report, check, require_proof, external_data, force, asked, (resolve_model(first), resolve_model(second))
+        report,
+        check,
+        require_proof,
+        data=external_data,
+        force=force,
+        options=asked,
+        originals=(resolve_model(first), resolve_model(second)),
     )
     try:
         with ExitStack() as stack:
-            made = run.go(stack, connect, prefix, output, dry_run)
+            made = run.go(stack, connect, prefix, output=output, dry_run=dry_run)
             if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
                 made = gs.import_onnx(made)
     finally:
@@ -191,7 +199,7 @@ class _Merge:
             made = patch.to_proto()
             self._look(draft, models, made, links)
             return made
-        return self._save(draft, patch, models, links, Path(os.fspath(output)))
+        return self._save(draft, patch, models, links=links, output=Path(os.fspath(output)))
 
     def _save(
         self, draft: ModelDraft, patch: Patch, models: Sequence[Model], links: Sequence[ChainLink], output: Path
@@ -209,12 +217,12 @@ class _Merge:
         complaint = structural_fault(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
-        self.report.refused = require_loaded("merged", self.originals, made, self.options, self.report)
+        self.report.refused = require_loaded("merged", self.originals, made, options=self.options, report=self.report)
         if self.check == "none":
             return
         for model in models:
             model.check_data(sums=True)
-        self.report.check = found = check_chain(made, draft.skeleton, links, self.options, _told)
+        self.report.check = found = check_chain(made, draft.skeleton, links, options=self.options, told=_told)
         differs, doubted = "The merged model differs from the two", "The merged model is not proved"
         require_equal_with_words(found, self.require_proof, self.report, differs=differs, doubted=doubted)
 

@@ -146,7 +146,9 @@ def split(
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
     asked = resolve_options(options)
-    _refuse_misuse(source, at, parts, output, check, require_proof, dry_run, asked)
+    _refuse_misuse(
+        source, at, parts, output=output, check=check, require_proof=require_proof, dry_run=dry_run, options=asked
+    )
     original = resolve_model(source)
     report = SplitReport(model_name(source), str(output or ""))
     started = time.perf_counter()
@@ -154,7 +156,9 @@ def split(
         with Model.open(original) as model:
             whole = ModelDraft(model)
             whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
-            run = _Splitting(whole, report, check, require_proof, external_data, force, asked)
+            run = _Splitting(
+                whole, report, check, require_proof=require_proof, data=external_data, force=force, options=asked
+            )
             parting = SplitPlanner(whole)
             ends = parting.at_tensors(at) if at else parting.into_parts(parts or 0)
             if dry_run:
@@ -249,7 +253,7 @@ class _Splitting:
 
     def _look(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
         """Hold the parts, one after the other, against the whole; raises where they answer otherwise."""
-        told = [require_loaded("split", [original], part, self.options, self.report) for part in made]
+        told = [require_loaded("split", [original], part, options=self.options, report=self.report) for part in made]
         self.report.refused = next(filter(None, told), "")
         if self.check == "none" or (self.check == "auto" and self.report.by_structure):
             return
@@ -258,7 +262,7 @@ class _Splitting:
             ChainLink(f"part {number}", part, {}, {name: name for name in ends.outputs})
             for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
         ]
-        found = check_chain(original, model.skeleton, links, self.options, str)
+        found = check_chain(original, model.skeleton, links, options=self.options, told=str)
         if found.outcome is Outcome.UNPROVED and self.report.by_structure:
             found = proved_by_structure(found)
         self.report.check = found

@@ -139,7 +139,7 @@ class Retype(Edit):
         versions = imports_of(draft.skeleton.opset_import)
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
-            takes = all(_takes(node, place, old, new, versions) for place in places)
+            takes = all(_takes(node, place, old, new=new, versions=versions) for place in places)
             if not takes or any(self.name in names_read(inner) for graph in subgraphs(node) for inner in graph.node):
                 yield node
 

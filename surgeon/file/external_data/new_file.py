@@ -96,9 +96,9 @@ class NewDataFile:
             source = open_read(data.path)
             try:
                 if data.change is None:
-                    copy_data(source, data.start, data.size, handle, start)
+                    copy_data(source, data.start, data.size, target=handle, at=start)
                 else:
-                    data.change.stream(source, data.start, data.size, handle, start)
+                    data.change.stream(source, data.start, data.size, target=handle, at=start)
             finally:
                 os.close(source)
         os.ftruncate(handle, self.size)

@@ -101,7 +101,7 @@ def copy_file(source: int, target: int) -> None:
     if _clone(source, target):
         return
     size = os.fstat(source).st_size
-    copy_data(source, 0, size, target, 0)
+    copy_data(source, 0, size, target=target, at=0)
     os.ftruncate(target, size)
 
 

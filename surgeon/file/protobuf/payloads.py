@@ -109,7 +109,7 @@ def _payload(tensor: Message) -> Payload:
                 before = end
             elif tag == _LOCATION_TAG and read_varint(tensor.data, body)[0]:
                 external = True  # inline data are ignored then
-    return Payload(tensor, spans, None if external or count > 1 else raw, size, external)
+    return Payload(tensor, spans, None if external or count > 1 else raw, size=size, is_external=external)
 
 
 def cut(payload: Payload, number: int, edits: ByteEdits) -> None:

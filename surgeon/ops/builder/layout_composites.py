@@ -163,7 +163,7 @@ def cut(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
         numbers = {"num_outputs": count} if opset >= SPLIT_COUNTS else {}
         return tuple(g.split(x, axis=axis, outputs=count, **numbers))
     x, found = g.named(x), []
-    for place, own in enumerate(_splits(g, x, count, axis, g.such_that(g.any_tensor(), is_even, count))):
+    for place, own in enumerate(_splits(g, x, count, axis=axis, sizes=g.such_that(g.any_tensor(), is_even, count))):
         start = g.such_that(g.any_tensor(), starts_part, x, place, count, axis)
         found.append(g.such_that(g.any_of(*own, *_cut_off(g, x, start, axis)), is_part, x, count, axis))
     return tuple(found)
@@ -177,7 +177,7 @@ def parts(g: Any, x: gs.Tensor, count: int, axis: int) -> tuple[Any, ...]:
     """
     x = g.named(x)
     found: list[Any] = []
-    for place, own in enumerate(_splits(g, x, count, axis, g.any_tensor())):
+    for place, own in enumerate(_splits(g, x, count, axis=axis, sizes=g.any_tensor())):
         start = g.such_that(g.any_tensor(), starts_behind, x, axis, *found) if place else [0]
         part = g.any_of(*_cut_off(g, x, start, axis), *own)
         found.append(g.named(part) if place < count - 1 else g.such_that(part, are_all, x, axis, *found))

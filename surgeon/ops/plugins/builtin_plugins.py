@@ -227,20 +227,20 @@ def _table() -> dict[str, Any]:
 def _decoded(row: dict[str, Any]) -> Plugin:
     is_declared = row["inputs"] is not None
     fields = {
-        name: Field(name, kind, length, required, tuple(allowed[0]) if allowed else ())
+        name: Field(name, kind, length, required=required, allowed=tuple(allowed[0]) if allowed else ())
         for name, (kind, length, required, *allowed) in (row["attributes"] or {}).items()
     }
     return Plugin(
         row["name"],
         row["version"],
         row["since"],
-        row.get("deprecated", ""),
-        row.get("removed", ""),
-        row.get("instead", ""),
-        tuple(_port(*one) for one in row["inputs"] or ()),
-        tuple(_port(*one) for one in row["outputs"] or ()),
-        fields,
-        is_declared,
+        deprecated=row.get("deprecated", ""),
+        removed=row.get("removed", ""),
+        instead=row.get("instead", ""),
+        inputs=tuple(_port(*one) for one in row["inputs"] or ()),
+        outputs=tuple(_port(*one) for one in row["outputs"] or ()),
+        attributes=fields,
+        is_declared=is_declared,
     )
 
 

@@ -130,7 +130,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
     inputs: dict[int, Any] = {}
     attributes: dict[str, Any] = {}
     for position, value in enumerate(args):
-        _place(plan, _position(plan, position, len(args)), value, inputs, attributes)
+        _place(plan, _position(plan, position, len(args)), value, inputs=inputs, attributes=attributes)
     asked = None
     for key, value in kwargs.items():
         if key == "outputs" or (key == "num_outputs" and _is_early_split(plan.schema, opset)):
@@ -139,7 +139,7 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
         place = plan.keyword(key)
         if place is None:
             raise RuleError(_unknown_keyword(plan, key, opset))
-        _place(plan, place, value, inputs, attributes)
+        _place(plan, place, value, inputs=inputs, attributes=attributes)
     sorted_inputs = _sorted_inputs(plan, inputs)
     count = _outputs(plan.schema, asked, sorted_inputs, attributes)
     version = plan.schema

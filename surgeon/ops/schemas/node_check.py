@@ -51,8 +51,12 @@ def violations(
     if version.deprecated:
         where = display_domain(version.domain)
         found.append(f"{version.name} is deprecated in {where} since opset {version.since_version}.")
-    found += _arity(version, "input", node.input, version.min_inputs, version.max_inputs, version.input_at)
-    found += _arity(version, "output", node.output, version.min_outputs, version.max_outputs, version.output_at)
+    found += _arity(
+        version, "input", node.input, least=version.min_inputs, most=version.max_inputs, formal_at=version.input_at
+    )
+    found += _arity(
+        version, "output", node.output, least=version.min_outputs, most=version.max_outputs, formal_at=version.output_at
+    )
     found += _attributes(version, node, in_function)
     found += _types(version, node, dtype_of)
     return found

@@ -224,7 +224,11 @@ def converted(found: defs.OpSchema, domain: str) -> Schema:
 def _converted_formal(one: defs.OpSchema.FormalParameter) -> FormalParameter:
     option = defs.OpSchema.FormalParameterOption
     return FormalParameter(
-        one.name, one.type_str, one.option == option.Optional, one.option == option.Variadic, one.is_homogeneous
+        one.name,
+        one.type_str,
+        one.option == option.Optional,
+        variadic=one.option == option.Variadic,
+        homogeneous=one.is_homogeneous,
     )
 
 
@@ -285,7 +289,7 @@ def _decoded(entry: dict[str, Any]) -> Schema:
 
 def _decoded_formal(name: str, kind: str, marks: str) -> FormalParameter:
     """A formal of the table; `marks` holds `?` for optional, `*` for variadic, `~` for heterogeneous."""
-    return FormalParameter(name, kind, "?" in marks, "*" in marks, "~" not in marks)
+    return FormalParameter(name, kind, "?" in marks, variadic="*" in marks, homogeneous="~" not in marks)
 
 
 def variables(version: Schema, inputs: Iterable[int | None], outputs: Iterable[int | None] = ()) -> dict[str, int]:

@@ -43,7 +43,7 @@ def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
     if not found:
         return None
     told = f"{_told(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
-    return Mismatch(rule.name, "", "", told, rule.where, 0, kind="already")
+    return Mismatch(rule.name, "", "", reason=told, where=rule.where, matched=0, kind="already")
 
 
 def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:

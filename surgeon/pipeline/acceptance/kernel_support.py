@@ -79,7 +79,7 @@ def missing_kernel(
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)
-        told = "" if runs else kernels.missing_reason(node.domain, node.op_type, opset, types, among)
+        told = "" if runs else kernels.missing_reason(node.domain, node.op_type, opset, dtypes=types, among=among)
         if told:
             raised = kernels.next_supported_opset(node.domain, node.op_type, opset, types)
             return MissingKernel(node.op_type, told, raised)
@@ -143,7 +143,9 @@ def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) ->
     makers: dict[str, Node] = {}
     for made, proto in zip(fragment.nodes, fragment.as_protos(), strict=True):
         inputs = tuple(names.get(name, name) for name in proto.input)
-        node = Node(made.qualified, inputs, tuple(proto.output), match.scope, -1, proto.SerializeToString())
+        node = Node(
+            made.qualified, inputs, tuple(proto.output), scope=match.scope, slot=-1, encoded=proto.SerializeToString()
+        )
         broken = next(iter(limits.of(node, makers=makers)), None)
         makers.update(dict.fromkeys(proto.output, node))
         if broken is not None:

@@ -81,7 +81,9 @@ class MatchAcceptance:
         limits = limits_for(target, provider, index)
         loader = CPU if provider is None and ep is None else None
         cache = ReplacementCache(index, provider, target_of(target).providers or None, loader)
-        return cls(index, target, cache, splicer or Splicer(index), provider, limits, loader)
+        return cls(
+            index, target, cache, splicer=splicer or Splicer(index), provider=provider, limits=limits, loader=loader
+        )
 
     def runs(self, rule: Rule) -> bool:
         """Whether a rule is for the execution provider of this run, or for any."""
@@ -167,7 +169,7 @@ class MatchAcceptance:
                 f"{describe_rule_error(rule, error)} at node {match.root.label!r}; mend the rule."
             ) from error
         if lacking is not None:
-            raise self._no_kernel(rule, plan, match, lacking, fragment)
+            raise self._no_kernel(rule, plan, match, lacking=lacking, fragment=fragment)
         beyond = None if self.limits is None else violated_limit(self.limits, match, fragment)
         if beyond is not None:
             raise self._beyond_limit(match, *beyond, fragment)
@@ -178,7 +180,9 @@ class MatchAcceptance:
         where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
         told = "; ".join(filter(None, (reason, help_)))
         return MatchDeclined(
-            MatchFailure("kernel", wanted, "", "", told, where=where, at=at), is_of_form=True, fragment=fragment
+            MatchFailure("kernel", wanted, "", seen="", told=told, where=where, at=at),
+            is_of_form=True,
+            fragment=fragment,
         )
 
     def _no_kernel(
@@ -190,7 +194,9 @@ class MatchAcceptance:
             raised = 0
         change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
-        finding = MatchFailure("kernel", wanted, "none", "", lacking.told, change, where, at=at, opset=raised)
+        finding = MatchFailure(
+            "kernel", wanted, "none", seen="", told=lacking.told, change=change, where=where, at=at, opset=raised
+        )
         return MatchDeclined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
     def _too_old(self, match: Match, needs: int) -> MatchDeclined:
@@ -204,7 +210,18 @@ class MatchAcceptance:
             told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label
-        finding = MatchFailure("opset", f"opset {needs}", found, "", told, change, match.pattern.where, "", at, opset)
+        finding = MatchFailure(
+            "opset",
+            f"opset {needs}",
+            found,
+            seen="",
+            told=told,
+            change=change,
+            where=match.pattern.where,
+            op="",
+            at=at,
+            opset=opset,
+        )
         return MatchDeclined(finding, advice)
 
 
@@ -233,7 +250,9 @@ def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: st
         kind = KINDS.get(asked[0], kind)
         at = match.tensor(asked[1])
         found = _type_text(match, at)
-    return MatchFailure(kind, why, found, f"for {at!r}" if found else "", why, where=compiled.pattern.where, at=at)
+    return MatchFailure(
+        kind, why, found, seen=f"for {at!r}" if found else "", told=why, where=compiled.pattern.where, at=at
+    )
 
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
@@ -247,7 +266,7 @@ def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
         wanted = " or ".join(rule.dtypes)
         told = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
         raise MatchDeclined(
-            MatchFailure("dtype", wanted, found, f"in {name!r}", told, where=compiled.pattern.where, at=name)
+            MatchFailure("dtype", wanted, found, seen=f"in {name!r}", told=told, where=compiled.pattern.where, at=name)
         )
 
 

@@ -93,7 +93,7 @@ class Explainer:
         best = self._attempt(compiled, root, accept) if root not in self.covered else None
         if best is None:
             return None
-        miss = to_mismatch(self.rule, compiled.pattern, scope, root, best)
+        miss = to_mismatch(self.rule, compiled.pattern, scope, root=root, best=best)
         miss = replace(miss, of_written=_is_of_written(scope, best))
         has_all = has_fired or all(scope.has_any(group) for group in compiled.written_ops.required)
         miss = mark_near(miss, root) if has_all else miss
@@ -115,7 +115,7 @@ class Explainer:
             except SurgeonError as error:
                 if not is_at_fault:
                     raise
-                return MatchFailure("condition", "", "", "", str(error), where=compiled.pattern.where)
+                return MatchFailure("condition", "", "", seen="", told=str(error), where=compiled.pattern.where)
             return None
 
         if match_at(self.index, compiled, root, lambda match: refuse(match) is None) is not None:
@@ -204,7 +204,16 @@ def near_misses(
     explainer, acceptance = Explainer(index, rule.name), MatchAcceptance.over(index, target, ep)
     if not acceptance.runs(rule):
         return [
-            Mismatch(rule.name, "", "", provider_mismatch(rule), rule.where, 0, kind="target", wanted=rule.ep or "")
+            Mismatch(
+                rule.name,
+                "",
+                "",
+                reason=provider_mismatch(rule),
+                where=rule.where,
+                matched=0,
+                kind="target",
+                wanted=rule.ep or "",
+            )
         ]
     found: list[NearMissSite] = []
     far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and looks
@@ -215,7 +224,7 @@ def near_misses(
             looked = ((root, (id(compiled), op_neighbourhood(root))) for root in starts)
             likely = ((root, look) for root, look in looked if far[look] < FAR)
             for root, look in islice(likely, max(0, (COUNTED if has_fired else TRIED) - len(found))):
-                place = explainer.miss_at(compiled, scope, root, accept, has_fired)
+                place = explainer.miss_at(compiled, scope, root, accept=accept, has_fired=has_fired)
                 if place is not None:
                     far[look] += not (place.miss.near or place.best.is_whole)
                     found.append(place)
@@ -238,7 +247,9 @@ def _accept_or_decline(accept: Accept, match: Match) -> object:
     try:
         return accept(match)
     except SurgeonError as error:
-        raise MatchDeclined(MatchFailure("condition", "", "", "", str(error), where=match.pattern.where)) from error
+        raise MatchDeclined(
+            MatchFailure("condition", "", "", seen="", told=str(error), where=match.pattern.where)
+        ) from error
 
 
 def rule_plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, RulePlan]]:
@@ -255,7 +266,7 @@ def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
     if not found:
         plan = rule.plan(target, index.main.opset)
         reason = plan.reason if isinstance(plan, Unavailable) else f"rule {rule.name} has no plan for target {target}"
-        yield Mismatch(rule.name, "", "", reason, rule.where, 0, kind="target", wanted=target)
+        yield Mismatch(rule.name, "", "", reason=reason, where=rule.where, matched=0, kind="target", wanted=target)
     scopes: dict[int, tuple[CompiledPattern, list[Scope]]] = {}
     for scope, plan in found:
         for compiled in plan.sources:
@@ -270,14 +281,23 @@ def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Sco
     if compiled.search is not None:
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)
-        return Mismatch(rule, pattern.name, "", why, pattern.where, 0, kind="absent")
+        return Mismatch(rule, pattern.name, "", reason=why, where=pattern.where, matched=0, kind="absent")
     if compiled.op_glob is not None:
         wanted = "::".join(filter(None, compiled.op_glob))
         if any(nodes_matching_glob(scope, *compiled.op_glob) for scope in scopes):
             return None
         reason, pattern = f"there is no {wanted} in the model", compiled.pattern
         return Mismatch(
-            rule, pattern.name, "", reason, pattern.where, 0, pattern_size(pattern), "absent", wanted, "none"
+            rule,
+            pattern.name,
+            "",
+            reason=reason,
+            where=pattern.where,
+            matched=0,
+            total=pattern_size(pattern),
+            kind="absent",
+            wanted=wanted,
+            found="none",
         )
     groups = sorted(compiled.written_ops.required, key=by_rarity)
     missing = [group for group in groups if not any(scope.has_any(group) for scope in scopes)]
@@ -291,7 +311,18 @@ def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Sco
         return None
     pattern = compiled.pattern
     total = pattern_size(pattern)
-    return Mismatch(rule, pattern.name, "", reason, pattern.where, 0, total, "absent", wanted, "none")
+    return Mismatch(
+        rule,
+        pattern.name,
+        "",
+        reason=reason,
+        where=pattern.where,
+        matched=0,
+        total=total,
+        kind="absent",
+        wanted=wanted,
+        found="none",
+    )
 
 
 def _misspelt(ops: Iterable[str]) -> str:

@@ -178,4 +178,6 @@ class Samples:
 
 def _other(name: str, array: np.ndarray, why: str) -> Comparison:
     """The comparison of an output that cannot be one of so many samples."""
-    return Comparison(OutputError(name, dtype_name(array), math.inf, math.inf, 0.0, 0.0, False), why)
+    return Comparison(
+        OutputError(name, dtype_name(array), math.inf, max_rel=math.inf, scale=0.0, allowed=0.0, ok=False), why
+    )

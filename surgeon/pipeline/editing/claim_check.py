@@ -45,7 +45,9 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
     started = time.perf_counter()
     before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
     if claim.untold:
-        return CheckResult(Outcome.UNPROVED, claim.untold, (), time.perf_counter() - started, 0, {})
+        return CheckResult(
+            Outcome.UNPROVED, claim.untold, (), seconds=time.perf_counter() - started, runs=0, tolerance={}
+        )
     away = IsolatedRuntime(options.required(), options.run_time)
     rtol, atol = tolerances(before, options)
     roles = _Roles.of(before, after, claim)
@@ -54,7 +56,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
             fed = roles.made_sets(before, after, claim, options) if claim.made else {}
         except InputsUnknown as unknown:
             why = f"Inputs cannot be made: {unknown.reason}."
-            return CheckResult(Outcome.UNPROVED, why, (), time.perf_counter() - started, 0, {})
+            return CheckResult(Outcome.UNPROVED, why, (), seconds=time.perf_counter() - started, runs=0, tolerance={})
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
         shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
@@ -65,15 +67,17 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         if trials.unavailable_because:
             outcome, reason = Outcome.UNPROVED, trials.unavailable_because
         else:
-            refusal = _answer(edited, roles, claim, fed, trials, verdict, away)
+            refusal = _answer(edited, roles, claim, fed=fed, trials=trials, verdict=verdict, away=away)
             outcome, reason = refusal or verdict.outcome()
             if not refusal and outcome is Outcome.FAILED and claim.answers and uses_float16(before):
-                staged = _in_stages(draft, edited, roles, trials, (rtol, atol), away)
+                staged = _in_stages(draft, edited, roles, trials=trials, tolerances=(rtol, atol), away=away)
                 if staged is not None:
                     verdict, (outcome, reason) = staged
-        found = build_check_result(outcome, reason, verdict, started, (rtol, atol))
+        found = build_check_result(outcome, reason, verdict, started=started, asked=(rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
-            outcome, told, more = check_beyond_fixed_size(draft, original, edited, away, (rtol, atol), options)
+            outcome, told, more = check_beyond_fixed_size(
+                draft, original, edited, away=away, tolerances=(rtol, atol), options=options
+            )
             worst = {error.name: error for error in found.outputs}
             worst.update({item.error.name: item.error for item in more if not item.error.ok})
             reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
@@ -113,7 +117,7 @@ class _Roles:
         asked, made = {*feeds.values(), *wanted}, produced_tensors(before)
         part = not outputs <= asked and wanted <= set(made)
         inner = [name for name in made if name in asked and (part or name not in outputs)]
-        return cls(feeds, answers, inner, part, {*made, *outputs, *feeds.values()})
+        return cls(feeds, answers, inner, part=part, tensors={*made, *outputs, *feeds.values()})
 
     def made_sets(
         self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions

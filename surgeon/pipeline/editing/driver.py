@@ -75,7 +75,15 @@ def edit(
         'proved'
     """
     wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
-    _refuse_misuse(source, wanted, output, check, dry_run, require_proof, resolve_options(options))
+    _refuse_misuse(
+        source,
+        wanted,
+        output,
+        check=check,
+        dry_run=dry_run,
+        require_proof=require_proof,
+        options=resolve_options(options),
+    )
     if isinstance(source, gs.Graph):
         proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
@@ -242,7 +250,7 @@ class _Run:
         if complaint is not None:
             raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
         if original is not None:
-            self.report.refused = require_loaded("edited", [original], made, self.options, self.report)
+            self.report.refused = require_loaded("edited", [original], made, options=self.options, report=self.report)
         same = self._is_same(draft)
         if self.check == "none" or (self.check == "auto" and same):
             return

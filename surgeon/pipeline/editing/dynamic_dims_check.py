@@ -32,7 +32,15 @@ def check_beyond_fixed_size(
     outcome, reasons, compared = Outcome.PROVED, list[str](), list[Comparison]()
     for freed in draft.claim.freed:
         try:
-            samples = Samples(freed, draft.source.skeleton, original, options, away, tolerances, draft.claim.tensors)
+            samples = Samples(
+                freed,
+                draft.source.skeleton,
+                original,
+                options=options,
+                away=away,
+                tolerances=tolerances,
+                names=draft.claim.tensors,
+            )
         except InputsUnknown as unknown:
             found, reason, more = Outcome.UNPROVED, f"inputs cannot be made: {unknown.reason}", list[Comparison]()
         except SessionError as refused:

@@ -60,7 +60,7 @@ def subgraph_between(
     asked = [value.name for value in graph.input] if has_defaults else given
     lacking = [name for name in asked if name in used and name not in froms]
     if froms and lacking:
-        raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes, lacking), asked))
+        raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes=nodes, inputs=lacking), asked))
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
         raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")

@@ -380,7 +380,7 @@ def group_dependent_steps(steps: Sequence[RewriteStep]) -> list[list[RewriteStep
 
 
 def _info(node: Node) -> NodeInfo:
-    return NodeInfo(node.label, node.op, node.inputs, node.outputs, attributes_text(node.proto))
+    return NodeInfo(node.label, node.op, node.inputs, outputs=node.outputs, attributes=attributes_text(node.proto))
 
 
 def attributes_text(node: NodeProto) -> str:

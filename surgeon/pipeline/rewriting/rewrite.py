@@ -123,19 +123,19 @@ def rewrite(
         resolve_output(output),
         target,
         ep,
-        check,
-        NodeFilter(*names),
-        require_proof,
-        keep_going,
-        approximate,
-        dry_run,
-        external_data,
-        force,
-        expect or {},
-        resolve_options(options),
-        progress,
-        (inline,) if isinstance(inline, str) else tuple(inline),
-        upgrade,
+        check=check,
+        choice=NodeFilter(*names),
+        require_proof=require_proof,
+        keep_going=keep_going,
+        approximate=approximate,
+        dry_run=dry_run,
+        external_data=external_data,
+        force=force,
+        expect=expect or {},
+        options=resolve_options(options),
+        progress=progress,
+        inline=(inline,) if isinstance(inline, str) else tuple(inline),
+        upgrade=upgrade,
     )
     return rewrite_with(source, rules, settings)
 
@@ -168,7 +168,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
                 told = settings.edit_arguments()
                 original, edited = apply_aliased_edit(tails[0], original, settings.output, stack, **told)
         model = before if edited is None else stack.enter_context(Model.open(original))
-        over, not_upgraded = _attempt(model, original, selection, settings, clock, stack)
+        over, not_upgraded = _attempt(model, original, selection, settings=settings, clock=clock, stack=stack)
         run = over.run
         names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}
         report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
@@ -276,11 +276,11 @@ def _attempt(
 ) -> tuple[_Rewritten, str]:
     """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
     if settings.upgrade == "none":
-        return _Rewritten.over(model, original, selection, settings, clock), ""
+        return _Rewritten.over(model, original, selection, settings=settings, clock=clock), ""
     if isinstance(settings.upgrade, int):
         plain, opsets = None, [settings.upgrade]
     else:
-        plain = _Rewritten.over(model, original, selection, settings, clock)
+        plain = _Rewritten.over(model, original, selection, settings=settings, clock=clock)
         opsets = sorted(plain.run.driver.blocked_by_opset, reverse=True)  # with the newest all fire that wait
     # Not at the top: few rewrites upgrade.
     from surgeon.pipeline.upgrading.temporary_upgrade import temporarily_upgraded
@@ -303,12 +303,14 @@ def _attempt(
         except (CheckFailed, GraphError) as error:
             why = str(error).rstrip(".").removesuffix("; nothing was written")
         else:
-            better = replace(_Rewritten.over(made.model, made.original, selection, settings, clock), upgrade=made.done)
+            better = replace(
+                _Rewritten.over(made.model, made.original, selection, settings=settings, clock=clock), upgrade=made.done
+            )
             if plain is None or _gains(plain.run, better.run, plain.run.driver.blocked_by_opset[opset]):
                 return better, told
             why = f"no rule fires more often with opset {opset}"
         told = told or f"to opset {opset}: {why}"
-    return plain or _Rewritten.over(model, original, selection, settings, clock), why
+    return plain or _Rewritten.over(model, original, selection, settings=settings, clock=clock), why
 
 
 def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:

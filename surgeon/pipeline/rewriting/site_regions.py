@@ -113,7 +113,9 @@ def _body(node: Node, captures: list[TensorRef | None], step: RewriteStep, rule:
     versions = step.scope.versions
     domains = {item.domain for item in nodes} | {""}
     imports = [helper.make_opsetid(name, versions.get(name) or opset_to_import(name, "")) for name in sorted(domains)]
-    return helper.make_function(PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs, nodes, imports)
+    return helper.make_function(
+        PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs=outputs, nodes=nodes, opset_imports=imports
+    )
 
 
 def proof_class_key(site: Site, tell: DataKey) -> Hashable:
@@ -275,7 +277,14 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
     read.update(*(node.inputs for node in copied))
     slack = sum(rule.approximate for rule in rules)
     apart = frozenset(kind for rule in rules for kind in rule.differs)
-    return Region(scope, (*removed, *kept), (*_needed(kept, read), *copied, *added), tuple(outputs), slack, apart)
+    return Region(
+        scope,
+        (*removed, *kept),
+        (*_needed(kept, read), *copied, *added),
+        outputs=tuple(outputs),
+        intended_error=slack,
+        intended_differences=apart,
+    )
 
 
 def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:

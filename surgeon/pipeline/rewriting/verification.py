@@ -97,7 +97,9 @@ class Verification:
         self.report.refused = ""
         if not self.run.sites:
             if self.original is not self.source:
-                self.report.refused = require_loaded("rewritten", [self.source], written, self.options, self.report)
+                self.report.refused = require_loaded(
+                    "rewritten", [self.source], written, options=self.options, report=self.report
+                )
             return
         self._say("check")
         with self.clock.phase("check"):

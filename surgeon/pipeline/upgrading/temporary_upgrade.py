@@ -47,7 +47,7 @@ def temporarily_upgraded(
         done, patch = plan_upgrade(before, opset, "The model" if in_memory else str(source), str(output or ""))
         made = patch.to_proto() if in_memory else stack.enter_context(temporary_model(before, patch, output))
         if not patch.empty:
-            check_upgrade(done, before, source, made, check, options, require_proof)
+            check_upgrade(done, before, source, written=made, check=check, options=options, require_proof=require_proof)
         after = stack.enter_context(Model.open(made))
         done.seconds = time.perf_counter() - start
         yield UpgradedModel(after, made, done)

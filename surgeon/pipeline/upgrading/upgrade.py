@@ -84,7 +84,15 @@ def upgrade(
         done, patch = plan_upgrade(model, opset, str(source), str(output))
 
         def inspect(path: Path) -> None:
-            check_upgrade(done, model, Path(source), path, check, resolve_options(options), require_proof)
+            check_upgrade(
+                done,
+                model,
+                Path(source),
+                written=path,
+                check=check,
+                options=resolve_options(options),
+                require_proof=require_proof,
+            )
 
         try:
             save(
@@ -346,7 +354,7 @@ def check_upgrade(
     Raises GraphError where it is not valid, CheckFailed where ONNX Runtime loads the source and not the upgraded model,
     or where that differs, or is not proved although it has to be.
     """
-    done.refused = require_loaded("upgraded", [source], written, options, done)
+    done.refused = require_loaded("upgraded", [source], written, options=options, report=done)
     if check == "none":
         return
     complaint = structural_fault(model, written)

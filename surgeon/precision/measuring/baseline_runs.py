@@ -62,7 +62,7 @@ class BaselineRuns:
         self._original, self._skeleton, self._change = original, skeleton, change
         self._converts = io == "convert"
         custom_ops = require_options(
-            options.seed, options.dims, options.custom_ops, options.rtol, options.atol, options.inputs
+            options.seed, options.dims, options.custom_ops, rtol=options.rtol, atol=options.atol, inputs=options.inputs
         )
         self._away = IsolatedRuntime(custom_ops, options.run_time)
         self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY

@@ -299,7 +299,7 @@ class _Gauging:
         else:
             part, slices = f"{gauge.numbers}:slice", f"{gauge.numbers}:slices"
             yield helper.make_node("Flatten", [name], [slices], axis=cut)
-            yield from self._by_slices(slices, part, dtype, (highs, means), scope.versions.get("", 0))
+            yield from self._by_slices(slices, part, dtype, made=(highs, means), opset=scope.versions.get("", 0))
         yield helper.make_node("Concat", [highs, means], [gauge.numbers], axis=0)
 
     def _by_slices(self, slices: str, part: str, dtype: int, made: tuple[str, str], opset: int) -> Iterator[NodeProto]:

@@ -83,9 +83,21 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
     made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
     if node.op in OF_LISTS:
-        return NodeDtypes((), (), tuple(own), tuple(made), f"{node.op} handles sequences, which keep their dtype")
+        return NodeDtypes(
+            (),
+            (),
+            tuple(own),
+            fixed_outputs=tuple(made),
+            keep_reason=f"{node.op} handles sequences, which keep their dtype",
+        )
     if node.op not in WITH_BODIES and any(subgraphs(node.proto)):
-        return NodeDtypes((), (), tuple(own), tuple(made), f"nothing tells what the bodies of {node.op} are given")
+        return NodeDtypes(
+            (),
+            (),
+            tuple(own),
+            fixed_outputs=tuple(made),
+            keep_reason=f"nothing tells what the bodies of {node.op} are given",
+        )
     if not own and not made:
         return NodeDtypes()
     if node.op in WITH_BODIES or is_call:
@@ -106,10 +118,10 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     opset = node.scope.versions.get(domain, 1)
     version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
     if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
-        return NodeDtypes((), (), tuple(own), tuple(made), _untaken(cast, change))
+        return NodeDtypes((), (), tuple(own), fixed_outputs=tuple(made), keep_reason=_untaken(cast, change))
     if version is None:
-        return _without_schema(node, proto, dtype, change, own, made, opset)
-    return _by_schema(node, version, dtype, change, own, made)
+        return _without_schema(node, proto, dtype, change=change, own=own, made=made, opset=opset)
+    return _by_schema(node, version, dtype, change=change, own=own, made=made)
 
 
 def is_determined_by_schema(node: Node) -> bool:
@@ -155,17 +167,22 @@ def _by_schema(
         could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
         why = _UNTOLD if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
         return _pinned(ports, why) if fixed or set(stays) - set(staying) else ports
-    if any(_is_own_word(version, place, node, tied, text) for place in fixed if place not in told):
+    if any(_is_own_word(version, place, node, tied=tied, text=text) for place in fixed if place not in told):
         return _pinned(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
     if _refers(node):
         return _pinned(ports, "an attribute of the function's call says its dtype")
-    if any(_is_untold(name, formal, version, tied, dtype) for name, formal in _formals(node, version)):
+    if any(_is_untold(name, formal, version, tied=tied, dtype=dtype) for name, formal in _formals(node, version)):
         return _pinned(ports, _UNTOLD)
     decides = facts.algebra.compares or facts.dtype.returns_bool or facts.dtype.returns_indices
     chooses = decides or facts.numerics.reduces == "extremum"
     exact = facts.numerics.exact or chooses or bool(facts.data.copies_elements)
     return NodeDtypes(
-        ports.following_inputs, ports.following_outputs, ports.fixed_inputs, ports.fixed_outputs, "", not exact
+        ports.following_inputs,
+        ports.following_outputs,
+        ports.fixed_inputs,
+        fixed_outputs=ports.fixed_outputs,
+        keep_reason="",
+        benefits=not exact,
     )
 
 
@@ -212,7 +229,11 @@ def _is_untold(name: str, formal: FormalParameter, version: Schema, tied: set[st
 
 def _pinned(ports: NodeDtypes, why: str) -> NodeDtypes:
     return NodeDtypes(
-        (), (), (*ports.following_inputs, *ports.fixed_inputs), (*ports.following_outputs, *ports.fixed_outputs), why
+        (),
+        (),
+        (*ports.following_inputs, *ports.fixed_inputs),
+        fixed_outputs=(*ports.following_outputs, *ports.fixed_outputs),
+        keep_reason=why,
     )
 
 
@@ -232,7 +253,9 @@ def _without_schema(
     node: Node, proto: NodeProto, dtype: Dtype, change: DtypeChange, own: Sequence[int], made: Sequence[int], opset: int
 ) -> NodeDtypes:
     """A node of a domain that nothing is known of, or a target's own, of which the target tells."""
-    kept = NodeDtypes((), (), tuple(own), tuple(made), f"nothing tells which dtypes {proto.op_type} takes")
+    kept = NodeDtypes(
+        (), (), tuple(own), fixed_outputs=tuple(made), keep_reason=f"nothing tells which dtypes {proto.op_type} takes"
+    )
     target = target_of_op(proto.domain, proto.op_type)
     if target is None or target.ops is None:
         return kept

@@ -233,11 +233,13 @@ class Segments:
         if not all(self._sources.get(name, name) in held for name in free):
             yield "what it reads is too large to be held, or no tensor"
         elif size <= MOST_BYTES:
-            yield self._run(part, read, {name: read.array(name) for name in stored}, self._fed(free, held), options)
+            yield self._run(
+                part, read, {name: read.array(name) for name in stored}, fed=self._fed(free, held), options=options
+            )
         elif len(part.nodes) == 1 and can_split_columns(part.nodes[0], stored):
             weights = {name: read.array(name) for name in stored}
             for block in column_blocks(part.nodes[0], weights, BLOCK_BYTES):
-                yield self._run(part, read, block, self._fed(free, held), options)
+                yield self._run(part, read, block, fed=self._fed(free, held), options=options)
         else:
             yield f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
 
@@ -256,8 +258,8 @@ class Segments:
             [read.whole(node) for node in part.nodes],
             "stretch",
             [helper.make_tensor_value_info(name, _dtype(array), array.shape) for name, array in fed.items()],
-            [self._stated(name) for node in part.nodes for name in node.output if name in shown],
-            [numpy_helper.from_array(array, name) for name, array in weights.items()],
+            outputs=[self._stated(name) for node in part.nodes for name in node.output if name in shown],
+            initializer=[numpy_helper.from_array(array, name) for name, array in weights.items()],
         )
         model = ModelProto(ir_version=self._model.ir_version, graph=graph)
         model.opset_import.extend(self._model.opset_import)
@@ -272,11 +274,11 @@ class Segments:
             model,
             fed,
             self._new,
-            tuple(options.custom_ops),
-            export_registry(options.custom_ops),
-            newer,
-            [name for name in fed if name in self._half] if inner else (),
-            frozenset(inner).difference(ends),
+            custom_ops=tuple(options.custom_ops),
+            implementations=export_registry(options.custom_ops),
+            upgraded_model=newer,
+            activations=[name for name in fed if name in self._half] if inner else (),
+            inner=frozenset(inner).difference(ends),
         )
 
     def _divided(self, part: Stretch) -> list[str]:

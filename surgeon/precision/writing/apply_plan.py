@@ -121,7 +121,7 @@ class DtypeWriter:
             name = wire.name if made != wire.name and not self.emulate_rounding else self._cast_name(wire, other)
             self._names[wire.home, wire.name, other] = name
             self._dtypes[wire.home, name] = self._of(other)
-            self._cast(wire.home, slot, made, name, other)
+            self._cast(wire.home, slot, made, name=name, new=other)
 
     def _settle_widened(self, wire: TypedTensor, source: str) -> None:
         """Have readers in the new dtype read what the model stores in it, and leave out the Cast if none is left."""
@@ -147,8 +147,8 @@ class DtypeWriter:
         """Round a stored tensor by two Casts; what they make."""
         slot = -1 if wire.node is None else wire.node.slot
         half, back = self._fresh(f"{wire.name}_rounded"), self._fresh(f"{wire.name}_back")
-        self._put(wire.home, slot, wire.name, half, self.new)
-        self._put(wire.home, slot, half, back, self.old)
+        self._put(wire.home, slot, wire.name, name=half, dtype=self.new)
+        self._put(wire.home, slot, half, name=back, dtype=self.old)
         return back
 
     def _is_end(self, wire: TypedTensor, other: bool) -> bool:
@@ -166,8 +166,8 @@ class DtypeWriter:
         half = self._fresh(f"{wire.name}_rounded")
         made = self._fresh(f"{wire.name}_exact")
         self._rename_made(wire, made)
-        self._put(wire.home, slot, made, half, self.new)
-        self._put(wire.home, slot, half, wire.name, self.old)
+        self._put(wire.home, slot, made, name=half, dtype=self.new)
+        self._put(wire.home, slot, half, name=wire.name, dtype=self.old)
         return wire.name
 
     def _rename_made(self, wire: TypedTensor, name: str) -> None:
@@ -179,12 +179,12 @@ class DtypeWriter:
         self.casts += 1
         if self.emulate_rounding and new:
             half = self._fresh(f"{name}_rounded")
-            self._put(scope, slot, source, half, self.new)
-            self._put(scope, slot, half, name, self.old)
+            self._put(scope, slot, source, name=half, dtype=self.new)
+            self._put(scope, slot, half, name=name, dtype=self.old)
         elif self.emulate_rounding:
-            self._put(scope, slot, source, name, self.old)
+            self._put(scope, slot, source, name=name, dtype=self.old)
         else:
-            self._put(scope, slot, source, name, self._of(new))
+            self._put(scope, slot, source, name=name, dtype=self._of(new))
 
     def _put(self, scope: Scope, slot: int, source: str, name: str, dtype: int) -> None:
         label = self._fresh(f"{name}/cast")
@@ -210,7 +210,7 @@ class DtypeWriter:
         if tensor is None or is_large:
             if tensor is not None:
                 self.cast_stored[wire.home, wire.name] = tensor
-            self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name, True)
+            self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name=name, new=True)
             self._dtypes[wire.home, name] = self._of(True)
             return name
         copy = TensorProto()

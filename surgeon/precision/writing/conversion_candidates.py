@@ -113,7 +113,7 @@ class CandidateBuilder:
             if self.has_stale_value_info:
                 del wiring.draft.graph.value_info[:]
         clamped = [told for key, told in fills.clamped.items() if plan.is_produced_new(wiring.tensors[key])]
-        return Candidate(wiring.draft, plan, writer, frozenset(unfit.values()), clamped)
+        return Candidate(wiring.draft, plan, writer, weight_reasons=frozenset(unfit.values()), saturated=clamped)
 
     def _unfit(self, wiring: DtypeGraph, stored: Mapping[Tensor, str]) -> dict[TensorKey, str]:
         """Stored tensors by the scopes of this copy."""

@@ -181,7 +181,7 @@ class Signatures:
                 continue
             facts, is_weight = shapes.facts(source, name), origin.constants.is_constant(source, name)
             value = shapes.value(source, name) if facts.dtype in INTEGERS_AND_BOOL else None
-            told.append(self._told(source, name, facts, value, is_weight, unknown))
+            told.append(self._told(source, name, facts, value=value, is_weight=is_weight, unknown=unknown))
             if facts.dtype in (EXACT_DTYPES if is_weight else INTEGERS_AND_BOOL) and value is None:
                 goes_back = True
             found = None if is_weight or goes_back else origin.producer(source, name)

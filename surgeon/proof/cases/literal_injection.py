@@ -80,7 +80,7 @@ def inject_literals(
     largest mean "to the end".  out_of_role: into those inputs alone that leave their role.
     """
     large = LARGE_PIN if any(want.half for want in plan.wants) else LARGE_WIDE_PIN
-    spoken = _spoken(constants, edges, small, most, large, ties=ties)
+    spoken = _spoken(constants, edges, small, most=most, large=large, ties=ties)
     random, turn = np.random.default_rng(seed), seed // VARIANT_STRIDE
     for place, want in enumerate(plan.wants):
         if out_of_role and not want.may_ignore_role:

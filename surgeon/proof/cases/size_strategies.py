@@ -92,7 +92,7 @@ class SizeStrategies:
         larger = {name: size * 16 for name, size in usual.items()}
         ones, *alike = (dict.fromkeys(self._symbols, size) for size in (1, *ALIKE))
         for shrunk in (self._shrunk, self._shrunk_further, *self._with_one_kept(), lambda _: {}):
-            for sets in self._sets(usual, small, ones, alike, larger):
+            for sets in self._sets(usual, small, ones, alike=alike, larger=larger):
                 group: list[DimAssignment] = []
                 for by_symbol in (self._totalled({**sizes, **self._chosen}) for sizes in sets):
                     setting = self._settled(by_symbol, shrunk)

@@ -61,9 +61,9 @@ def front_of(minis: RegionModels) -> Front | None:
     if not read <= dtypes.keys() or any(any(subgraphs(node)) for node in (*behind, *left)):
         return None
     made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
-    model = _model(minis.before, front, {}, (), made)
+    model = _model(minis.before, front, {}, more=(), outputs=made)
     sides = (
-        _model(side, nodes, names, made, side.graph.output)
+        _model(side, nodes, names, more=made, outputs=side.graph.output)
         for side, nodes, names in ((minis.before, behind, {}), (minis.after, left, renamed))
     )
     rest = replace(minis, **dict(zip(("before", "after"), sides, strict=True)))

@@ -92,7 +92,16 @@ class DistinguishingInputs:
         picks = any(
             guess_node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
         )
-        return cls(floats, integers, differing, all(map(has_exact_ties, scopes)), joined, told, words, picks)
+        return cls(
+            floats,
+            integers,
+            differing,
+            ties=all(map(has_exact_ties, scopes)),
+            joined=joined,
+            sizes=told,
+            words=words,
+            picks=picks,
+        )
 
     def at_thresholds(
         self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int

@@ -60,11 +60,11 @@ def run_inner_tensors(
             plan.generate(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.BENIGN)
         )
         try:
-            return _attempt(model, custom_ops, sets, names, inner, limit_bytes)
+            return _attempt(model, custom_ops, sets, names=names, inner=inner, limit=limit_bytes)
         except SessionError as refused:
             refusal = f"ONNX Runtime does not load the model: {refused.message}"
         loading = _loading(model, inner, custom_ops)
-        found = _attempt(model, custom_ops, sets, names, loading, limit_bytes)
+        found = _attempt(model, custom_ops, sets, names=names, inner=loading, limit=limit_bytes)
         return replace(found, refusal=refusal)
     except InputsUnknown as unknown:
         return InnerValues(refusal=f"Inputs cannot be made: {unknown.reason}.")
@@ -88,7 +88,7 @@ def _attempt(
     with exposing(model, inner, alone=True) as exposed, open_model(exposed, custom_ops) as session:
         for feeds in sets:
             try:
-                return _run(session, feeds, names, inner, limit)
+                return _run(session, feeds, names, inner=inner, limit=limit)
             except SessionError as refused:
                 refusal = refusal or f"The model does not run on the inputs made for it: {refused.message}"
     return InnerValues(refusal=refusal)

@@ -56,7 +56,7 @@ def compare_layers(
     Stops behind the part of the model in which the first tensor leaves tolerance.  An error that the original's own
     noise explains is none, as with outputs.  What keeps the comparison from running is told in the result.
     """
-    ends = _Ends(original, rewritten, away, rtol, atol)
+    ends = _Ends(original, rewritten, away, rtol=rtol, atol=atol)
     try:
         with Model.open(rewritten) as opened:
             there = set(produced_tensors(opened.skeleton))
@@ -84,7 +84,7 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
                 for _, values in fetch(session, trial.feeds, list(held)):
                     for name in values.keys() & held.keys():
                         other = ignore_non_finite(held[name], values[name]) if trial.wide else values[name]
-                        comparison = compare(name, held[name], other, ends.rtol, ends.atol)
+                        comparison = compare(name, held[name], other, rtol=ends.rtol, atol=ends.atol)
                         found.append(comparison)
                         if not comparison.error.ok:
                             failing[name] = held[name]

@@ -104,7 +104,7 @@ class ComparisonTally:
         except SessionError as refused:
             if not trial.apart:
                 raise
-            error = OutputError("", "", np.inf, np.inf, 0.0, 0.0, False)
+            error = OutputError("", "", np.inf, max_rel=np.inf, scale=0.0, allowed=0.0, ok=False)
             told = f"the original alone runs ({refused.message.rstrip('.')})"
             self.apart.setdefault(trial.words, []).append((trial, error, told))
         else:
@@ -116,13 +116,13 @@ class ComparisonTally:
             if name in trial.unstable:
                 continue
             if name not in answer:
-                error = OutputError(name, dtype_name(array), np.inf, np.inf, 0.0, 0.0, False)
+                error = OutputError(name, dtype_name(array), np.inf, max_rel=np.inf, scale=0.0, allowed=0.0, ok=False)
                 self.made.append((trial, Comparison(error, "is missing")))
                 continue
             other = ignore_non_finite(array, answer[name]) if trial.wide else answer[name]
-            found = compare(name, array, other, self.rtol, self.atol, by_parts=True)
+            found = compare(name, array, other, rtol=self.rtol, atol=self.atol, by_parts=True)
             if not found.error.ok and not trial.apart:
-                self._note_hidden(trial, name, array, other, found)
+                self._note_hidden(trial, name, array, other=other, found=found)
             if not trial.apart:
                 self.made.append((trial, found))
                 count = count_newly_finite(array, answer[name]) if trial.wide else 0
@@ -136,7 +136,7 @@ class ComparisonTally:
     def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
         """Note a failure that is none without rows of which a mask hides all."""
         for shown, causal in self.trials.rows.without(trial.feeds, array, other):
-            rest = compare(name, array, shown, self.rtol, self.atol, by_parts=True)
+            rest = compare(name, array, shown, rtol=self.rtol, atol=self.atol, by_parts=True)
             if rest.error.ok:
                 self.hidden.append((trial, found, rest, causal))
                 return
@@ -362,7 +362,7 @@ class ModelCheck:
             if (self._layers if layers is None else layers) and refusal is None:
                 compared = self._compare_layers(rewritten, verdict.telling)
         tolerances = self._rtol, self._atol
-        found = build_check_result(outcome, reason, verdict, started, tolerances)
+        found = build_check_result(outcome, reason, verdict, started=started, asked=tolerances)
         oracle = describe_oracles(self._trials.oracle, self._oracle) if found.runs else ""
         return replace(found, layers=compared, oracle=oracle)
 
@@ -401,4 +401,6 @@ class ModelCheck:
         return ""
 
     def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> LayerComparison:
-        return compare_layers(self._original, rewritten, self._skeleton, trial, self._away, self._rtol, self._atol)
+        return compare_layers(
+            self._original, rewritten, self._skeleton, trial=trial, away=self._away, rtol=self._rtol, atol=self._atol
+        )

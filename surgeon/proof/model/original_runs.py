@@ -243,7 +243,7 @@ class OriginalRuns:
             except SessionError as refused:
                 self._refusal = self._refusal or refused.message
                 continue
-            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes, values)
+            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes=sizes, kind=values)
             if not all_nan(outputs):
                 break
         return answer
@@ -260,7 +260,7 @@ class OriginalRuns:
             except SessionError:
                 continue  # of what the original does not take nothing is said
             if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes, ValueKind.MASK_GAPS)
+                yield Trial(feeds, outputs, first.unstable, sizes=sizes, kind=ValueKind.MASK_GAPS)
                 return
 
     def _fraction_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
@@ -269,7 +269,7 @@ class OriginalRuns:
         for feeds in sets:  # halves move at once: noise is measured on what lies between
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                yield Trial(feeds, outputs, first.unstable, first.sizes, ValueKind.FRACTIONS, calm=sets[:1])
+                yield Trial(feeds, outputs, first.unstable, sizes=first.sizes, kind=ValueKind.FRACTIONS, calm=sets[:1])
 
     def _long_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
         """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
@@ -380,7 +380,7 @@ class OriginalRuns:
                     why = f"the original refuses it ({refused.message.rstrip('.')})"
                     continue
                 if has_informative_outputs(outputs, first.outputs, entirely=values is ValueKind.LARGE):
-                    yield Trial(feeds, outputs, unstable, first.sizes, values, wide=True)
+                    yield Trial(feeds, outputs, unstable, sizes=first.sizes, kind=values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"
             else:

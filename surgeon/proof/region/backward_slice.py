@@ -272,7 +272,7 @@ class RegionSlice:
         value = self.shapes.value(home, name) if facts.dtype in INTEGERS_AND_BOOL else None
         if value is None and facts.dtype in INTEGERS_AND_BOOL:
             value = inferred_size(self.shapes, home, name)
-        return BoundaryInput(self._names[key], scope, name, facts.dtype, facts.shape, value)
+        return BoundaryInput(self._names[key], scope, name, dtype=facts.dtype, shape=facts.shape, value=value)
 
     def _go_back(self, leaf: BoundaryInput) -> None:
         """Let the node that makes a leaf be part of the mini-models, if that can be."""
@@ -356,7 +356,9 @@ class RegionSlice:
             and facts.dtype not in EXACT_DTYPES
             and not self.real_weights
         ):
-            self.boundary_inputs[key] = BoundaryInput(self._names[key], scope, name, facts.dtype, shape, weight=True)
+            self.boundary_inputs[key] = BoundaryInput(
+                self._names[key], scope, name, dtype=facts.dtype, shape=shape, weight=True
+            )
             return True
         array = origin.constants.array(home, name)
         if array is None:

@@ -49,7 +49,7 @@ def mini_models(cut: RegionSlice) -> RegionModels:
     if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read what is handed on in place of another's
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
-    sides = [_model(cut, nodes, inputs, names, nodes is after) for nodes in (before, after)]
+    sides = [_model(cut, nodes, inputs, outputs=names, with_new=nodes is after) for nodes in (before, after)]
     sides[0].graph.value_info.extend(_tables(cut, dims))
     return RegionModels(sides[0], sides[1], {text: size for size, text in dims.items()})
 

@@ -153,7 +153,7 @@ class ProofRun:
                     stack.enter_context(self.reference)
                 ops, plain = self.options.custom_ops, self._feeder.plain | made
                 self._moves = stack.enter_context(
-                    SensitivityProbe(minis.before, bodies, ops, self.reference, first.run, plain)
+                    SensitivityProbe(minis.before, bodies, ops, reference=self.reference, first=first.run, whole=plain)
                 )
                 self._first, self._second = first, second
                 failure = self._run_all()
@@ -353,7 +353,15 @@ class ProofRun:
                 continue  # which shape a tensor without elements has, kernels tell differently too
             self._rounds = self._rounds or (answer.dtype.kind in "iu" and bool(self._feeder.plain))
             is_large = large or overflows_in_doubles(values, answer.dtype)
-            found = self._judge(name, answer, rewritten[name], exact.get(name), feeds, is_large, values in LOSING)
+            found = self._judge(
+                name,
+                answer,
+                rewritten[name],
+                exact=exact.get(name),
+                feeds=feeds,
+                large=is_large,
+                loses=values in LOSING,
+            )
             if found is None:
                 return ""
             is_usual = values is ValueKind.USUAL and turn % VARIANT_STRIDE < LITERALS_VARIANT
@@ -410,5 +418,5 @@ class ProofRun:
             found = asked(Sensitivity.uniform(0.0))
             if found.ok or overflows(self.experiment, feeds, self._oracle):
                 return found if found.ok else None
-        found = self._moves.judge(asked, name, answer, original.dtype, feeds)
+        found = self._moves.judge(asked, name, answer, dtype=original.dtype, feeds=feeds)
         return None if not found.ok and reach_fill(self.experiment, feeds, self._oracle) else found

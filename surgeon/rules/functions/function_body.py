@@ -70,7 +70,7 @@ class BodyGraph(Graph):
             self._number(value, _siblings(inputs, kinds, place)) if isinstance(value, AttributeReference) else value
             for place, value in enumerate(inputs)
         ]
-        return super().emit(domain, op, given, attributes, outputs)
+        return super().emit(domain, op, given, attributes=attributes, outputs=outputs)
 
     def _number(self, attribute: AttributeReference, siblings: Sequence[Any]) -> Any:
         named = _AS_CONSTANT.get(attribute.kind)

@@ -286,7 +286,7 @@ class _Given(LocalFunction):
         for name in proto.attribute:
             kinds[name] = _kind_used(proto, name)
         defaults = {item.name: plain(item) for item in proto.attribute_proto}
-        signature = Signature(proto.domain, proto.name, tuple(proto.input), kinds, defaults)
+        signature = Signature(proto.domain, proto.name, tuple(proto.input), kinds=kinds, defaults=defaults)
         super().__init__(signature, "given as a FunctionProto", proto.doc_string, "")
         require_valid(self.proto)
 

@@ -81,7 +81,7 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
             )
     if not inputs:
         raise RuleError(f"{who} needs the graph as its first parameter and tensors behind it.")
-    return Signature(domain, name, tuple(inputs), kinds, defaults)
+    return Signature(domain, name, tuple(inputs), kinds=kinds, defaults=defaults)
 
 
 def _kind(parameter: inspect.Parameter, who: str) -> int:

@@ -129,7 +129,7 @@ class _Searched(CompiledPattern):
 
     def __init__(self, search: Search) -> None:
         self.search = search
-        self.pattern = Pattern(search.name, (), frozenset(), search.where, search.find)
+        self.pattern = Pattern(search.name, (), frozenset(), where=search.where, function=search.find)
         self.shared = frozenset()
         nothing = frozenset[frozenset[str]]()
         spelling = WrittenOps((frozenset(),), nothing, frozenset())
@@ -217,14 +217,14 @@ class PatternCompiler(OpRequirements):
             flat.family,
             terms,
             flat.identity,
-            flat.number,
-            flat.rtol,
-            flat.capture.name if flat.capture is not None else None,
-            id(value.operation),
-            flat.is_division,
-            self.laws(value),
-            frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.laws(value))),
-            flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
+            number=flat.number,
+            rtol=flat.rtol,
+            capture=flat.capture.name if flat.capture is not None else None,
+            key=id(value.operation),
+            is_division=flat.is_division,
+            laws=self.laws(value),
+            opens=frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.laws(value))),
+            merges=flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
         )
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:

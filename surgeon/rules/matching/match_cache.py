@@ -279,7 +279,7 @@ class MatchCache:
             )
         except KeyError:
             return None  # a node or a tensor that algebra made up
-        return CachedAttempt(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends, found)
+        return CachedAttempt(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends=ends, found=found)
 
 
 class AnchorPath(NamedTuple):

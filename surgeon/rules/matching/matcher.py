@@ -143,7 +143,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
     accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
     """
     if compiled.search is not None:
-        yield from _searched(index, compiled, compiled.search, scope, accept)
+        yield from _searched(index, compiled, compiled.search, scope=scope, accept=accept)
         return
     if compiled.lacks_required_op(scope.has_any, forms=True):
         return
@@ -158,7 +158,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
         if not anchor.alive:
             continue
         if road is not None:
-            found = _along(road, memory, state, compiled, accept, anchor, tried)
+            found = _along(road, memory, state, compiled=compiled, accept=accept, anchor=anchor, tried=tried)
             if found is not None:
                 climb.forget()
                 yield found
@@ -179,7 +179,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
             else:
                 tried.add(root)
             if attempt.found is not None:
-                road = AnchorPath.of(compiled, attempt.state, attempt.known, root, anchor)
+                road = AnchorPath.of(compiled, attempt.state, attempt.known, root=root, anchor=anchor)
                 climb.forget()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
@@ -189,7 +189,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
 def match_at(index: Index, compiled: CompiledPattern, root: Node, accept: Accept | None = None) -> Match | None:
     """The match whose first output is made by this node, or None."""
     if compiled.search is not None:
-        places = _searched(index, compiled, compiled.search, root.scope, None)
+        places = _searched(index, compiled, compiled.search, scope=root.scope, accept=None)
         return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
     attempt = _Attempt(compiled, MatchState(index, root.scope), accept, None)
     attempt.run(root)
@@ -202,7 +202,15 @@ def _searched(
     """What a search finds, as matches; a place of which a node went in the meantime is none any more."""
     for place in search.find(index, scope):
         if all(node.alive for node in (*place.nodes, *place.kept)):
-            match = Match(index, scope, compiled.pattern, place.nodes, place.outputs, dict(place.bound), place.kept)
+            match = Match(
+                index,
+                scope,
+                compiled.pattern,
+                nodes=place.nodes,
+                outputs=place.outputs,
+                bound=dict(place.bound),
+                kept=place.kept,
+            )
             if accept is None or accept(match):
                 yield match
 
@@ -296,7 +304,7 @@ class _Attempt:
         match, passed, is_free = build_match(state, compiled, names)
         if not is_free or input_produced_inside(state, compiled, match.nodes):
             return False
-        if len(names) > 1 and find_reentry(state, compiled, match.nodes, names, passed):
+        if len(names) > 1 and find_reentry(state, compiled, match.nodes, names=names, passed=passed):
             return False
         if self.accept is not None and not self.accept(match):
             return False
@@ -334,7 +342,9 @@ def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, 
             nodes = nodes if input_produced_inside(state, compiled, wider) else wider
         sizes = find_shape_uses(state, nodes, names)
         is_free = has_no_outside_uses(state, nodes, names, apart={asked.node for asked in sizes})
-    match = Match(state.index, state.scope, compiled.pattern, nodes, names, dict(state.bindings), kept)
+    match = Match(
+        state.index, state.scope, compiled.pattern, nodes=nodes, outputs=names, bound=dict(state.bindings), kept=kept
+    )
     match.sizes = sizes
     return match, passed, is_free
 

@@ -57,8 +57,8 @@ class InputOrder(NamedTuple):
             tuple(sorted(range(len(inputs)), key=lambda place: _weight(inputs[place]))),
             _moved_parameters(operation),
             literals,
-            bool(literals) and is_known and operation.op in BROADCASTING,
-            is_known and operation.op in COMMUTATIVE and 1 < len(inputs) <= PERMUTED_INPUTS,
+            checks_rank=bool(literals) and is_known and operation.op in BROADCASTING,
+            is_free=is_known and operation.op in COMMUTATIVE and 1 < len(inputs) <= PERMUTED_INPUTS,
         )
 
 
@@ -83,23 +83,23 @@ def inputs_matcher(
             return then()
         place, matcher = places[step]
         name = inputs[place] if place < len(inputs) else ""
-        return matcher(state, node, name, lambda: run(state, node, inputs, step + 1, then))
+        return matcher(state, node, name, lambda: run(state, node, inputs, step=step + 1, then=then))
 
     def match(state: MatchState, node: Node, then: Continuation) -> bool:
         inputs = without_trailing_empty(node)
         if rest is not None:
             if rest.name in state.bindings:
-                return bool(state.bindings[rest.name] == inputs[count:]) and run(state, node, inputs, 0, then)
+                return bool(state.bindings[rest.name] == inputs[count:]) and run(state, node, inputs, step=0, then=then)
             state.bindings[rest.name] = VariadicBinding(inputs[count:])
-            if run(state, node, inputs, 0, then):
+            if run(state, node, inputs, step=0, then=then):
                 return True
             del state.bindings[rest.name]
             return False
         if len(inputs) > count or (plan.checks_rank and raised_rank(state, inputs, plan.literals)):
             return False
         if plan.is_free and len(inputs) == count:
-            return any(run(state, node, order, 0, then) for order in permutations(inputs))
-        return run(state, node, inputs, 0, then)
+            return any(run(state, node, order, step=0, then=then) for order in permutations(inputs))
+        return run(state, node, inputs, step=0, then=then)
 
     return match
 
@@ -114,7 +114,7 @@ def input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher:
             return not name and then()
         if parameter:
             if not name or node.attribute(parameter) is not None:
-                return _match_parameter(state, node, parameter, value, then)
+                return _match_parameter(state, node, parameter, value=value, then=then)
             if parameter in AXES and _same_axes(state, node, name, value):
                 return then()
         if not name:
@@ -153,9 +153,11 @@ def _match_parameter(state: MatchState, node: Node, name: str, value: Value | No
     if not known:
         return False
     if isinstance(value, LiteralValue):
-        return _same_value(state, node, name, found, value.value.tolist()) and then()
+        return _same_value(state, node, name, found=found, wanted=value.value.tolist()) and then()
     if isinstance(value, Var) and value.kind in ("scalar", "list"):
-        return then() if _held_axes(state, node, name, value, found) else bind_number(state, value, found, then)
+        return (
+            then() if _held_axes(state, node, name, var=value, found=found) else bind_number(state, value, found, then)
+        )
     return isinstance(value, Var) and value.optional and found is None and bind_absent(state, value, then)
 
 
@@ -211,9 +213,9 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
             elif isinstance(value, Var):
                 if value.name not in state.bindings:
                     state.bindings[value.name] = (found,)
-                elif not is_bound_to(state, value, found) and not _held_axes(state, node, name, value, found):
+                elif not is_bound_to(state, value, found) and not _held_axes(state, node, name, var=value, found=found):
                     yield NodeDifference("again", value.name, state.bindings[value.name], found)
-            elif not _same_value(state, node, name, found, value):
+            elif not _same_value(state, node, name, found=found, wanted=value):
                 yield NodeDifference("value", name, value, found)
         extra = {item.name: item for item in items if item.name not in wanted and item.name not in parameters}
         if others is not None:
@@ -242,7 +244,7 @@ def _is_default(node: Node, name: str, state: MatchState) -> bool:
     if spec.default is None:
         at_rest = AT_REST.get(name)
         return not spec.required and at_rest is not None and all(item == at_rest for item in found)
-    return _same_value(state, node, name, found, plain(spec.default))
+    return _same_value(state, node, name, found=found, wanted=plain(spec.default))
 
 
 def _same_value(state: MatchState, node: Node, name: str, found: Any, wanted: Any) -> bool:
@@ -281,16 +283,16 @@ def _same_axes(state: MatchState, node: Node, name: str, wanted: Value | None) -
     if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
         return False
     if isinstance(wanted, Var):
-        return _held_axes(state, node, "axes", wanted, value.array.tolist())
+        return _held_axes(state, node, "axes", var=wanted, found=value.array.tolist())
     return isinstance(wanted, LiteralValue) and _same_value(
-        state, node, "axes", value.array.tolist(), wanted.value.tolist()
+        state, node, "axes", found=value.array.tolist(), wanted=wanted.value.tolist()
     )
 
 
 def _held_axes(state: MatchState, node: Node, name: str, var: Var, found: Any) -> bool:
     """Whether a variable stands for these axes already, counted from the other end perhaps."""
     held = state.bindings.get(var.name)
-    return name in AXES and type(held) is tuple and _same_value(state, node, name, found, held[0])
+    return name in AXES and type(held) is tuple and _same_value(state, node, name, found=found, wanted=held[0])
 
 
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:

@@ -57,9 +57,14 @@ def chain_splits(
         if node is not None:
             opened = (*operands_of(node, sign, chain.family), *pending)
             more = chain_splits(
-                state, chain, opened, leaves, (*constants, *negation_constants(chain, node)), (*nodes, *passed, node)
+                state,
+                chain,
+                opened,
+                leaves=leaves,
+                constants=(*constants, *negation_constants(chain, node)),
+                nodes=(*nodes, *passed, node),
             )
-            kept = chain_splits(state, chain, pending, (*leaves, (name, sign)), constants, nodes)
+            kept = chain_splits(state, chain, pending, leaves=(*leaves, (name, sign)), constants=constants, nodes=nodes)
             yield from joined(kept, more) if certain >= len(chain.terms) else joined(more, kept)
             return
         leaves = (*leaves, (name, sign))
@@ -82,13 +87,15 @@ def namesake(chain: Chain, node: Node) -> MatchFailure:
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
     told = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
-    return MatchFailure("domain", wanted, node.op, seen, told, suggest_domain(node, ""), op=op, at=node.label)
+    return MatchFailure(
+        "domain", wanted, node.op, seen=seen, told=told, change=suggest_domain(node, ""), op=op, at=node.label
+    )
 
 
 def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> MatchFailure:
     wanted = f"{format_count(len(chain.terms), 'operand')} in {spelled(chain)}"
     found = ", ".join(describe_tensor(state, name) for name, _ in leaves) or "none"
-    return MatchFailure("operand", wanted, str(len(leaves)), "", f"wanted {wanted}, found {found}")
+    return MatchFailure("operand", wanted, str(len(leaves)), seen="", told=f"wanted {wanted}, found {found}")
 
 
 def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: Leaves) -> MatchFailure:
@@ -101,7 +108,7 @@ def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: L
     seen = [f"{item}, {how[sign > 0]}" if is_other else item for item, is_other in zip(seen, others, strict=True)]
     told = f"wanted {wanted}, found {' and '.join(seen)}"
     at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
-    return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), "", told, at=at)
+    return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), seen="", told=told, at=at)
 
 
 def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
@@ -173,9 +180,9 @@ def _not_float(state: MatchState, name: str) -> MatchFailure:
     found = "an unknown dtype" if dtype is None else dtype_word(dtype)
     known = "" if dtype is None else f" ({found})"
     told = f"{name!r} is not known to hold floats{known}, and integers divide differently"
-    return MatchFailure("dtype", "floats", found, f"in {name!r}", told, at=name)
+    return MatchFailure("dtype", "floats", found, seen=f"in {name!r}", told=told, at=name)
 
 
 def _raised(chain: Chain, rank: int, why: str) -> MatchFailure:
     told = f"a constant in {spelled(chain)} has rank {rank}: {why}"
-    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", "", told)
+    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", seen="", told=told)

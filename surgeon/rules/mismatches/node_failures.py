@@ -72,7 +72,9 @@ def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailu
     if node is None or op != operation.op:
         return MatchFailure("op", wanted, what, seen, at=node.label if node else "")
     told = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
-    return MatchFailure("domain", wanted, what, seen, told, suggest_domain(node, operation.domain), at=node.label)
+    return MatchFailure(
+        "domain", wanted, what, seen=seen, told=told, change=suggest_domain(node, operation.domain), at=node.label
+    )
 
 
 def other_output(state: MatchState, operation: NodePattern, position: int, name: str) -> MatchFailure:
@@ -82,7 +84,7 @@ def other_output(state: MatchState, operation: NodePattern, position: int, name:
 
 
 def _of(node: Node, kind: FailureKind, wanted: str, found: str, told: str = "", change: str = "") -> MatchFailure:
-    return MatchFailure(kind, wanted, found, f"at {node.label!r}", told, change, at=node.label)
+    return MatchFailure(kind, wanted, found, seen=f"at {node.label!r}", told=told, change=change, at=node.label)
 
 
 def _input_name(operation: NodePattern, node: Node, place: int) -> str:
@@ -108,7 +110,7 @@ def too_many(operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> Mat
     label, count = qualified_op(operation), len(operation.inputs)
     which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
     told = f"{label} at {node.label!r} has {len(inputs)} inputs, wanted {count}: the pattern leaves out input {which}"
-    return _of(node, "missing optional", f"{count} inputs of {label}", f"{len(inputs)} inputs", told)
+    return _of(node, "missing optional", f"{count} inputs of {label}", found=f"{len(inputs)} inputs", told=told)
 
 
 def other_rest(node: Node, name: str) -> MatchFailure:
@@ -124,14 +126,14 @@ def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found
     """An attribute of another value.  wanted: None for a tensor in its place."""
     if wanted is None:
         told = f"{name} is an attribute at this opset, wanted a tensor"
-        return MatchFailure("operand", f"{name} as a tensor", "an attribute", f"at {node.label!r}", told)
+        return MatchFailure("operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", told=told)
     change = suggest_attribute(state, node, name, wanted)
     return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
 
 
 def referred(node: Node, name: str) -> MatchFailure:
     told = f"attribute {name} of {node.label!r} is a reference to the function's own"
-    return _of(node, "attribute", f"a value of {name}", "a reference", told)
+    return _of(node, "attribute", f"a value of {name}", found="a reference", told=told)
 
 
 def different(
@@ -146,11 +148,11 @@ def different(
     if how == "again":
         return another_number(name, wanted, value, reader)
     if how == "value":
-        return other_parameter(state, node, name, wanted, value)
+        return other_parameter(state, node, name, wanted=wanted, found=value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
     told = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}, which is not the default"
     change = "" if value.ref_attr_name else suggest_attribute(state, node, name, None)
-    return _of(node, "attribute", f"{name} at its default", text, told, change)
+    return _of(node, "attribute", f"{name} at its default", found=text, told=told, change=change)
 
 
 def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> MatchFailure:
@@ -158,7 +160,7 @@ def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> M
     wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
     what, seen = describe_tensor_parts(state, name)
     told = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
-    return MatchFailure("operand", f"{key!r} again", what, seen, told, at=reader)
+    return MatchFailure("operand", f"{key!r} again", what, seen=seen, told=told, at=reader)
 
 
 def another_number(key: str, held: Any, number: Any, reader: str) -> MatchFailure:
@@ -184,7 +186,7 @@ def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, n
     array = None
     if value is not None and is_alike and value.array.dtype.kind in "iu":
         array = np.asarray(literal.value).astype(value.array.dtype).reshape(value.array.shape)
-    change, at = (suggest_value(state, nodes, name, text, array), name) if is_alike else ("", "")
+    change, at = (suggest_value(state, nodes, name, value=text, array=array), name) if is_alike else ("", "")
     return MatchFailure(kind, f"the constant {text}", what, seen, change=change, where=literal.where, at=at), is_alike
 
 
@@ -208,7 +210,7 @@ def removal_failures(
         told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
         found = f"the result of {source.op}"
         return [MatchFailure("escape", f"{key!r} from outside the match", found, told=told, at=source.label)]
-    node = find_reentry(state, compiled, nodes, names, passed) if len(names) > 1 else None
+    node = find_reentry(state, compiled, nodes, names=names, passed=passed) if len(names) > 1 else None
     if node is None:
         return []
     told = f"a path leaves the match and comes back through {node.label!r}"
@@ -242,7 +244,7 @@ def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchF
     where = state.scope.label or "the graph"
     change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
     kind: FailureKind = "graph output" if is_output else "escape"
-    return MatchFailure(kind, "no use outside the match", why, repr(name), told, change, at=node.label)
+    return MatchFailure(kind, "no use outside the match", why, seen=repr(name), told=told, change=change, at=node.label)
 
 
 def _is_output(scope: Scope, name: str) -> bool:
@@ -257,4 +259,6 @@ def _read(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchF
     told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
     told += and_more(len(readers) - 1)
     found, change = f"a use by {first.op}", suggest_removing_uses(name, readers)
-    return MatchFailure("escape", "no use outside the match", found, repr(name), told, change, at=node.label)
+    return MatchFailure(
+        "escape", "no use outside the match", found, seen=repr(name), told=told, change=change, at=node.label
+    )

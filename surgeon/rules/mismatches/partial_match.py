@@ -98,7 +98,9 @@ class FailureTracker:
         """All nodes fit; against: what stands against the match as a whole."""
         if against:
             also = against[1] if len(against) > 1 else None
-            done = _deepest(fit, self._depth(fit), against[0], also, also is None, fit.fault is None)
+            done = _deepest(
+                fit, self._depth(fit), against[0], also=also, is_only=also is None, is_whole=fit.fault is None
+            )
             if self.best is None or done.rank > self.best.rank:
                 self.best = done
 
@@ -145,7 +147,7 @@ class FailureTracker:
         attempt(state, then)
         if state.steps > STEP_LIMIT:
             told = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
-            self.missed([fit], MatchFailure("limit", "a chain of fewer operands", "too many", "", told), line)
+            self.missed([fit], MatchFailure("limit", "a chain of fewer operands", "too many", seen="", told=told), line)
         return found
 
 
@@ -157,7 +159,15 @@ def _deepest(
     is_only: bool = False,
     is_whole: bool = False,
 ) -> FurthestFailure:
-    return FurthestFailure(depth, finding, also, is_only, tuple(fit.nodes), frozenset(fit.node_of_pattern), is_whole)
+    return FurthestFailure(
+        depth,
+        finding,
+        also,
+        is_only=is_only,
+        nodes=tuple(fit.nodes),
+        made=frozenset(fit.node_of_pattern),
+        is_whole=is_whole,
+    )
 
 
 def with_pattern_line(finding: MatchFailure, line: PatternLine) -> MatchFailure:

@@ -97,7 +97,7 @@ class TolerantMatcher(FailureTracker):
     def _conclude(self, fit: PartialMatch, names: tuple[str, ...], line: PatternLine) -> None:
         """All nodes fit: look at what stands against the match as a whole."""
         match, passed, is_free = build_match(fit, self.compiled, names)
-        blocked = node_failures.removal_failures(fit, self.compiled, match, passed, is_free)
+        blocked = node_failures.removal_failures(fit, self.compiled, match, passed=passed, is_free=is_free)
         against = [fit.fault, *blocked, self.refuse(match, fit.fault is not None)]
         self.concluded(fit, [with_pattern_line(finding, line) for finding in against if finding is not None])
 
@@ -123,7 +123,9 @@ class TolerantMatcher(FailureTracker):
         if isinstance(value, NamedValue):
             held = fit.bindings.get(value.name)
             if held is not None and not fit.same_values(held, name):
-                fits = self.excused([fit], node_failures.another(fit, value.name, held, name, fit.reader), line)
+                fits = self.excused(
+                    [fit], node_failures.another(fit, value.name, held, name=name, reader=fit.reader), line
+                )
             else:
                 fits = [fit.copy()]
                 fits[0].bindings[value.name] = name
@@ -141,7 +143,9 @@ class TolerantMatcher(FailureTracker):
                 return self.missed([fit], node_failures.no_constant(fit, key, name, reader), line)
             return self.excused([fit], node_failures.another_number(key, fit.bindings[key], number, reader), line)
         if key in fit.bindings:
-            return self.excused([fit], node_failures.another(fit, key, fit.bindings[key], name, reader), line)
+            return self.excused(
+                [fit], node_failures.another(fit, key, fit.bindings[key], name=name, reader=reader), line
+            )
         fits = self.excused([fit], node_failures.no_constant(fit, key, name, reader), line)
         for grown in fits:
             grown.bindings[key] = name
@@ -179,7 +183,9 @@ class TolerantMatcher(FailureTracker):
                 return self.missed([fit], node_failures.other_output(fit, operation, position, behind), line)
             grown = fit.took(line.key, node, passed)
             differ = node_differences(operation)(grown, node)
-            found = [node_failures.different(grown, operation, node, item, grown.reader) for item in differ]
+            found = [
+                node_failures.different(grown, operation, node, found=item, reader=grown.reader) for item in differ
+            ]
             fits = [grown] if not found else self.excused([grown], _together(found), line)
         return self._inputs(operation, node, fits, line)
 
@@ -208,7 +214,7 @@ class TolerantMatcher(FailureTracker):
             grown = fits
             for place in plan.order:
                 name = order[place] if place < len(order) else ""
-                grown = self._input(operation, plan, place, node, name, grown, line)
+                grown = self._input(operation, plan, place, node=node, name=name, fits=grown, line=line)
             found += grown
         return self.kept(found)
 
@@ -241,12 +247,14 @@ class TolerantMatcher(FailureTracker):
             elif value is None:
                 found += self.excused([fit], node_failures.one_too_many(fit, operation, node, place), line)
             elif parameter and (not name or node.attribute(parameter) is not None):
-                found += self._parameter(node, parameter, value, fit, line)
+                found += self._parameter(node, parameter, value, fit=fit, line=line)
             elif name:
                 found += self._nearly(value, name, fit, line)
             elif isinstance(value, Var) and value.optional:
                 self.missed(
-                    [fit], node_failures.another(fit, value.name, fit.bindings[value.name], "", fit.reader), line
+                    [fit],
+                    node_failures.another(fit, value.name, fit.bindings[value.name], name="", reader=fit.reader),
+                    line,
                 )
             else:
                 self.missed([fit], node_failures.left_out(operation, node, place), line)
@@ -260,12 +268,12 @@ class TolerantMatcher(FailureTracker):
         if not known:
             return self.missed([fit], node_failures.referred(node, name), line)
         if isinstance(value, LiteralValue):
-            finding = node_failures.other_parameter(fit, node, name, value.value.tolist(), found)
+            finding = node_failures.other_parameter(fit, node, name, wanted=value.value.tolist(), found=found)
             return self.excused([fit], replace(finding, where=value.where), line)
         if isinstance(value, Var) and value.kind in ("scalar", "list"):
             finding = node_failures.another_number(value.name, fit.bindings[value.name], found, fit.reader)
             return self.excused([fit], finding, line)
-        return self.missed([fit], node_failures.other_parameter(fit, node, name, None, found), line)
+        return self.missed([fit], node_failures.other_parameter(fit, node, name, wanted=None, found=found), line)
 
     def _chain(self, value: NodeOutput, chain: Chain, name: str, fit: PartialMatch) -> list[PartialMatch]:
         """A sum or product: the tensor is one, or is made by a node that stands where its last one should."""
@@ -285,13 +293,17 @@ class TolerantMatcher(FailureTracker):
             return self.missed([fit], not_a_chain(fit, chain, name), line)
         fits = [grown.took(chain.key, node) for grown in self.excused([fit], not_a_chain(fit, chain, name), line)]
         signs = sorted((term.sign for term in chain.terms), reverse=True)
-        return self._operands(chain, 0, tuple(zip(operands, signs, strict=True)), fits, line)
+        return self._operands(chain, 0, tuple(zip(operands, signs, strict=True)), fits=fits, line=line)
 
     def _tree(self, chain: Chain, node: Node, fits: list[PartialMatch], line: PatternLine) -> list[PartialMatch]:
         """Cut the tree of the model above its operands in each way."""
         found: list[PartialMatch] = []
         pending = operands_of(node, 1, chain.family)
-        every = chain_splits(self.start, chain, pending, (), negation_constants(chain, node), ()) if fits else iter(())
+        every = (
+            chain_splits(self.start, chain, pending, leaves=(), constants=negation_constants(chain, node), nodes=())
+            if fits
+            else iter(())
+        )
         for leaves, constants, nodes in islice(every, CUTS):
             strange = [namesake(chain, item) for item in nodes if is_same_op_other_domain(chain, item)]
             ways = [fit.copy() for fit in fits]
@@ -300,7 +312,7 @@ class TolerantMatcher(FailureTracker):
             for finding in strange:
                 ways = self.excused(ways, finding, line)
             for way in ways:
-                found += self._settled(chain, leaves, constants, way, line)
+                found += self._settled(chain, leaves, constants, fit=way, line=line)
         return self.kept(found)
 
     def _settled(
@@ -322,7 +334,7 @@ class TolerantMatcher(FailureTracker):
 
         for place in sorted(range(len(leaves)), key=order):
             for grown in self.excused([fit], not_fixed(fit, chain, leaves[place][0]), line):
-                found += self._compared(chain, drop_operand(leaves, place), (), grown, line, is_told=True)
+                found += self._compared(chain, drop_operand(leaves, place), (), fit=grown, line=line, is_told=True)
         return found
 
     def _compared(
@@ -337,15 +349,17 @@ class TolerantMatcher(FailureTracker):
     ) -> list[PartialMatch]:
         """Compare the constants, then the operands.  is_told: of its number something has been said."""
         total, fits = ConstantTotal.of(chain, constants), [fit]
-        for wrong in chain_faults(fit, chain, leaves, constants, total):
+        for wrong in chain_faults(fit, chain, leaves, constants=constants, total=total):
             if not (is_told and wrong == "number"):
-                finding = fault_failure(wrong, fit, fit.nodes, chain, leaves, constants, total)
+                finding = fault_failure(
+                    wrong, fit, fit.nodes, chain=chain, leaves=leaves, constants=constants, total=total
+                )
                 go_on = self.excused if wrong in ("number", "dtype", "rank") else self.missed
                 fits = go_on(fits, finding, line)
         if chain.capture is not None:
             for grown in fits:
                 grown.bindings.setdefault(chain.capture, (captured_number(chain, total),))
-        return self._operands(chain, 0, leaves, fits, line)
+        return self._operands(chain, 0, leaves, fits=fits, line=line)
 
     def _operands(
         self, chain: Chain, position: int, leaves: Leaves, fits: list[PartialMatch], line: PatternLine
@@ -356,7 +370,7 @@ class TolerantMatcher(FailureTracker):
         term, found = chain.terms[position], list[PartialMatch]()
         places = list(candidates(self.start, term, leaves))
         wanted = node_failures.value_label(term.value)
-        finding = None if places else no_operand(self.start, chain, wanted, term.sign, leaves)
+        finding = None if places else no_operand(self.start, chain, wanted, sign=term.sign, leaves=leaves)
         if finding is not None:
             if len(leaves) > 1 or leaves[0][1] != term.sign:
                 self.missed(fits, finding, line)
@@ -364,7 +378,7 @@ class TolerantMatcher(FailureTracker):
             places = [(at, name) for at, (name, sign) in enumerate(leaves) if sign == term.sign and name in made]
         for place, name in places:
             grown = self._value(term.value, name, fits, line)
-            found += self._operands(chain, position + 1, drop_operand(leaves, place), grown, line)
+            found += self._operands(chain, position + 1, drop_operand(leaves, place), fits=grown, line=line)
         if finding is not None and not found:
             self.missed(fits, finding, line)
         return self.kept(found)

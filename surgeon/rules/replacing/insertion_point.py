@@ -21,7 +21,15 @@ def redirect_shape_use(match: Match, asked: ShapeUse) -> tuple[Match, Replacemen
     """A match of the one node that asks, and what is to be there in its place."""
     names = dict.fromkeys(part.name for part in asked.parts if part.name is not None)
     bound = {f"size_{place}": name for place, name in enumerate(names)}
-    place = Match(match.index, match.scope, match.pattern, (asked.node,), asked.node.outputs[:1], bound, asked.nodes)
+    place = Match(
+        match.index,
+        match.scope,
+        match.pattern,
+        nodes=(asked.node,),
+        outputs=asked.node.outputs[:1],
+        bound=bound,
+        kept=asked.nodes,
+    )
     return place, build_replacement(partial(_written, asked=asked), place)
 
 

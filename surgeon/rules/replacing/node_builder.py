@@ -72,7 +72,7 @@ class NodeBuilder:
             attributes = [with_renamed_bodies(item, free, self.fresh).SerializeToString() for item in made.attributes]
             kind = kind_record(made.op, made.domain, attributes)
         record = node_record(name, inputs, outputs) + kind + self.provenance
-        return Node(made.qualified, inputs, outputs, self.scope, self.slot, record)
+        return Node(made.qualified, inputs, outputs, scope=self.scope, slot=self.slot, encoded=record)
 
 
 def with_renamed_bodies(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
@@ -101,7 +101,9 @@ def _rename(graph: GraphProto, around: dict[str, str], fresh: Callable[[str], st
 
 
 def constant_node(item: ReplacementConstant) -> ReplacementNode:
-    return ReplacementNode("", "Constant", (), (0,), (onnx.helper.make_attribute("value", item.proto("")),))
+    return ReplacementNode(
+        "", "Constant", (), outputs=(0,), attributes=(onnx.helper.make_attribute("value", item.proto("")),)
+    )
 
 
 def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, had_rules: bool) -> bytes:

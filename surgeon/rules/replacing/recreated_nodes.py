@@ -63,7 +63,7 @@ def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:
     for place, made in enumerate(fragment.nodes):
         named.update((ref, match.tensor(ref.key)) for ref in made.inputs if ref.kind == "capture")
         for node in free:
-            if node.op == made.qualified and _is_same(match, fragment, node, made, named, outputs):
+            if node.op == made.qualified and _is_same(match, fragment, node, made=made, named=named, outputs=outputs):
                 found[place] = node
                 free.remove(node)
                 named.update(zip(made.makes, node.outputs, strict=False))

@@ -202,7 +202,7 @@ class _Replacement(Graph):
         if "*" in domain + op or "?" in domain + op:
             raise RuleError(f"'{domain}::{op}' stands for many operators, in patterns alone; name the one to write.")
         inspected = self.matched.inspected
-        made = super().emit(domain, op, inputs, attributes, outputs)
+        made = super().emit(domain, op, inputs, attributes=attributes, outputs=outputs)
         self.matched.inspected = inspected
         return made
 
@@ -376,7 +376,9 @@ def to_replacement(graph: Graph, results: Sequence[Any]) -> Replacement:
         attributes = tuple(_attributes(node.domain or "", node.op, values, graph))
         outputs = tuple(numbers[id(tensor)] for tensor in node.outputs)
         free = tuple(zip(names, held, strict=True))
-        nodes.append(ReplacementNode(node.domain or "", node.op, inputs, outputs, attributes, free))
+        nodes.append(
+            ReplacementNode(node.domain or "", node.op, inputs, outputs=outputs, attributes=attributes, free=free)
+        )
     outputs_ = tuple(ref(tensor) for tensor in results)
     refs = (*(item for node in nodes for item in node.reads), *outputs_)
     captures = dict.fromkeys(item.key for item in refs if item.kind == "capture")

@@ -121,7 +121,12 @@ class Splicer:
         proto = root.proto
         label = proto.name or root.label
         maker = NodeBuilder(
-            self.names.fresh, scope, root, label, slot, provenance(scope, gone, proto, rule, self._had_rules)
+            self.names.fresh,
+            scope,
+            root,
+            label=label,
+            slot=slot,
+            provenance=provenance(scope, gone, proto, rule=rule, had_rules=self._had_rules),
         )
         if len(match.nodes) == len(fragment.nodes) == 1 and root.op == fragment.nodes[0].qualified:
             maker.name = proto.name
@@ -173,8 +178,10 @@ class Splicer:
             return None
         step = RewriteStep(rule, match, fragment, root)
         proto = root.proto
-        carried = provenance(scope, match.nodes, proto, rule, self._had_rules)
-        maker = NodeBuilder(self.names.fresh, scope, root, proto.name or root.label, root.slot, carried)
+        carried = provenance(scope, match.nodes, proto, rule=rule, had_rules=self._had_rules)
+        maker = NodeBuilder(
+            self.names.fresh, scope, root, label=proto.name or root.label, slot=root.slot, provenance=carried
+        )
         names = ["", *match.outputs, *map(match.tensor, mould.captures)]
         names += [maker.tensor(op, place) for op, place in mould.inner]
         outside = detach(scope, match.nodes, match.outputs, ())
@@ -208,7 +215,7 @@ class Splicer:
 
     def _again(self, step: RewriteStep, old: Node, slot: int) -> Node:
         """A node with the record of one that goes, not yet part of the scope."""
-        new = Node(old.op, old.inputs, old.outputs, old.scope, slot, record_now(self.index, old))
+        new = Node(old.op, old.inputs, old.outputs, scope=old.scope, slot=slot, encoded=record_now(self.index, old))
         step.kept = {**step.kept, new: old}
         return new
 
@@ -281,7 +288,7 @@ class Splicer:
                 item.like: names[item.like],
                 TensorRef("inner", -1): cast,
             }  # `like` may be inner 0
-            yield maker.node(ReplacementNode("", "CastLike", (ref, item.like), (-1,), ()), tensors)
+            yield maker.node(ReplacementNode("", "CastLike", (ref, item.like), outputs=(-1,), attributes=()), tensors)
             names[ref] = cast
 
     def _initializer(self, maker: NodeBuilder, item: ReplacementConstant) -> str:
@@ -306,7 +313,8 @@ class Splicer:
                 self._redirect(step, name, names[ref])
             else:
                 yield maker.node(
-                    ReplacementNode("", "Identity", (ref,), (-1,), ()), {ref: names[ref], TensorRef("inner", -1): name}
+                    ReplacementNode("", "Identity", (ref,), outputs=(-1,), attributes=()),
+                    {ref: names[ref], TensorRef("inner", -1): name},
                 )
 
     def _is_constant_now(self, scope: Scope, name: str, ref: TensorRef, names: dict[TensorRef, str]) -> bool:

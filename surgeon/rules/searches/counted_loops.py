@@ -170,7 +170,9 @@ def _limited(loop: NodeProto) -> FunctionProto:
     _hand_on(next(item.g for item in loop.attribute if item.name == "body"))
     outputs = [name or f"unnamed_{place}" for place, name in enumerate(loop.output)]
     loop.output[:] = outputs
-    return helper.make_function("surgeon.loop", "loop", ["trip_limit", *names], outputs, [loop], [])
+    return helper.make_function(
+        "surgeon.loop", "loop", ["trip_limit", *names], outputs=outputs, nodes=[loop], opset_imports=[]
+    )
 
 
 def _hand_on(body: GraphProto) -> None:

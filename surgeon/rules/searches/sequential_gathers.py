@@ -67,7 +67,7 @@ def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
     steps = [AffineIndex(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
     axes = range(len(shape) - 1 + len(whole))
     steps += [AffineIndex(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
-    return _Picked(x, indices, (node,), steps, (*shape[:-1], *whole))
+    return _Picked(x, indices, (node,), steps=steps, shape=(*shape[:-1], *whole))
 
 
 def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Picked | None:
@@ -93,7 +93,9 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Pic
     if steps is None:
         return None
     is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.pin_reason(scope, flat.outputs[0]) is not None
-    return _Picked(x, indices, nodes if is_shared else (flat, *nodes), steps, shape, (flat,) if is_shared else ())
+    return _Picked(
+        x, indices, nodes if is_shared else (flat, *nodes), steps=steps, shape=shape, kept=(flat,) if is_shared else ()
+    )
 
 
 def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found | None:

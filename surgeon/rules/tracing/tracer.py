@@ -157,9 +157,9 @@ class PatternGraph(Graph):
             return held[0]  # a number to capture, however the model holds it
         if op == "CastLike" and args and isinstance(args[0], TracedTensor) and args[0].as_input is not args[0].value:
             return args[0]  # it may be cast anyway
-        bound = bind(domain, op, args, named, None)
+        bound = bind(domain, op, args, kwargs=named, opset=None)
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
-        found = self.emit(domain, op, bound.inputs, attributes, bound.outputs)
+        found = self.emit(domain, op, bound.inputs, attributes=attributes, outputs=bound.outputs)
         return tuple(found) if bound.several else found[0]
 
     def emit(self, domain: str, op: str, inputs: Sequence[Any], attributes: dict[str, Any], outputs: int) -> list[Any]:
@@ -175,11 +175,11 @@ class PatternGraph(Graph):
             "" if domain == "ai.onnx" else domain,
             op,
             tuple(value for value in values if rest is None or value is not rest),
-            {name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
-            outputs,
-            where,
-            rest,
-            others.value if others is not None else None,
+            attributes={name: item.value if isinstance(item, TracedTensor) else item for name, item in given.items()},
+            outputs=outputs,
+            where=where,
+            rest=rest,
+            others=others.value if others is not None else None,
         )
         return [TracedTensor(self._fresh(op), NodeOutput(operation, position)) for position in range(outputs)]
 

@@ -314,4 +314,11 @@ def _of_record(record: _Record) -> Implementation:
     domain, op, file, is_trusted, is_given, data, refusal = record
     if data is None and not refusal:
         refusal = f"The implementation of {domain}::{op} is not sent: let '{file}' be run for it."
-    return Implementation(domain, op, PickledFunction(data or b"", refusal), file, is_trusted, is_given)
+    return Implementation(
+        domain,
+        op,
+        PickledFunction(data or b"", refusal),
+        file=file,
+        runs_in_process=is_trusted,
+        from_custom_ops=is_given,
+    )

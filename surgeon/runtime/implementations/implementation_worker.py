@@ -60,7 +60,7 @@ class ImplementationWorker:
             raise self._failure(op, f"cannot be handed its inputs ({error}): give it tensors of numbers") from error
         if self._child is None:
             self._child = self._started(op)
-        answer = self._asked(self._child, op, "call", CallRequest(op, given, settings), self._limit)
+        answer = self._asked(self._child, op, "call", argument=CallRequest(op, given, settings), limit=self._limit)
         if "problem" in answer.value:
             raise UsageError(f"The implementation of {op}{self._where[op]} {answer.value['problem']}.")
         if "error" in answer.value:
@@ -71,7 +71,7 @@ class ImplementationWorker:
         """A process that has the functions as they are now."""
         while True:
             child = acquire_worker(self._served)
-            if not self._asked(child, op, "serve", self._served, CALL_TIMEOUT).value["stale"]:
+            if not self._asked(child, op, "serve", argument=self._served, limit=CALL_TIMEOUT).value["stale"]:
                 return child
             child.end()
 

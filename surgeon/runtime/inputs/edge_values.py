@@ -58,9 +58,9 @@ def edge_values(
         ValueKind.SMALL: lambda: _small(narrow, shape, random),
         ValueKind.ORDERED: lambda: _ordered(narrow, shape, seed, random),
         ValueKind.MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random),
-        ValueKind.SAFE_MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random, _FACTORS),
+        ValueKind.SAFE_MAGNITUDES: lambda: _magnitudes(narrow, shape, seed, random=random, part=_FACTORS),
         ValueKind.ROW_MAGNITUDES: lambda: _rows(narrow, shape, seed, random),
-        ValueKind.SAFE_ROW_MAGNITUDES: lambda: _rows(narrow, shape, 0, random, _FACTORS),
+        ValueKind.SAFE_ROW_MAGNITUDES: lambda: _rows(narrow, shape, 0, random=random, part=_FACTORS),
         ValueKind.TINY: lambda: _faint(narrow, shape, seed, random),
         ValueKind.UNIFORM_LARGE: lambda: _loud(narrow, shape, seed, random),
         ValueKind.ZEROS_AND_ONES: lambda: _patterns(shape, random),
@@ -223,7 +223,7 @@ def _magnitudes(
 
 def _rows(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generator, part: float = 1.0) -> np.ndarray:
     """Normal numbers, those of each row times one magnitude out of `_magnitudes`: none so large that sums overflow."""
-    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random, part, _HUGE[1]))
+    magnitudes = np.abs(_magnitudes(dtype, _one_each(shape, seed), seed, random=random, part=part, top=_HUGE[1]))
     return np.asarray(standard_normal(random, shape) * magnitudes)
 
 

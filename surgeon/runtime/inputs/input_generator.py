@@ -56,7 +56,20 @@ class InputGenerator:
             is_measured = kind == "lengths" and named is None and "length" not in role.flags
             free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
             keeps_role = names or (not free and allocates(scopes, entry.name))
-            wants.append(InputSpec(entry.name, dtype, dims, role, named, self.conditions, kind, free, half, keeps_role))
+            wants.append(
+                InputSpec(
+                    entry.name,
+                    dtype,
+                    dims,
+                    role=role,
+                    named=named,
+                    turn=self.conditions,
+                    kind=kind,
+                    is_unconstrained=free,
+                    half=half,
+                    keeps_role=keeps_role,
+                )
+            )
             self.conditions += kind == "condition"
         if any(want.kind == "words" for want in wants):
             _speak(wants, vocabulary(skeleton))

@@ -295,7 +295,7 @@ class TensorFiller:
         if self.values in MASKED_KINDS:
             return self._hidden_floats()
         if self.values in EDGES:
-            return edge_values(self.values, dtype, self.shape, self.seed, self.random, half=self.want.half)
+            return edge_values(self.values, dtype, self.shape, seed=self.seed, random=self.random, half=self.want.half)
         if self.tame:
             return np.asarray(self.random.uniform(0.1, 1.0, self.shape))
         make = self._wide if self.values in WIDE_KINDS else lambda: standard_normal(self.random, self.shape)

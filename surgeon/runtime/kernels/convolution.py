@@ -30,7 +30,7 @@ def conv(
     axes = windows(x.shape[2:], weight.shape[2:], **placing)
     made = np.empty((len(x), len(weight), *(axis.count for axis in axes)), dtype=np.result_type(x, weight))
     if made.size:
-        _by_columns(_padded(x, axes), weight, axes, group, made)
+        _by_columns(_padded(x, axes), weight, axes, group=group, made=made)
     return _with_bias(made, bias)
 
 

@@ -34,7 +34,9 @@ def attention(
             None if past is None else _repeated(past, heads, times) for past in (past_key, past_value)
         )
         attributes["kv_num_heads"] = readers
-    y, key, value, scores = _compute_attention(q, k, v, mask, past_key, past_value, lengths, **attributes)
+    y, key, value, scores = _compute_attention(
+        q, k, v, attn_mask=mask, past_key=past_key, past_value=past_value, nonpad_kv_seqlen=lengths, **attributes
+    )
     return y, key[:, ::times], value[:, ::times], scores
 
 

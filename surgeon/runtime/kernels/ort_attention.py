@@ -114,9 +114,9 @@ def _multi_head_attention(
         parts = [part + one for part, one in zip(parts, np.split(bias, at), strict=True)]
     q, k, v = (heads_of(np.asarray(part), num_heads) for part in parts)
     k, v = _behind(past_key, k), _behind(past_value, v)
-    added = _added(attention_bias, key_padding_mask, k.shape[2], mask_filter_value, q.dtype)
+    added = _added(attention_bias, key_padding_mask, k.shape[2], filter_value=mask_filter_value, dtype=q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
-    return rows_of(attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5)), k, v
+    return rows_of(attended(q, k, v, added=added, shown=shown, scale=scale or q.shape[3] ** -0.5)), k, v
 
 
 def _attention(
@@ -148,9 +148,9 @@ def _attention(
     q, k, v = (heads_of(part, num_heads) for part in np.split(made, np.cumsum(sizes)[:-1], axis=-1))
     if past is not None:
         k, v = _behind(past[0], k), _behind(past[1], v)
-    added = _added(attention_bias, mask, k.shape[2], mask_filter_value, q.dtype)
+    added = _added(attention_bias, mask, k.shape[2], filter_value=mask_filter_value, dtype=q.dtype)
     shown = _up_to_own(q.shape[2], k.shape[2]) if unidirectional else None
-    y = rows_of(attended(q, k, v, added, shown, scale=scale or q.shape[3] ** -0.5))
+    y = rows_of(attended(q, k, v, added=added, shown=shown, scale=scale or q.shape[3] ** -0.5))
     return (y, np.stack([k, v])) if k.shape == v.shape else (y,)
 
 

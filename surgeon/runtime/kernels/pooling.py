@@ -24,7 +24,7 @@ def max_pool(
     axes = _windows(x, kernel_shape, **placing)
     if outputs < 2 and (x.dtype.kind in "iu" or not np.isnan(x).any()):
         for place, axis in enumerate(axes):
-            x = _along(x, axis, place + 2, _lowest(x.dtype), np.maximum)
+            x = _along(x, axis, place + 2, start=_lowest(x.dtype), joined=np.maximum)
         return x
     return _compared(x, axes, storage_order)
 
@@ -80,7 +80,7 @@ def average_pool(x: Array, *, kernel_shape: Sequence[int], count_include_pad: in
     axes = _windows(x, kernel_shape, **placing)
     number: Array = np.ones((), dtype=x.dtype)
     for place, axis in enumerate(axes):
-        x = _along(x, axis, place + 2, 0, np.add)
+        x = _along(x, axis, place + 2, start=0, joined=np.add)
         number = number[..., None] * _counted(axis, bool(count_include_pad))
     return (x / number).astype(x.dtype)
 
@@ -96,7 +96,7 @@ def lp_pool(x: Array, *, kernel_shape: Sequence[int], p: float = 2, **placing: A
     """LpPool of [N, C, ...] in x's dtype: the p-th root of the sum of |x|^p in each window."""
     total = np.abs(x) ** p
     for place, axis in enumerate(_windows(x, kernel_shape, **placing)):
-        total = _along(total, axis, place + 2, 0, np.add)
+        total = _along(total, axis, place + 2, start=0, joined=np.add)
     return (total ** (1 / p)).astype(x.dtype)
 
 

@@ -52,7 +52,7 @@ def rnn(
 
         return weights.both, step
 
-    return _run("RNN", cell, (x, weight, recurrence, bias), lengths, (first,), **settings)
+    return _run("RNN", cell, (x, weight, recurrence, bias), lengths=lengths, firsts=(first,), **settings)
 
 
 def gru(
@@ -88,7 +88,7 @@ def gru(
 
         return added, step
 
-    return _run("GRU", cell, (x, weight, recurrence, bias), lengths, (first,), **settings)
+    return _run("GRU", cell, (x, weight, recurrence, bias), lengths=lengths, firsts=(first,), **settings)
 
 
 def lstm(
@@ -123,7 +123,15 @@ def lstm(
 
         return weights.both, step
 
-    return _run("LSTM", cell, (x, weight, recurrence, bias), lengths, (first, first_cell), peepholes, **settings)
+    return _run(
+        "LSTM",
+        cell,
+        (x, weight, recurrence, bias),
+        lengths=lengths,
+        firsts=(first, first_cell),
+        peepholes=peepholes,
+        **settings,
+    )
 
 
 def _run(
@@ -173,7 +181,7 @@ def _run(
         added, step = cell(weights, functions[way * each : (way + 1) * each], limited)
         backwards = direction == "reverse" or way == 1
         given = x @ weights.inputs.T + added
-        made.append(_walked(given, step, tuple(one[way] for one in before), lengths, backwards))
+        made.append(_walked(given, step, tuple(one[way] for one in before), lengths=lengths, backwards=backwards))
     outputs = np.stack([one for one, _ in made], axis=1)
     lasts = [np.stack(states) for states in zip(*(states for _, states in made), strict=True)]
     if layout:

@@ -84,7 +84,7 @@ def _axis(
     if auto_pad.startswith("SAME"):
         count = -(-size // stride)
         head, tail = split_padding(max(0, (count - 1) * stride + extent - size), auto_pad)
-        return WindowAxis(size, count, kernel, stride, dilation, head, tail)
+        return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=head, pad_end=tail)
     if auto_pad == "VALID":
         head = tail = 0
     free = size + head + tail - extent
@@ -93,7 +93,7 @@ def _axis(
         count -= 1
     if count < 0 or (free < 0 and not ceil):  # ONNX Runtime's division rounds such a count up, or it refuses
         raise ValueError(f"a kernel that spans {extent} does not fit into {size} elements and their padding")
-    return WindowAxis(size, count, kernel, stride, dilation, head, tail)
+    return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=head, pad_end=tail)
 
 
 def split_padding(total: int, auto_pad: str) -> tuple[int, int]:

@@ -101,16 +101,18 @@ def compare(
     """
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
-        return Comparison(OutputError(name, dtype, math.inf, math.inf, 0.0, 0.0, False), why)
+        return Comparison(OutputError(name, dtype, math.inf, max_rel=math.inf, scale=0.0, allowed=0.0, ok=False), why)
     if dtype not in TOLERANCES:
-        return _compare_exact(name, dtype, original, rewritten, noise)
+        return _compare_exact(name, dtype, original, b=rewritten, noise=noise)
     a, b = _wide(original), _wide(rewritten)
     scale = max_magnitude(a)
     relative, absolute = tolerance(dtype, rtol, atol)
     allowed = absolute + relative * scale + noise
     why = _kinds_differ(a, b)
     if why:
-        return Comparison(OutputError(name, dtype, math.inf, math.inf, scale, allowed, False), why)
+        return Comparison(
+            OutputError(name, dtype, math.inf, max_rel=math.inf, scale=scale, allowed=allowed, ok=False), why
+        )
     finite = np.isfinite(a)
     with np.errstate(over="ignore"):
         gap = np.abs(np.where(finite, a, 0) - np.where(finite, b, 0))
@@ -127,7 +129,7 @@ def compare(
             ok, max_abs, allowed, scale = False, float(gap[place]), float(limits[place]), float(scales[place])
     by, most = format_beside_limit(max_abs, allowed)
     why = "" if ok else f"differs by {by} where {most} is allowed (scale {scale:.3g})"
-    return Comparison(OutputError(name, dtype, max_abs, max_rel, scale, allowed, ok), why)
+    return Comparison(OutputError(name, dtype, max_abs, max_rel=max_rel, scale=scale, allowed=allowed, ok=ok), why)
 
 
 def scale_per_slice(magnitude: np.ndarray) -> np.ndarray:
@@ -154,7 +156,7 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
     by = f", by {gap:.4g} at most" if numeric else ""
     why = "" if ok else f"differs in {wrong} of {a.size} elements{by}"
     relative = gap / scale if scale else (math.inf if gap else 0.0)
-    return Comparison(OutputError(name, dtype, gap, relative, scale, noise, ok), why)
+    return Comparison(OutputError(name, dtype, gap, max_rel=relative, scale=scale, allowed=noise, ok=ok), why)
 
 
 def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str:

@@ -64,7 +64,7 @@ def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool
     told = _told(narrow)
     found = ModelProto()
     found.CopyFrom(wide)
-    return found, 0 if told is None else _change(found.graph, told, change, bodies, 0)
+    return found, 0 if told is None else _change(found.graph, told, change, bodies=bodies, count=0)
 
 
 def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool, count: int) -> int:
@@ -77,7 +77,7 @@ def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool
         kept.CopyFrom(node)
         nodes.append(kept)
         for body, told in zip(subgraphs(kept), subgraphs(twin), strict=True) if bodies else ():
-            count = _change(body, told, change, bodies, count)
+            count = _change(body, told, change, bodies=bodies, count=count)
         if node.op_type in _EXACT:
             continue
         for place, name in enumerate(node.output):

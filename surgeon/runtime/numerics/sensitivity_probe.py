@@ -74,7 +74,7 @@ class SensitivityProbe:
             is_near = not error.ok and error.severity <= _NEAR
             if turn >= DIRECTIONS and (is_blurred or not (is_near or np.any(farthest.jumps))):
                 break
-            moved = self.sensitivity(name, answer, dtype, feeds, turn)
+            moved = self.sensitivity(name, answer, dtype, feeds=feeds, turn=turn)
             if moved is None:
                 break
             farthest = farthest.maximum(moved)
@@ -89,7 +89,7 @@ class SensitivityProbe:
         answer: what the reference, or without one the original, makes of the inputs.  dtype: the output's own.
         """
         if self._reference is None:
-            return self._by_the_original(name, answer, dtype, feeds, turn)
+            return self._by_the_original(name, answer, dtype, feeds=feeds, turn=turn)
         unit = _UNITS_OF_DOUBLES if any(array.dtype == np.float64 for array in feeds.values()) else 1.0
         moved = [perturb_by_units(feeds, self._whole, turn, by) for by in (unit, STEP_FRACTION * unit)]
         by_inputs = self._pair(self._reference, name, moved)
@@ -100,7 +100,7 @@ class SensitivityProbe:
         by_rounding = self._pair(reference, name, [{**feeds, **by} for by in amounts]) if reference is not None else []
         if not by_inputs and not by_rounding:
             return None
-        return classify_sensitivity(answer, dtype, by_inputs, by_rounding, unit)
+        return classify_sensitivity(answer, dtype, by_inputs, by_rounding=by_rounding, unit=unit)
 
     def _pair(self, reference: Float64Reference, name: str, feeds: Sequence[Feeds]) -> list[Pair]:
         """The answers to a move and to a part of it; none where one of the runs is refused."""

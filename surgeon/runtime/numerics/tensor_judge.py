@@ -70,19 +70,21 @@ def judge_tensor(
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
         infinite = Deviation(math.inf, math.inf, math.inf)
-        return TensorError(name, dtype, None, infinite, 0.0, 0.0, False, why, math.inf)
+        return TensorError(
+            name, dtype, None, rewritten=infinite, scale=0.0, allowed=0.0, ok=False, why=why, severity=math.inf
+        )
     if reference is not None and reference.shape != original.shape:
         reference = None
     movement = moved if isinstance(moved, Sensitivity) else Sensitivity.uniform(moved)
     with np.errstate(all="ignore"):
         if dtype not in TOLERANCES:
-            return _judge_exact(name, dtype, original, rewritten, reference, movement)
+            return _judge_exact(name, dtype, original, rewritten=rewritten, reference=reference, movement=movement)
         relative, absolute = tolerance(dtype, rtol, atol)
         is_own = rtol is not None or atol is not None
         summing = _summing(original.dtype, terms)
         kernels = (by_ones, errs_alike, has_signs)
         asked = Allowance(relative, absolute, is_own, slack, overflowing, summing, terms > 1, *kernels)
-        return FloatJudge(original, rewritten, reference, movement, asked).judge(name)
+        return FloatJudge(original, rewritten, reference, moved=movement, asked=asked).judge(name)
 
 
 def _summing(dtype: np.dtype, terms: int) -> float:
@@ -120,7 +122,16 @@ def _judge_exact(
     before = None if reference is None else _exact_deviation(original, right, scale)
     severity = math.inf if count else 0.0
     return TensorError(
-        name, dtype, before, _exact_deviation(rewritten, right, scale), scale, 0.0, not why, why, severity, gap
+        name,
+        dtype,
+        before,
+        rewritten=_exact_deviation(rewritten, right, scale),
+        scale=scale,
+        allowed=0.0,
+        ok=not why,
+        why=why,
+        severity=severity,
+        gap=gap,
     )
 
 

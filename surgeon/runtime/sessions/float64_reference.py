@@ -186,7 +186,7 @@ class Float64Reference:
         refusals: list[str] = []
         # By the name of an input: the last, and in float64.
         self._widened: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self._others = _wide_models(mini, bodies or {}, custom_ops, limit, refusals, change)
+        self._others = _wide_models(mini, bodies or {}, custom_ops, limit=limit, refusals=refusals, change=change)
         self._engine = next(self._others, None)
         if self._engine is None:
             why = "; ".join(dict.fromkeys(refusals))

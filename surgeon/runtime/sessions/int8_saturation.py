@@ -53,7 +53,7 @@ def saturation_probe() -> ModelProto:
     right = helper.make_tensor("right", TensorProto.INT8, (2, 1), (127, 127))
     node = helper.make_node("MatMulInteger", ("left", "right"), ("sum",))
     made = helper.make_tensor_value_info("sum", TensorProto.INT32, (1, 1))
-    graph = helper.make_graph((node,), "probe", (), (made,), (left, right))
+    graph = helper.make_graph((node,), "probe", (), outputs=(made,), initializer=(left, right))
     return helper.make_model(graph, opset_imports=(helper.make_opsetid("", 13),), ir_version=8)
 
 

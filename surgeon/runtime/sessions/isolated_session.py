@@ -57,7 +57,9 @@ class IsolatedRuntime:
         if _is_computed_here(model, local_only_ops(self.custom_ops)):
             return open_model(model, self.custom_ops, optimised=optimised, only_loads=only_loads, folder=folder)
         own = export_registry(self.custom_ops)
-        opening = OpenRequest(model, tuple(self.custom_ops), optimised, own, only_loads, folder)
+        opening = OpenRequest(
+            model, tuple(self.custom_ops), optimised, implementations=own, only_loads=only_loads, folder=folder
+        )
         return IsolatedSession(opening, self.run_time)
 
 

@@ -282,7 +282,7 @@ class NodeByNodeSession:
         ]
         outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in step.makes]
         constants = [self._constants[name] for name in step.needs if name in self._constants]
-        graph = onnx.helper.make_graph(step.nodes, "step", inputs, outputs, constants)
+        graph = onnx.helper.make_graph(step.nodes, "step", inputs, outputs=outputs, initializer=constants)
         imports = list(self._model.opset_import)
         return onnx.helper.make_model(graph, opset_imports=imports, ir_version=self._model.ir_version)
 

@@ -101,9 +101,9 @@ def _attempts(
     """Return the ways to open an oracle, in order; each raises SessionError where it does not take the model."""
     ways: list[Callable[[], Oracle]] = [lambda: _with_kernels(mini, custom_ops)]
     if found := used_implementations(mini, custom_ops):
-        ways.append(lambda: _by_implementation(mini, found, custom_ops, {}, limit))
+        ways.append(lambda: _by_implementation(mini, found, custom_ops, bodies={}, limit=limit))
         if rest := _without_implementation(mini, found, bodies):
-            ways.append(lambda: _by_implementation(mini, found, custom_ops, rest, limit))
+            ways.append(lambda: _by_implementation(mini, found, custom_ops, bodies=rest, limit=limit))
     if any((node.domain, node.op_type) in IMPRECISE_BODIES or _has_our_formula(node) for node in nodes_of(mini)):
         ways.append(lambda: _evaluated(mini, EVALUATOR, True))
     if bodies:

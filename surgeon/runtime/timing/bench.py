@@ -96,7 +96,7 @@ def bench(
     from surgeon.runtime.timing.bench_tasks import LoadRequest, TimingRequest
 
     started = time.perf_counter()
-    _require(others, seed, threads, rounds, loads, seconds, precision)
+    _require(others, seed, threads, rounds=rounds, loads=loads, seconds=seconds, precision=precision)
     require_run_time(run_time)
     threads = _one_thread(threads) if cpu_time else threads
     engines = require_runtime(runtime, run_time)
@@ -113,10 +113,12 @@ def bench(
     with_what = libraries, threads, provider, as_list(inputs), dict(dims or {}), seed
     for part in range(loads):
         loading = LoadRequest(names, sources, *with_what, order=seed + part, run_time=run_time, engines=engines)
-        timing = TimingRequest(ceil(rounds / loads), seconds / loads, precision, cpu_time, seed + part)
+        timing = TimingRequest(ceil(rounds / loads), seconds / loads, precision, cpu_time=cpu_time, order=seed + part)
         times, sizes = _part(loading, timing, run_time)
         parts.append(times)
-    found = Bench(latencies(names, parts), sizes, threads, ep, time.perf_counter() - started, cpu_time)
+    found = Bench(
+        latencies(names, parts), sizes, threads, ep=ep, seconds=time.perf_counter() - started, cpu_time=cpu_time
+    )
     return found if engines is None else replace(found, ep="", runtime=engines.library.title)
 
 
@@ -125,12 +127,12 @@ def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> t
     count = len(loading.names)
     child = acquire_worker()
     try:
-        loaded = _asked(child, "load", loading, 2 * run_time * count, run_time)
+        loaded = _asked(child, "load", loading, seconds=2 * run_time * count, run_time=run_time)
         least = loaded.value["seconds"] * (timing.rounds + WARM_UP)  # and for further rounds all cores may be at work
         most = _SLACK * (least + timing.seconds * (os.cpu_count() or 1)) + run_time * count
-        measured = _asked(child, "measure", timing, most, run_time)
+        measured = _asked(child, "measure", timing, seconds=most, run_time=run_time)
         if child.is_alive:
-            _asked(child, "let_go", None, run_time, run_time)
+            _asked(child, "let_go", None, seconds=run_time, run_time=run_time)
     finally:
         release_worker(child)
     (times,) = measured.arrays

@@ -76,7 +76,7 @@ def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list
         models = [opened.enter_context(Model.open(source)) for source in asked.sources]
         sessions = _load(asked, loaded, at, note)
         start = time.process_time()
-        runs, sizes = bind_inputs(sessions, models, asked.inputs, asked.dims, asked.seed, at=at)
+        runs, sizes = bind_inputs(sessions, models, asked.inputs, dims=asked.dims, seed=asked.seed, at=at)
         seconds = time.process_time() - start
         _stack.push(loaded.pop_all())  # of a model that is refused, nothing stays loaded
     note({})

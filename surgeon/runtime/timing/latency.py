@@ -173,7 +173,9 @@ def ratio_of(model: Latency, reference: Latency) -> LatencyRatio:
     ]
     found = interval_of(list(chain.from_iterable(loads)))
     medians = [median(load) for load in loads]
-    return LatencyRatio(model.name, reference.name, found.median, min(found.low, *medians), max(found.high, *medians))
+    return LatencyRatio(
+        model.name, reference.name, found.median, low=min(found.low, *medians), high=max(found.high, *medians)
+    )
 
 
 def latencies(names: Sequence[str], parts: Sequence[Sequence[Sequence[float]]]) -> tuple[Latency, ...]:

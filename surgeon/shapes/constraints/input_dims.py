@@ -109,7 +109,9 @@ def dynamic_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, DynamicDim]
         dims = input_dims(value)
         for axis, key in enumerate(dims):
             if isinstance(key, str) and key not in found:
-                found[key] = DynamicDim(key, axis, len(dims), value.type.tensor_type.elem_type, value.name)
+                found[key] = DynamicDim(
+                    key, axis, len(dims), elem_type=value.type.tensor_type.elem_type, owner=value.name
+                )
     return found
 
 

@@ -69,7 +69,7 @@ def output_drafts(
         return _scan(site, results)
     proto: Any = body.proto
     carried = _facts_of(evaluator, body, proto.input[2:])
-    return _loop(site, results, carried, evaluator.free, _turns(site, evaluator, body))
+    return _loop(site, results, carried, free=evaluator.free, turns=_turns(site, evaluator, body))
 
 
 def taken(site: NodeView) -> str | None:

@@ -50,11 +50,13 @@ def _cut(maker: NodeView, place: int) -> SequenceElement | None:
         if place < 0:
             return None
         end = size_min((place + 1) * step, shape[axis])
-        return SequenceElement(maker, 0, axis, place * step, end, told is None and not maker.attribute("keepdims", 1))
+        return SequenceElement(
+            maker, 0, axis, start=place * step, end=end, drops=told is None and not maker.attribute("keepdims", 1)
+        )
     if not -len(told) <= place < len(told):
         return None
     start: Size = sum(told[: place % len(told)])
-    return SequenceElement(maker, 0, axis, start, start + told[place])
+    return SequenceElement(maker, 0, axis, start=start, end=start + told[place])
 
 
 def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:

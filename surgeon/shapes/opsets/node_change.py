@@ -48,7 +48,9 @@ class Change:
     @classmethod
     def of(cls, node: Node, shapes: ShapeInference) -> "Change":
         """No change yet."""
-        return cls(node, shapes, {item.name: item for item in node.proto.attribute}, node.op, list(node.inputs))
+        return cls(
+            node, shapes, {item.name: item for item in node.proto.attribute}, op=node.op, operands=list(node.inputs)
+        )
 
     @property
     def empty(self) -> bool:

@@ -67,7 +67,7 @@ def _cut_out(found: AffineIndex, cut: Any, own: Shape, shape: Shape) -> AffineIn
     made: AffineIndex | None = found
     for start, _, axis, step in zip(*cut, strict=True):
         place = normalize_axis(axis, len(own))
-        made = None if made is None else affine.sliced(made, own, own, place, start, step)
+        made = None if made is None else affine.sliced(made, own, own, axis=place, start=start, step=step)
     return None if made is None else affine.normal(made.offset, made.strides, shape)
 
 

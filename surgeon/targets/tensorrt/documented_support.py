@@ -184,7 +184,9 @@ class TensorrtSupport:
         stops: bool = True,
         is_mistaken: bool = False,
     ) -> None:
-        self.issues.append(DocumentedIssue(kind, node, reason, link, helps, stops, is_mistaken))
+        self.issues.append(
+            DocumentedIssue(kind, node, reason, link=link, helps=helps, stops=stops, is_name_clash=is_mistaken)
+        )
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
         """Note a node that TensorRT would take for the op of ONNX that has the same name."""

@@ -66,11 +66,11 @@ def check_model(asked: CheckContext) -> None:
         return None if node is None or made is None else (numbers[node], made)
 
     aside = dict(filter(None, (behind(numbers[node]) for node in of_tables)))
-    asking = CompatibilityCheck(library, request.run_time, request.device, request.dims, request.plugins)
+    asking = CompatibilityCheck(library, request.run_time, request.device, dims=request.dims, plugins=request.plugins)
     said = asking.run(asked.index.model, aside, behind)
     if not said.engine_bytes:
         of_tables |= {complaint.node for complaint in support.issues if _is_of_builder(complaint)}
-    _merge(asked, support, said, nodes, of_tables)
+    _merge(asked, support, said, nodes=nodes, of_tables=of_tables)
     if request.device is not None and apart and not said.engine_bytes:
         ops = ", ".join(sorted({op_text(node) for node in apart}))
         reason = f"no engine is built, as {library.title} does not have what was left out ({ops})"
@@ -87,7 +87,15 @@ def check_model(asked: CheckContext) -> None:
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine_bytes else ""
     asked.diagnostics.runtime = RuntimeResult(
-        title, "", said.layers, said.is_whole, device, said.engine_bytes, said.sizes, said.seconds, said.stopped_because
+        title,
+        "",
+        said.layers,
+        is_whole=said.is_whole,
+        device=device,
+        engine=said.engine_bytes,
+        sizes=said.sizes,
+        seconds=said.seconds,
+        end=said.stopped_because,
     )
 
 

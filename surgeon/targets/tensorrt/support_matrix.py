@@ -60,8 +60,8 @@ def tensorrt_ops() -> Mapping[str, TensorrtOp]:
             name,
             row["supported"],
             frozenset(row.get("types", ())),
-            row.get("since", ""),
-            rtx.get(name, row["supported"]),
+            since=row.get("since", ""),
+            rtx=rtx.get(name, row["supported"]),
         )
         for name, row in _table()["ops"].items()
     }

@@ -87,7 +87,7 @@ def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[OperatorCall]
             line = _line(_FRAME, str(node.meta.get("stack_trace") or ""), last=True)
             called = str((node.meta.get("torch_fn") or ("", ""))[1]).rpartition(".")[2]
             spelt = _spelt(called, node.target._schema.name)
-            yield OperatorCall(_full(node.target), spelt, module, line, pieces[name])
+            yield OperatorCall(_full(node.target), spelt, module, line=line, decomposition=pieces[name])
 
 
 @cache
@@ -151,7 +151,9 @@ def _traced(graph: Any, root: str) -> Iterator[OperatorCall]:
         op = node.kind().rstrip("_")
         scopes = [scope.rpartition("::")[2] for scope in node.scopeName().split("/")]
         path = ".".join(scope for scope in scopes if scope).removeprefix(root).removeprefix(".")
-        yield OperatorCall(op, _spelt("", op), path, _line(_RANGE, node.sourceRange()), {op: torchscript_opsets(op)})
+        yield OperatorCall(
+            op, _spelt("", op), path, line=_line(_RANGE, node.sourceRange()), decomposition={op: torchscript_opsets(op)}
+        )
 
 
 def _nodes(block: Any) -> Iterator[Any]:

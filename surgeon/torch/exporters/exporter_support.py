@@ -116,7 +116,7 @@ def is_supported(op: OperatorLike, *, exporter: str = DYNAMO, opset: int | None 
     try:
         found = placeholder(op, asked=False)
     except UnknownOperator as error:
-        return ExporterSupport(str(op), exporter, opset, False, (), (), str(error))
+        return ExporterSupport(str(op), exporter, opset, supported=False, opsets=(), becomes=(), reason=str(error))
     has_overload = "." in found.label.partition("::")[2]
     asked = found.ops[:1] if has_overload else _on_tensors(found.ops)
     answers = []
@@ -178,7 +178,9 @@ def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
 
     def answer(opsets: Iterable[int], why: str, becomes: Iterable[str] = ()) -> ExporterSupport:
         found = tuple(opsets)
-        return ExporterSupport(name, exporter, opset, opset in found, found, tuple(becomes), why)
+        return ExporterSupport(
+            name, exporter, opset, supported=opset in found, opsets=found, becomes=tuple(becomes), reason=why
+        )
 
     since = _registered_since(name)
     if since is not None:
@@ -201,11 +203,13 @@ def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
             "surgeon.torch.unsupported with a module that calls it, or export it as a placeholder.",
         )
     if set(pieces) <= {name}:
-        return answer(known, reason(name, [name], known, exporter, opset))
+        return answer(known, reason(name, [name], known, exporter=exporter, opset=opset))
     everywhere = [one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())]
     missing = [one for one, has in pieces.items() if opset not in has]
     why = f"The {exporter} exporter takes {name} apart into {_listed(pieces)}, and maps all of that."
-    return answer(everywhere, reason(name, missing, everywhere, exporter, opset) if missing else why, pieces)
+    return answer(
+        everywhere, reason(name, missing, everywhere, exporter=exporter, opset=opset) if missing else why, pieces
+    )
 
 
 def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:
@@ -240,9 +244,18 @@ def _finding(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupp
     opsets = [one for one in OPSETS[exporter] if all(one in known for known in pieces.values())]
     becomes = () if set(pieces) == {first.op} else tuple(pieces)
     places = tuple((call.module, call.line) for call in calls)
-    why = reason(first.op, missing, opsets, exporter, opset)
+    why = reason(first.op, missing, opsets, exporter=exporter, opset=opset)
     plain = first.op.partition(".")[0]
-    return Unsupported(first.name, first.op, missing, becomes, places, min(opsets, default=None), plain, why)
+    return Unsupported(
+        first.name,
+        first.op,
+        missing,
+        becomes=becomes,
+        where=places,
+        since=min(opsets, default=None),
+        placeholder=plain,
+        reason=why,
+    )
 
 
 def _on_tensors(found: Sequence[Any]) -> Sequence[Any]:

@@ -114,7 +114,7 @@ def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torc
             raise ExportError(
                 f"{name} does not call {one.label}{within}, so there is no placeholder for it; leave it out."
             )
-        raise ExportError(_reason(one, name, module, plan.inputs, exporter))
+        raise ExportError(_reason(one, name, module, inputs=plan.inputs, exporter=exporter))
 
 
 def _unused(one: Placeholder, name: str) -> str:
@@ -270,7 +270,7 @@ def export(
     args = (args,) if isinstance(args, torch.Tensor) else tuple(args)
     asked = sorted_placeholders(placeholders)
     registered = registration.registrations(asked)
-    inputs = example_inputs(module, args, kwargs or {}, dynamic_shapes, input_names)
+    inputs = example_inputs(module, args, kwargs or {}, free=dynamic_shapes, input_names=input_names)
     everything = [*asked, *(one.placeholder for one in registered)]
     for one in asked:
         require_exportable(one)
@@ -278,7 +278,7 @@ def export(
     with lock:
         try:
             with restore_buffers(module), classes_as_operators(plan, module, args, kwargs or {}):
-                model = _write(module, plan, exporter, opset, input_names, output_names)
+                model = _write(module, plan, exporter, opset=opset, input_names=input_names, output_names=output_names)
         except Exception as error:  # exporters raise anything; it is kept as the cause
             told = complaint(error, exporter, type(module).__name__)
             if told is error:
@@ -294,9 +294,9 @@ def export(
                 f"{format_count(len(model.graph.output), 'tensor')}; give a name for each."
             )
         require_effect(asked, plan, module, exporter)
-    model, left = registration.replace(model, registered, plan, counts, written)
+    model, left = registration.replace(model, registered, plan, counts=counts, opset=written)
     model, saved = _saved(model, path)
-    return Exported(saved, model, dict(_in_order(everything, left)), exporter, written)
+    return Exported(saved, model, dict(_in_order(everything, left)), exporter=exporter, opset=written)
 
 
 def _write(

@@ -212,7 +212,9 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
         attributes[f"{CALL_ID_ATTRIBUTE}_i"] = mark
         made = g.op(f"{TEMPORARY_DOMAIN}::{one.op}", *inputs, outputs=outputs, **attributes)
         results = made if outputs > 1 else (made,)
-        plan.calls[mark].shapes.extend(set_output_types(g, op, schema, read, results, plan.inputs))
+        plan.calls[mark].shapes.extend(
+            set_output_types(g, op, schema, values=read, outputs=results, examples=plan.inputs)
+        )
         return made
 
     return symbolic

@@ -208,7 +208,7 @@ class _Source:
         told = {**self.subject.arguments, **variant.arguments}
         floats = {name: value for name, value in told.items() if type(value) in (int, float)}
         kept = {path: value for path, value in float_attributes(module).items() if value not in floats.values()}
-        return Example(written, run.label, self.names, stored, {**floats, **_by_leaf(kept)})
+        return Example(written, run.label, self.names, weights=stored, hyperparameters={**floats, **_by_leaf(kept)})
 
 
 def _weights_in(model: Any, module: torch.nn.Module) -> Iterator[tuple[str, str]]:
@@ -374,8 +374,8 @@ def learn(
             for name in exporters or OPSETS
             for opset in sorted(set(opsets or OPSETS.get(name, (18,))))
         ],
-        vary,
-        placeholders,
+        vary=vary,
+        placeholders=placeholders,
         free_sizes=free_sizes,
         is_strict=exporters is not None and opsets is not None,
     )

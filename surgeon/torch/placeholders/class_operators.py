@@ -164,7 +164,7 @@ def _apply(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
         if _is_within():
             return own(*args, **kwargs)
         named = signature.bind(*args, **kwargs).arguments
-        return _call(one, None, named, lambda: own(*args, **kwargs), sites, plan)
+        return _call(one, None, named, run=lambda: own(*args, **kwargs), sites=sites, plan=plan)
 
     return classmethod(apply)
 
@@ -180,7 +180,7 @@ def _aliased(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
         if _is_within() or (has_context and getattr(type(args[0]), "_forward_cls", cls) is not cls):
             return own(*args, **kwargs)
         named = signature.bind(*args[has_context:], **kwargs).arguments
-        return _call(one, None, named, lambda: own(*args, **kwargs), sites, plan)
+        return _call(one, None, named, run=lambda: own(*args, **kwargs), sites=sites, plan=plan)
 
     forward.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]  # the op's kernel reads it
     return staticmethod(forward)
@@ -196,7 +196,7 @@ def _forward(one: Placeholder, sites: _Sites, plan: ExportState | None) -> Any:
         if _is_within():
             return own(self, *args, **kwargs)
         named = signature.bind(*args, **kwargs).arguments
-        return _call(one, self, named, lambda: own(self, *args, **kwargs), sites, plan)
+        return _call(one, self, named, run=lambda: own(self, *args, **kwargs), sites=sites, plan=plan)
 
     forward.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]  # exporters read names from it
     return forward
@@ -221,7 +221,7 @@ def _call(
             )
         if site is None:
             kinds = pytree.tree_map(lambda leaf: True if isinstance(leaf, torch.Tensor) else _Fixed(leaf), results)
-            sites.found.append(_Site(one, owner, slots, tree, kinds))
+            sites.found.append(_Site(one, owner, slots, tree=tree, returned=kinds))
         return results
     if site is None:
         raise ExportError(

@@ -77,7 +77,14 @@ def example_inputs(
         )
     names = tuple(input_names or own)
     by_name = _by_name(free or {}, arguments)
-    return ExampleInputs(args, kwargs, arguments, tensors, names, _free(by_name, arguments, tensors, own, names))
+    return ExampleInputs(
+        args,
+        kwargs,
+        arguments,
+        tensors=tensors,
+        names=names,
+        dynamic_axes=_free(by_name, arguments, tensors, own=own, names=names),
+    )
 
 
 def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

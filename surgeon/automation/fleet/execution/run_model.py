@@ -65,7 +65,7 @@ class _ModelWork:
     def __init__(self, job: ModelJob, row: FleetRow, note: ReportProgress) -> None:
         self.job, self.row, self._note = job, row, note
         self._to, root = storage_of(job.orders.to)
-        self._publishing = Publisher(self._to, root, job.name, job.source, job.previous_data_files)
+        self._publishing = Publisher(self._to, root, job.name, source=job.source, made=job.previous_data_files)
         shares = job.orders.shares_proofs and not job.orders.dry_run
         self._proofs = FleetProofStore(self._to, root, job.name) if shares else None
 

@@ -59,9 +59,9 @@ def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
         f'height="{height:g}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
         f'<rect width="{WIDTH:g}" height="{height:g}" rx="8" fill="{PAPER}"/>',
         f'<line x1="{at(1):.1f}" x2="{at(1):.1f}" y1="{TOP - 8:g}" y2="{height - 26:g}" stroke="{LINE}"/>',
-        _text(at(1), height - 10, "1, as fast", FAINT, "middle"),
-        _text(LEFT, height - 10, "faster", FAINT, "start"),
-        _text(WIDTH - RIGHT, height - 10, "slower", FAINT, "end"),
+        _text(at(1), height - 10, "1, as fast", fill=FAINT, anchor="middle"),
+        _text(LEFT, height - 10, "faster", fill=FAINT, anchor="start"),
+        _text(WIDTH - RIGHT, height - 10, "slower", fill=FAINT, anchor="end"),
     ]
     for place, (name, ratio) in enumerate(zip(names, ratios, strict=True)):
         y, colour = TOP + ROW * (place + 0.5), COLOURS.get(ratio.verdict, INK)
@@ -69,7 +69,7 @@ def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
         parts.append(f'<line {ends_at} y1="{y:g}" y2="{y:g}" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<circle cx="{at(ratio.ratio):.1f}" cy="{y:g}" r="5" fill="{colour}"/>')
         parts.append(_text(LEFT - 12, y + 4, name if len(name) < 26 else f"…{name[-24:]}", INK, "end"))
-        parts.append(_text(WIDTH - RIGHT + 12, y + 4, f"{ratio.ratio:.3f}", INK, "start"))
+        parts.append(_text(WIDTH - RIGHT + 12, y + 4, f"{ratio.ratio:.3f}", fill=INK, anchor="start"))
     return Picture("\n".join([*parts, "</svg>\n"]), "ratios")
 
 

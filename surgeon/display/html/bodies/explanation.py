@@ -88,7 +88,7 @@ def _picture(miss: Mismatch, paper: RenderContext) -> Markup:
 
     def draw() -> Picture:
         beside = None if pattern is None else pattern_diagram(pattern, f"the pattern {pattern.name}", miss.where)
-        return draw_miss(index, miss.scope, miss.node, miss.at, beside)
+        return draw_miss(index, miss.scope, miss.node, at=miss.at, pattern=beside)
 
     return paper.figure(draw, f"the pattern {miss.pattern} beside what is near {miss.node}")
 

@@ -33,7 +33,7 @@ class FoldedConstant(NamedTuple):
     """Name of the tensor; "" if there is none, as for the -1 of a Neg."""
 
 
-NEGATION = FoldedConstant(-1.0, 0.0, 0, False, 1, "")
+NEGATION = FoldedConstant(-1.0, 0.0, 0, is_float=False, sign=1, name="")
 """What a Neg is in a product."""
 
 

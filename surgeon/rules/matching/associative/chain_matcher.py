@@ -56,9 +56,16 @@ def chain_matcher(chain: Chain) -> Matcher:
         before = state.node_of_pattern.get(key)
         state.node_of_pattern[key] = node
         state.nodes.append(node)
-        if single is not None and _one_operand(state, chain, single, node, then):
+        if single is not None and _one_operand(state, chain, single, node=node, then=then):
             return True
-        if _cut(state, chain, operands_of(node, 1, chain.family), (), negation_constants(chain, node), then):
+        if _cut(
+            state,
+            chain,
+            operands_of(node, 1, chain.family),
+            leaves=(),
+            constants=negation_constants(chain, node),
+            then=then,
+        ):
             return True
         del state.nodes[mark:]
         if before is None:
@@ -83,7 +90,7 @@ def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) 
     state.node_of_pattern[chain.key] = node
 
     def enter(opening: Expansion) -> bool:
-        return _cut(state, chain, opening.operands, (), opening.constants, then)
+        return _cut(state, chain, opening.operands, leaves=(), constants=opening.constants, then=then)
 
     if by_identities(state, chain, (name, 1), enter):
         return True
@@ -128,7 +135,9 @@ def _cut(
         if len(leaves) > wanted:
             return False
         if node is not None and node.op in chain.opens:
-            return _kept_or_equal(state, chain, (name, sign), pending, leaves, constants, then)
+            return _kept_or_equal(
+                state, chain, (name, sign), pending=pending, leaves=leaves, constants=constants, then=then
+            )
         if node is None or not (node.op in chain.family or node.op in TRANSPARENT):
             leaves = (*leaves, (name, sign))
             continue
@@ -146,18 +155,20 @@ def _cut(
         keep_first = certain >= wanted and chain.capture is None  # a captured number takes in all constants there are
         for keep in (keep_first, not keep_first):
             if keep:
-                if _cut(state, chain, pending, (*leaves, (name, sign)), constants, then):
+                if _cut(state, chain, pending, leaves=(*leaves, (name, sign)), constants=constants, then=then):
                     return True
                 continue
             mark = len(state.nodes)
             state.nodes.extend(passed)
             state.nodes.append(node)
             opened = (*operands_of(node, sign, chain.family), *pending)
-            if _cut(state, chain, opened, leaves, (*constants, *negation_constants(chain, node)), then):
+            if _cut(
+                state, chain, opened, leaves=leaves, constants=(*constants, *negation_constants(chain, node)), then=then
+            ):
                 return True
             del state.nodes[mark:]
         return False
-    return _settle(state, chain, leaves, constants, then)
+    return _settle(state, chain, leaves, constants=constants, then=then)
 
 
 def _kept_or_equal(
@@ -170,12 +181,12 @@ def _kept_or_equal(
     then: Continuation,
 ) -> bool:
     """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
-    if _cut(state, chain, pending, (*leaves, operand), constants, then):
+    if _cut(state, chain, pending, leaves=(*leaves, operand), constants=constants, then=then):
         return True
 
     def enter(opening: Expansion) -> bool:
         more = (*constants, *opening.constants)
-        return _cut(state, chain, (*opening.operands, *pending), leaves, more, then)
+        return _cut(state, chain, (*opening.operands, *pending), leaves=leaves, constants=more, then=then)
 
     return by_identities(state, chain, operand, enter)
 
@@ -183,7 +194,9 @@ def _kept_or_equal(
 def _settle(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
     """The tree is cut: compare the constants, then give each operand a leaf."""
     if len(leaves) == len(chain.terms) + 1 and chain.merges:  # take two that have a factor in common for one product
-        return with_common_factor(state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants, then))
+        return with_common_factor(
+            state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants=constants, then=then)
+        )
     return any(_compare(state, chain, *split, then) for split in with_constants_as_operands(chain, leaves, constants))
 
 
@@ -229,7 +242,7 @@ class ConstantTotal(NamedTuple):
             eps += its_eps / 2
             rank = its_rank if its_rank > rank else rank
             is_float = is_float or floating
-        return cls(total, eps, rank, is_float, divides)
+        return cls(total, eps, rank, is_float=is_float, divides=divides)
 
 
 def chain_faults(
@@ -242,7 +255,7 @@ def chain_faults(
     elif not any(item.name for item in constants):
         yield "none"
     is_risky = not total.is_float and chain.family is PRODUCT
-    if is_risky and not divides_as_floats(state, chain, leaves, total.divides, len(constants)):
+    if is_risky and not divides_as_floats(state, chain, leaves, divides=total.divides, constants=len(constants)):
         yield "dtype"
     if (state.scope.opset or LEGACY) < LEGACY and any(node.attribute("axis") for node in state.nodes):
         yield "legacy"
@@ -262,12 +275,12 @@ def captured_number(chain: Chain, total: ConstantTotal) -> float:
 def _compare(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
     """Compare the constants of a chain that is cut, then its operands."""
     total = ConstantTotal.of(chain, constants)
-    for _ in chain_faults(state, chain, leaves, constants, total):
+    for _ in chain_faults(state, chain, leaves, constants=constants, total=total):
         return False
     if chain.capture is None or chain.capture in state.bindings:
-        return _assign(state, chain, 0, leaves, then)
+        return _assign(state, chain, 0, leaves=leaves, then=then)
     state.bindings[chain.capture] = (captured_number(chain, total),)
-    if _assign(state, chain, 0, leaves, then):
+    if _assign(state, chain, 0, leaves=leaves, then=then):
         return True
     del state.bindings[chain.capture]
     return False

@@ -43,8 +43,8 @@ def flatten(root: NodeOutput, uses: dict[int, int]) -> FlatChain | None:
     if family is None or operation.rest is not None:
         return None
     identity = 1.0 if family is PRODUCT else 0.0
-    flat = FlatChain(family, [], identity, identity, None, None)
-    _spread(root, 1, flat, uses, True)
+    flat = FlatChain(family, [], identity, number=identity, rtol=None, capture=None)
+    _spread(root, 1, flat, uses=uses, is_root=True)
     nested = (isinstance(item, NodeOutput) and item.operation.op in family for item in operation.inputs)
     flat.is_division = operation.op in DIVISIONS and not any(nested)
     return flat
@@ -59,7 +59,7 @@ def _spread(value: Value, sign: int, flat: FlatChain, uses: dict[int, int], is_r
                 _fold(flat, -1.0, 1)
             for operand, operand_sign in zip(operation.inputs, _signs(operation.op, flat.family), strict=False):
                 if operand is not None:
-                    _spread(operand, sign * operand_sign, flat, uses, False)
+                    _spread(operand, sign * operand_sign, flat, uses=uses, is_root=False)
             return
     if isinstance(value, LiteralValue) and value.value.size == 1 and value.value.dtype.kind in "biuf":
         _fold(flat, float(value.value.reshape(-1)[0]), sign)

@@ -224,7 +224,9 @@ def _summed(state: MatchState, one: Scaled, two: Scaled, sign: int) -> Iterator[
         tried.append(pulled)
         parts = [_part(state, part, part.number / pulled, eps) for part in (one, two)]
         made, its_sign = _signed_sum(state, *parts)
-        yield Expansion(((made, sign),), (FoldedConstant(pulled * its_sign, eps, 0, True, sign, ""),), nodes)
+        yield Expansion(
+            ((made, sign),), (FoldedConstant(pulled * its_sign, eps, 0, is_float=True, sign=sign, name=""),), nodes
+        )
 
 
 def _part(state: MatchState, part: Scaled, ratio: float, eps: float) -> Signed:
@@ -377,7 +379,7 @@ def _make(state: MatchState, op: str, *inputs: str) -> str:
         overlay = state.producers = Overlay(overlay)
     state.virtual += 1
     name = f"{VIRTUAL_PREFIX}{op}_{state.virtual}"
-    overlay[name] = VirtualNode(op, inputs, (name,), state.scope, -1, b"")
+    overlay[name] = VirtualNode(op, inputs, (name,), scope=state.scope, slot=-1, encoded=b"")
     return name
 
 
@@ -389,4 +391,4 @@ def _number(state: MatchState, number: float, eps: float = 0.0) -> str:
 
 
 def _folded(number: float, sign: int) -> FoldedConstant:
-    return FoldedConstant(number, 0.0, 0, True, sign, "")
+    return FoldedConstant(number, 0.0, 0, is_float=True, sign=sign, name="")

@@ -94,7 +94,9 @@ def torchvision_deform_conv2d(
     """`torchvision::deform_conv2d`, in the order of its schema (torchvision/csrc/ops/deform_conv2d.cpp)."""
     placing = {"strides": (stride_h, stride_w), "pads": (pad_h, pad_w), "dilations": (dilation_h, dilation_w)}
     seen = mask if use_mask else None
-    return deformable_convolution(x, weight, offset, seen, bias, **placing, group=groups, offset_group=offset_groups)
+    return deformable_convolution(
+        x, weight, offset, mask=seen, bias=bias, **placing, group=groups, offset_group=offset_groups
+    )
 
 
 def mmcv_deform_conv2d(
@@ -112,7 +114,9 @@ def mmcv_deform_conv2d(
 ) -> Array:
     """`mmcv::MMCVModulatedDeformConv2d` (mmcv/ops/modulated_deform_conv.py)."""
     placing = {"strides": stride, "pads": padding, "dilations": dilation}
-    return deformable_convolution(x, weight, offset, mask, bias, **placing, group=groups, offset_group=deform_groups)
+    return deformable_convolution(
+        x, weight, offset, mask=mask, bias=bias, **placing, group=groups, offset_group=deform_groups
+    )
 
 
 def tensorrt_deform_conv2d(
@@ -150,7 +154,7 @@ def mmcv_deformable_attention(
     value: Array, sizes: Array, starts: Array, places: Array, weights: Array, *, im2col_step: int = 64
 ) -> Array:
     """The node that mmdeploy's export of mmcv writes: heads and their numbers in one axis, [N, Q, M·D]."""
-    made = deformable_attention(value, sizes, starts, places, weights)
+    made = deformable_attention(value, sizes, starts, places=places, weights=weights)
     return made.reshape(*made.shape[:2], -1)
 
 
@@ -158,7 +162,7 @@ def tensorrt_deformable_attention(
     value: Array, sizes: Array, starts: Array, places: Array, weights: Array, **_: Any
 ) -> Array:
     """TensorRT's MultiscaleDeformableAttnPlugin_TRT, as the README of its plugin describes it."""
-    return deformable_attention(value, sizes, starts, places, weights)
+    return deformable_attention(value, sizes, starts, places=places, weights=weights)
 
 
 DEFORMABLE: dict[tuple[str, str], Callable[..., Any]] = {

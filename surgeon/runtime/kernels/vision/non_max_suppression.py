@@ -63,7 +63,9 @@ def detect(
     ranked = scores.max(axis=1, keepdims=True) if agnostic else scores
     for picture, of_classes in enumerate(ranked):
         for number, row in enumerate(of_classes):
-            found += [(picture, number, place) for place in suppress_boxes(boxes[picture], row, iou, least, most)]
+            found += [
+                (picture, number, place) for place in suppress_boxes(boxes[picture], row, iou, least=least, most=most)
+            ]
     batch, classes, places = np.array(found, np.int64).reshape(-1, 3).T
     values = ranked[batch, classes, places]
     if agnostic:

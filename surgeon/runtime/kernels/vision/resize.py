@@ -64,7 +64,7 @@ def resize(
         return upsample(x, *inputs, mode=mode)
     roi, scales, sizes = (*inputs, None, None, None)[:3]
     chosen = [axis % x.ndim for axis in axes] if axes else list(range(x.ndim))
-    lengths = _lengths(x.shape, chosen, _given(scales), _given(sizes), keep_aspect_ratio_policy)
+    lengths = _lengths(x.shape, chosen, _given(scales), sizes=_given(sizes), policy=keep_aspect_ratio_policy)
     if coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None:
             raise ValueError("tf_crop_and_resize needs a region")
@@ -73,9 +73,14 @@ def resize(
             begin, end = float(roi[place]), float(roi[len(chosen) + place])
             if one.scale == 1 and (begin, end) != (0, 1):
                 raise ValueError("whether a scale of 1 leaves an axis whole, whatever its region, is disputed")
-            lengths[axis] = _Length(one.size, one.count, one.scale, begin, end)
+            lengths[axis] = _Length(one.size, one.count, one.scale, begin=begin, end=end)
     manner = _Manner(
-        mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias)
+        mode,
+        coordinate_transformation_mode,
+        nearest_mode,
+        cubic=cubic_coeff_a,
+        exclude=bool(exclude_outside),
+        antialias=bool(antialias),
     )
     return _resized(x, lengths, manner, extrapolation_value)
 
@@ -86,8 +91,8 @@ def upsample(x: Array, scales_input: Array | None = None, *, mode: str = "neares
     Scales are an input from opset 9 on, before it an attribute.
     """
     factors = _given(np.asarray(scales) if scales_input is None else scales_input)
-    lengths = _lengths(x.shape, list(range(x.ndim)), factors, None, "stretch")
-    return _resized(x, lengths, _Manner(mode, "asymmetric", "simple", -0.75, False, False), 0.0)
+    lengths = _lengths(x.shape, list(range(x.ndim)), factors, sizes=None, policy="stretch")
+    return _resized(x, lengths, _Manner(mode, "asymmetric", "simple", cubic=-0.75, exclude=False, antialias=False), 0.0)
 
 
 def _given(values: Array | None) -> Array | None:

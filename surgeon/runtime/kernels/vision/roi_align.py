@@ -44,7 +44,7 @@ def regions(
         for start, end, cells, length in zip(corners[1::-1], corners[:1:-1], (height, width), x.shape[2:], strict=True):
             size = (end - start if aligned else max(end - start, 1)) / cells
             points = ratio if ratio > 0 else int(np.ceil(size))
-            looks.append(_looks(start, size, cells, points, length).astype(x.dtype))
+            looks.append(_looks(start, size, cells, points=points, length=length).astype(x.dtype))
             count *= points
         with np.errstate(invalid="ignore"):
             total = np.einsum("pr,crs,qs->cpq", looks[0], x[of[place]], looks[1])
