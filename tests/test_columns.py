@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surgeon.shapes.values.equal_columns import EqualColumns
+from surgeon.shapes.op_rules.values.equal_columns import EqualColumns
 from surgeon.testing import parse
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of
 

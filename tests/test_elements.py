@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 from surgeon.shapes.algebra.size_expressions import evaluate
-from surgeon.shapes.values.affine_mask import AffineMask
-from surgeon.shapes.values.symbolic_elements import SymbolicElements
+from surgeon.shapes.op_rules.values.affine_mask import AffineMask
+from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.testing import parse
 from tests import exports, sampling
 from tests.shaping_run import feeds, free_sizes, run_all, shapes_of

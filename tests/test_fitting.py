@@ -9,7 +9,7 @@ from surgeon import Graph, Tensor, rule
 from surgeon.proof.site import site_prover
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
-from surgeon.shapes.constraints.size_constraints import SizeConstraint, size_constraints
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint, size_constraints
 from surgeon.testing import parse
 from tests.models import make
 

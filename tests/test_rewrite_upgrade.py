@@ -136,9 +136,9 @@ def test_a_node_that_would_mean_something_else_leaves_the_rewrite_without_it(tmp
 
 def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole model is run before and after: what the tables of lossless steps do not know is found there."""
-    from surgeon.shapes.opsets import adapters
+    from surgeon.shapes.op_rules import opset_adapters
 
-    monkeypatch.setitem(adapters.ADAPTERS, ("Softmax", 13), lambda _: "")  # as if nothing had changed
+    monkeypatch.setitem(opset_adapters.ADAPTERS, ("Softmax", 13), lambda _: "")  # as if nothing had changed
     path = hard_swishes(tmp_path, opset=12, more=f"{FLAT} o = Abs(s)", outputs="float[n, m] y, float o")
     report, out = rewritten(path)
     assert report.upgrade is None

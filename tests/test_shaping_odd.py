@@ -15,9 +15,9 @@ from surgeon.ir.index import Index
 from surgeon.ir.original_model import OriginalModel
 from surgeon.shapes.algebra.size_expressions import Expr
 from surgeon.shapes.op_rules.rule_table import RULES
+from surgeon.shapes.op_rules.values import integer_values
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import STRICT, NodeView, TensorType
-from surgeon.shapes.values import integer_values
 from surgeon.testing import parse
 
 OPS = sorted({*RULES, *integer_values.RULES, "If", "Loop", "Scan", "LSTM", "GridSample"})

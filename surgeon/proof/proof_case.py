@@ -16,7 +16,7 @@ from surgeon.ops.traits.trait_lookup import guess_node_traits, random_among
 from surgeon.ops.traversal import all_nodes
 from surgeon.proof.node_cost import CostTerm
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
-from surgeon.shapes.constraints.size_constraints import SizeConstraint
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint
 
 Shape = tuple[Size, ...]
 

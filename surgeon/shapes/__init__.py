@@ -18,5 +18,4 @@ __all__ = [
     "scope_inputs",
     "shape_inference",
     "tensor_types",
-    "values",
 ]

@@ -5,9 +5,9 @@ from surgeon.ir.index import Index
 from surgeon.ir.original_model import OriginalModel, restore_file_state
 from surgeon.ir.scope import Scope
 from surgeon.shapes.declared_types import DeclaredTypes
+from surgeon.shapes.op_rules.values.equal_columns import EqualColumns
+from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.values.equal_columns import EqualColumns
-from surgeon.shapes.values.symbolic_elements import SymbolicElements
 
 
 def shapes_of(index: Index) -> ShapeInference:

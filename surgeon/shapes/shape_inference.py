@@ -23,6 +23,7 @@ from surgeon.shapes.inference_cache import InferenceCache
 from surgeon.shapes.onnx_inference import infer
 from surgeon.shapes.op_rules import control_flow
 from surgeon.shapes.op_rules.rule_table import by_rule
+from surgeon.shapes.op_rules.values import integer_values
 from surgeon.shapes.tensor_types import (
     FLOATS,
     INTEGERS_AND_BOOL,
@@ -38,7 +39,6 @@ from surgeon.shapes.tensor_types import (
     run_rule,
     sane,
 )
-from surgeon.shapes.values import integer_values
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
 MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40

@@ -13,7 +13,7 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, substitute, symbol, symbols
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
-from surgeon.shapes.constraints.size_constraints import SizeConstraint, broadcast_constraints
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint, broadcast_constraints
 
 Sizes = tuple[Size, ...]
 

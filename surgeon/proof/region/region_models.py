@@ -25,7 +25,7 @@ from surgeon.proof.site_proof import CannotSlice
 from surgeon.rules.replacing.node_builder import with_renamed_bodies
 from surgeon.runtime.function_inlining import IR_VERSION, node_label
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
-from surgeon.shapes.constraints.size_constraints import SizeConstraint, most_looked_up, size_constraints
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint, most_looked_up, size_constraints
 
 BodyLookup = Callable[[Node], FunctionProto | None]
 """Gives an operation's reference as a function, for a node that ORT may have no kernel for."""

@@ -29,7 +29,7 @@ from surgeon.runtime.numerics.array_comparison import tolerances_in_force
 from surgeon.runtime.provider_support import IMPRECISE_BODIES
 from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 from surgeon.shapes.algebra.size_expressions import Size
-from surgeon.shapes.constraints.size_constraints import SizeConstraint
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 MOST_VALUES = 64  # elements of a constant up to which it may hold dims

@@ -14,10 +14,10 @@ from surgeon.ops.builder.tensor_operators import Operators
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.index_shapes import columns_of, elements_of
+from surgeon.shapes.op_rules.values.affine_index import AffineIndex
+from surgeon.shapes.op_rules.values.affine_mask import AffineMask
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import Shape
-from surgeon.shapes.values.affine_index import AffineIndex
-from surgeon.shapes.values.affine_mask import AffineMask
 
 
 class FactQueries(Protocol):

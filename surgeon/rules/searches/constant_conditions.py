@@ -13,7 +13,7 @@ from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.searches.constant_folding import ConstantFolder
 from surgeon.shapes.index_shapes import elements_of
-from surgeon.shapes.values.symbolic_elements import SymbolicElements
+from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 
 MOST = 1 << 24  # elements of the weights that a branch holds: they are read
 LARGEST = 1 << 16  # bytes of what is computed on the way to a condition

@@ -15,7 +15,7 @@ from surgeon.ops.traits.trait_lookup import EXPANDING, FOLDABLE, IDENTITY_OPS, R
 from surgeon.printed_commands import command
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.values.integer_values import as_array
+from surgeon.shapes.op_rules.values.integer_values import as_array
 from surgeon.text import and_more
 
 MAX_RESULT_BYTES, MAX_ADDED_BYTES, READ = (

@@ -10,9 +10,9 @@ from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.size_expressions import Size, product
 from surgeon.shapes.index_shapes import elements_of
+from surgeon.shapes.op_rules.values.affine_index import AffineIndex, apart
+from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.shapes.tensor_types import INT64, Shape
-from surgeon.shapes.values.affine_index import AffineIndex, apart
-from surgeon.shapes.values.symbolic_elements import SymbolicElements
 
 FARTHEST = 64  # nodes that are looked at for one that computes a size
 

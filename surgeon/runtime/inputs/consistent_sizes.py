@@ -22,7 +22,7 @@ from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, parse_size, substitute, symbols
 from surgeon.shapes.constraints.constraint_solver import SizeSolver
 from surgeon.shapes.constraints.input_dims import dynamic_dims, required_inputs, usual_size
-from surgeon.shapes.constraints.size_constraints import SizeConstraint, size_constraints
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint, size_constraints
 from surgeon.shapes.shape_inference import ShapeInference
 
 _DEEPEST = 8  # functions that call functions

@@ -5,6 +5,8 @@ model runs) or one of the calls `floor(a/b)`, `min(...)` and `max(...)` that no 
 divisor not to be 0.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import NamedTuple, TypeAlias
@@ -22,7 +24,7 @@ class SizeFunction(NamedTuple):
     """An atom that is no symbol: kind "floor" of (dividend, divisor), or "min" or "max" of two or more sizes."""
 
     kind: str
-    args: "tuple[Size, ...]"
+    args: tuple[Size, ...]
 
     def __str__(self) -> str:
         if self.kind == "floor":
@@ -40,7 +42,7 @@ class Expr:
 
     __slots__ = ("_hash", "_text", "calls", "terms")
 
-    def __init__(self, terms: "tuple[tuple[Monomial, int], ...]") -> None:
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
         self._text = ""
@@ -64,41 +66,41 @@ class Expr:
 
     __le__ = __gt__ = __ge__ = __lt__
 
-    def __reduce__(self) -> "tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]":
+    def __reduce__(self) -> tuple[type[Expr], tuple[tuple[tuple[Monomial, int], ...]]]:
         return Expr, (self.terms,)  # hashes of strings differ from process to process
 
-    def __add__(self, other: "Size") -> "Size":
+    def __add__(self, other: Size) -> Size:
         return _sum(self, other, 1)
 
     __radd__ = __add__
 
-    def __sub__(self, other: "Size") -> "Size":
+    def __sub__(self, other: Size) -> Size:
         return _sum(self, other, -1)
 
-    def __rsub__(self, other: "Size") -> "Size":
+    def __rsub__(self, other: Size) -> Size:
         return _sum(other, self, -1)
 
-    def __neg__(self) -> "Size":
+    def __neg__(self) -> Size:
         return _sum(0, self, -1)
 
-    def __mul__(self, other: "Size") -> "Size":
+    def __mul__(self, other: Size) -> Size:
         return _product(self, other)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: "Size") -> "Size":
+    def __floordiv__(self, other: Size) -> Size:
         return floor_div(self, other)
 
-    def __rfloordiv__(self, other: "Size") -> "Size":
+    def __rfloordiv__(self, other: Size) -> Size:
         return floor_div(other, self)
 
-    def __mod__(self, other: "Size") -> "Size":
+    def __mod__(self, other: Size) -> Size:
         return self - other * floor_div(self, other)
 
-    def __rmod__(self, other: "Size") -> "Size":
+    def __rmod__(self, other: Size) -> Size:
         return other - self * floor_div(other, self)
 
-    def is_cut_of(self, whole: "Size") -> bool:
+    def is_cut_of(self, whole: Size) -> bool:
         """Whether it is the smaller of another size and of a number above 1, as of a slice of a buffer.
 
         Beside an axis of the other size it is as large as that wherever the model runs: it is 1 where that is, alone.
@@ -108,7 +110,7 @@ class Expr:
             return False
         return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
 
-    def is_one_beside(self, whole: "Size") -> bool:
+    def is_one_beside(self, whole: Size) -> bool:
         """Whether it is the smaller of another size and of 1, so that it spreads to the other wherever that is."""
         call = as_function(self)
         return call is not None and call.kind == "min" and set(call.args) == {1, whole}

@@ -4,7 +4,6 @@ A float that is whole is a plain size.  Numbers are computed as the model does, 
 no more is told than floating point keeps: a quotient by its floor or ceiling, and products and sums that are exact.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeAlias
@@ -25,9 +24,6 @@ KINDS: dict[int, Any] = {
 WIDE = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE})  # those in which every size is itself
 LARGEST = 1 << 53
 MOST_FACTOR, MOST_UNDER = 1 << 8, 1 << 8  # with a size below 2^16, what these make of it is exact in float32
-PAIRS: dict[str, Callable[..., Any]] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
-SINGLE: dict[str, Callable[..., Any]] = {"Neg": np.negative, "Floor": np.floor, "Ceil": np.ceil}
-OPERANDS = dict.fromkeys(PAIRS, 2) | dict.fromkeys(SINGLE, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +57,27 @@ def of_float(number: float) -> Number | None:
     return over if under == 1 else Ratio(over, under)
 
 
-def computed(op: str, dtype: int | None, *numbers: Number) -> Number | None:
-    """What an op makes of floats of a dtype; None where that depends on how floats are rounded."""
+def computed(function: np.ufunc, dtype: int | None, *numbers: Number) -> Number | None:
+    """Apply add, subtract, multiply, divide, negative, floor or ceil to floats; None if the rounding matters."""
     if dtype not in FLOATS:
         return None
     if all(map(is_fixed, numbers)):
         kind = KINDS[dtype]
         with np.errstate(all="ignore"):
-            return of_float(float((PAIRS | SINGLE)[op](*(kind(_as_float(number)) for number in numbers))))
+            return of_float(float(function(*(kind(_as_float(number)) for number in numbers))))
     if dtype not in WIDE:
         return None
-    if op in SINGLE:
+    if function.nin == 1:
         (number,) = numbers
-        return floor(number) if op == "Floor" else ceil(number) if op == "Ceil" else -number
+        return floor(number) if function is np.floor else ceil(number) if function is np.ceil else -number
     a, b = numbers
     if any(isinstance(number, Ratio) and number.is_rounded for number in numbers):
         return None
-    if op == "Mul":
+    if function is np.multiply:
         return _product(a, b)
-    if op == "Div":
+    if function is np.divide:
         return _quotient(a, b)
-    return _sum(a, b if op == "Add" else -b)
+    return _sum(a, b if function is np.add else -b)
 
 
 def rounded(number: Number, dtype: int) -> Number | None:
@@ -141,7 +137,7 @@ def _is_short(number: int) -> bool:
 def scaled(size: Size, scale: float) -> Size | None:
     """floor(size · scale) in single precision, as ONNX Runtime computes what a Resize makes."""
     over, under = float(np.float32(scale)).as_integer_ratio()
-    found = computed("Mul", TensorProto.FLOAT, size, ratio(over, under))
+    found = computed(np.multiply, TensorProto.FLOAT, size, ratio(over, under))
     return None if found is None else floor(found)
 
 

@@ -1,3 +1,3 @@
 """What sizes must fulfil together: equations of a graph, and sizes that solve them."""
 
-__all__ = ["constraint_solver", "input_dims", "size_constraints"]
+__all__ = ["constraint_solver", "input_dims"]

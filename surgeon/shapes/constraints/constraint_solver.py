@@ -16,7 +16,7 @@ from surgeon.shapes.algebra.size_expressions import (
     symbol,
     symbols,
 )
-from surgeon.shapes.constraints.size_constraints import SizeConstraint
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint
 
 _Sizes: TypeAlias = Mapping[str, int]
 

@@ -1,3 +1,15 @@
-"""The shape rule of each op, by kind of op."""
+"""What each op does with shapes, values and sizes, and at each opset.
 
-__all__ = ["control_flow", "creation", "data_movement", "indexing", "rule_table", "sequences"]
+`rule_table` has the shape rules, `values` the rules for integers that a model computes from sizes, `size_constraints`
+what an op requires of the sizes of its inputs, and `opset_adapters` what has to change at a newer opset.
+"""
+
+__all__ = [
+    "control_flow",
+    "data_movement",
+    "indexing",
+    "opset_adapters",
+    "rule_table",
+    "size_constraints",
+    "values",
+]

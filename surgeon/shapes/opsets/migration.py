@@ -7,15 +7,13 @@ default is known to keep the old meaning, and adapters, which edit a node.  Sour
 (docs/Changelog.md).
 """
 
-from collections.abc import Mapping
-
 import onnx
 from onnx import helper
 
 from surgeon.errors import ConditionFailed, Unavailable, require
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas import FormalParameter, Schema, history, schema
-from surgeon.shapes.opsets.adapters import ADAPTERS
+from surgeon.shapes.op_rules.opset_adapters import ADAPTERS, MEANING_CHANGED, NEUTRAL_ATTRIBUTES
 from surgeon.shapes.opsets.node_change import Change
 from surgeon.shapes.shape_inference import ShapeInference
 
@@ -57,7 +55,7 @@ def _step(before: Schema, after: Schema, change: Change) -> None:
     Raises ConditionFailed where that would change what it means.
     """
     key = (after.name, after.since_version)
-    require(key not in _CHANGED, _CHANGED.get(key, ""))
+    require(key not in MEANING_CHANGED, MEANING_CHANGED.get(key, ""))
     if key in ADAPTERS:
         ADAPTERS[key](change)
         return
@@ -104,22 +102,8 @@ def _require_attributes(before: Schema, after: Schema, change: Change) -> None:
         require(is_as_it_was, f"the default of its attribute {name} changed")
         require(not other.required or name in change.attributes, f"its attribute {name} became required")
     fresh = [name for name in after.attributes if name not in before.attributes]
-    if fresh and (after.name, after.since_version) not in _NEUTRAL:
+    if fresh and (after.name, after.since_version) not in NEUTRAL_ATTRIBUTES:
         raise ConditionFailed(f"it got an attribute {fresh[0]}, which may change its meaning,")
-
-
-_CHANGED: Mapping[tuple[str, int], str] = {
-    ("Attention", 24): "its masking changed",
-    ("Attention", 25): "its masking changed",
-}
-_NEUTRAL = frozenset({
-    ("MaxPool", 8), ("AveragePool", 10), ("MaxPool", 10), ("Constant", 11), ("DepthToSpace", 11), ("TopK", 11),
-    ("ArgMax", 12), ("ArgMin", 12), ("Constant", 12), ("GatherND", 12), ("DequantizeLinear", 13),
-    ("QuantizeLinear", 13), ("GRU", 14), ("LSTM", 14), ("RNN", 14), ("Reshape", 14), ("Shape", 15),
-    ("ScatterElements", 16), ("ScatterND", 16), ("LpPool", 18), ("Resize", 18), ("Cast", 19), ("CastLike", 19),
-    ("QuantizeLinear", 19), ("QuantizeLinear", 21), ("DequantizeLinear", 21), ("QuantizeLinear", 23),
-    ("Cast", 24), ("CastLike", 24),
-})  # fmt: skip
 
 
 def newest_opset() -> int:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from surgeon.shapes.op_rules.values.affine_index import AffineIndex, spreading
 from surgeon.shapes.tensor_types import Shape
-from surgeon.shapes.values.affine_index import AffineIndex, spreading
 
 MOST_BOUNDS = 8
 

@@ -15,13 +15,13 @@ from surgeon.ir.scope import Scope
 from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, RESHAPE_OPS
 from surgeon.shapes.algebra.size_expressions import product
 from surgeon.shapes.op_rules.indexing import fills, slice_parameters
+from surgeon.shapes.op_rules.values import affine_index as affine
+from surgeon.shapes.op_rules.values import affine_mask
+from surgeon.shapes.op_rules.values.affine_index import AffineIndex
+from surgeon.shapes.op_rules.values.affine_mask import AffineMask
+from surgeon.shapes.op_rules.values.integer_values import as_array
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INT32, INT64, INTEGERS, NeedsOperands, NodeView, Shape, normalize_axis, run_rule
-from surgeon.shapes.values import affine_index as affine
-from surgeon.shapes.values import affine_mask
-from surgeon.shapes.values.affine_index import AffineIndex
-from surgeon.shapes.values.affine_mask import AffineMask
-from surgeon.shapes.values.integer_values import as_array
 
 MOST_ELEMENTS = 1 << 24  # of a constant that is read
 Key: TypeAlias = tuple[bool, Scope, str]  # whether the choice is wanted, the scope that makes the tensor, its name

@@ -117,18 +117,18 @@ def _divide(a: Size, b: Size) -> Size | None:
     return floor_div(a, b) if exact is not None or (at_least(a, 0) and at_least(b, 0)) else None
 
 
-def _arithmetic(op: str, whole: Callable[..., Any] | None) -> ValueRule:
-    """A rule for an op of floats as of sizes.  whole: what it makes of integers, None where it takes none."""
+def _arithmetic(of_floats: np.ufunc, of_sizes: Callable[..., Any] | None = None) -> ValueRule:
+    """A rule for an op on floats and sizes; without `of_sizes`, on floats only."""
 
     def compute(site: NodeView) -> Sequence[ValueArray | None]:
-        require(len(site.inputs) == ratios.OPERANDS[op])
+        require(len(site.inputs) == of_floats.nin)
         given = [array for array in map(site.value, range(len(site.inputs))) if array is not None]
         if len(given) < len(site.inputs):
             return [None]
         dtype = site.dtype(0) or site.dtype(len(given) - 1)
         if dtype in FLOATS:
-            return [_each(partial(ratios.computed, op, dtype), *given, kinds=NUMBERS)]
-        return [None if whole is None else _each(whole, *given)]
+            return [_each(partial(ratios.computed, of_floats, dtype), *given, kinds=NUMBERS)]
+        return [None if of_sizes is None else _each(of_sizes, *given)]
 
     return compute
 
@@ -354,16 +354,6 @@ def _total(items: Sequence[Size]) -> Size:
     return sum(items, start=0)
 
 
-ARITHMETIC: dict[str, Callable[..., Any] | None] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mul": lambda a, b: a * b,
-    "Div": _divide,
-    "Neg": lambda a: -a,
-    "Floor": None,
-    "Ceil": None,
-}  # what each makes of integers: those with nothing to it round floats
-
 RULES: dict[str, ValueRule] = {
     "Constant": _constant,
     "Identity": _same,
@@ -386,7 +376,13 @@ RULES: dict[str, ValueRule] = {
     "Range": _range,
     "Where": _where,
     "Mod": _modulo,
-    **{op: _arithmetic(op, whole) for op, whole in ARITHMETIC.items()},
+    "Add": _arithmetic(np.add, lambda a, b: a + b),
+    "Sub": _arithmetic(np.subtract, lambda a, b: a - b),
+    "Mul": _arithmetic(np.multiply, lambda a, b: a * b),
+    "Div": _arithmetic(np.divide, _divide),
+    "Neg": _arithmetic(np.negative, lambda a: -a),
+    "Floor": _arithmetic(np.floor),
+    "Ceil": _arithmetic(np.ceil),
     "Abs": _elementwise(lambda a: a if at_least(a, 0) else -a if at_least(0, a) else None, 1),
     "Sign": _elementwise(_sign_of, 1),
     "Min": _elementwise(size_min, None),

@@ -273,3 +273,17 @@ ADAPTERS: Mapping[tuple[str, int], Callable[[Change], None]] = {
     ("Range", 27): _of_float,
 }
 """By op and version: from the version before to this one."""
+MEANING_CHANGED: Mapping[tuple[str, int], str] = {
+    ("Attention", 24): "its masking changed",
+    ("Attention", 25): "its masking changed",
+}
+"""Versions of an op whose meaning changed under the same signature, and how."""
+NEUTRAL_ATTRIBUTES = frozenset({
+    ("MaxPool", 8), ("AveragePool", 10), ("MaxPool", 10), ("Constant", 11), ("DepthToSpace", 11), ("TopK", 11),
+    ("ArgMax", 12), ("ArgMin", 12), ("Constant", 12), ("GatherND", 12), ("DequantizeLinear", 13),
+    ("QuantizeLinear", 13), ("GRU", 14), ("LSTM", 14), ("RNN", 14), ("Reshape", 14), ("Shape", 15),
+    ("ScatterElements", 16), ("ScatterND", 16), ("LpPool", 18), ("Resize", 18), ("Cast", 19), ("CastLike", 19),
+    ("QuantizeLinear", 19), ("QuantizeLinear", 21), ("DequantizeLinear", 21), ("QuantizeLinear", 23),
+    ("Cast", 24), ("CastLike", 24),
+})  # fmt: skip
+"""Versions of an op with new attributes whose defaults keep the old meaning."""

@@ -15,9 +15,9 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import BROADCASTING, RESHAPE_OPS, ops_with
 from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.op_rules.sequences import SequenceElement, piece
+from surgeon.shapes.op_rules.values.symbolic_elements import MOST_ELEMENTS
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, normalize_axis, run_rule
-from surgeon.shapes.values.symbolic_elements import MOST_ELEMENTS
 
 MOST_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
