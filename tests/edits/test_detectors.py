@@ -155,7 +155,7 @@ def test_a_suppression_of_the_models_own_is_replaced_and_its_limits_taken_over()
     model = onnx.parser.parse_model(OWN)
     (edit,) = detector_tail(model)
     limits = {"iou": np.float32(0.3), "least": np.float32(0.6), "most": 7}
-    assert edit == AppendNms("boxes_all", "scores_all", box_format="cxcywh", **limits)
+    assert edit == AppendNms("boxes_all", "scores_all", form="cxcywh", **limits)
     made, report = surgeon.edit(model, edit)
     assert report.outcome == "proved"
     assert [value.name for value in made.graph.output] == ["boxes", "scores", "classes", "batch"]
@@ -215,9 +215,9 @@ def test_what_cannot_be_told_is_one_sentence(model, asked, told):
 
 def test_what_is_said_goes_before_what_is_found():
     edits = detector_tail(plain(scores="Relu(s)"), form="xyxy", activation="none", most=3)
-    assert edits == [AppendNms("p", "q", box_format="xyxy", most=3)]
+    assert edits == [AppendNms("p", "q", form="xyxy", most=3)]
     edits = detector_tail(plain(), output="p", scores="q", activation="sigmoid", background="last", form="cxcywh")
-    assert edits == [AppendSigmoid("q"), AppendNms("p", "q_sigmoid", box_format="cxcywh", background="last")]
+    assert edits == [AppendSigmoid("q"), AppendNms("p", "q_sigmoid", form="cxcywh", background="last")]
 
 
 BOXES = np.array(
@@ -243,7 +243,7 @@ def test_made_up_boxes_by_the_model_and_by_hand(name, agnostic, background):
     text = f"(float[1, 6, 4] b, float[1, 6, {count}] s) => (float[1, 6, 4] p, float[1, 6, {count}] q)"
     model = onnx.parser.parse_model(f"{HEADER}{text} {{ p = Identity(b)  q = Identity(s) }}")
     limits = {"iou": 0.5, "least": 0.2, "most": 4}
-    edit = AppendNms("p", "q", box_format="xyxy", background=background, agnostic=agnostic, **limits)
+    edit = AppendNms("p", "q", form="xyxy", background=background, agnostic=agnostic, **limits)
     made, _ = surgeon.edit(model, edit, check="none")
     found = answer(made, {"b": BOXES[None], "s": scores[None]})
     left = {"": scores, "first": scores[:, 1:], "last": scores[:, :-1]}[background]
@@ -266,7 +266,7 @@ def test_the_best_boxes_of_made_up_ones(name, background, single):
     scores = MADE[name]
     text = "(float[2, 6, 4] b, float[2, 6, 3] s) => (float[2, 6, 4] p, float[2, 6, 3] q)"
     model = onnx.parser.parse_model(f"{HEADER}{text} {{ p = Identity(b)  q = Identity(s) }}")
-    edit = AppendBestBoxes("p", "q", box_format="xyxy", background=background, single=single, most=9)
+    edit = AppendBestBoxes("p", "q", form="xyxy", background=background, single=single, most=9)
     made, _ = surgeon.edit(model, edit, check="none")
     found = answer(made, {"b": np.stack([BOXES, BOXES + 1]), "s": np.stack([scores, scores[::-1]])})
     left = {"": scores, "first": scores[:, 1:], "last": scores[:, :-1]}[background]
@@ -284,7 +284,7 @@ def test_the_best_boxes_of_made_up_ones(name, background, single):
 
 
 def test_limits_that_are_inputs_have_values_of_their_own():
-    made, report = surgeon.edit(plain(), AppendNms("p", "q", box_format="xyxy", least=0.5, tunable=True))
+    made, report = surgeon.edit(plain(), AppendNms("p", "q", form="xyxy", least=0.5, tunable=True))
     assert report.outcome == "proved"
     assert [value.name for value in made.graph.input] == ["b", "s", "iou_threshold", "score_threshold"]
     rng = np.random.default_rng(0)

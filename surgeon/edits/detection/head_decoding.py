@@ -104,7 +104,7 @@ class DetectorEdit(KeyedEdit):
     output: str
     scores: str = ""
     head: str = ""
-    box_format: str = ""
+    form: str = ""
     background: str = ""
     output_names: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
@@ -194,13 +194,13 @@ class DetectorEdit(KeyedEdit):
         if isinstance(rows, int) and rows - extra < least:
             raise UsageError(f"{self.output!r} has {rows} numbers a box: too few for {extra} behind its scores.")
         if self.head:
-            return HeadDecoder(head, (self.box_format or "cxcywh") == "cxcywh", self.background, extra)
+            return HeadDecoder(head, (self.form or "cxcywh") == "cxcywh", self.background, extra)
         if not extra:
             self._require_no_masks(draft, rows, head)
         require_scores(draft, self.output, axis, extra)
         if has_objectness(draft, self.output, axis) is (head == "yolov8"):
             raise UsageError(self._other_head(head))
-        form = self.box_format or form_of(draft, self.output, axis)
+        form = self.form or form_of(draft, self.output, axis)
         if not form:
             raise UsageError(
                 f"The graph does not tell how the boxes of {self.output!r} are written: say so, with --form xyxy "
@@ -229,7 +229,7 @@ class DetectorEdit(KeyedEdit):
             raise UsageError(
                 f"{self.scores!r} {list(scores)} holds no scores of the {boxes[1]} boxes of {self.output!r}."
             )
-        return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.box_format == "cxcywh", self.background)
+        return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
 
     def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
         """The three sizes of a tensor of the head; raises UsageError for any other."""
