@@ -35,7 +35,7 @@ SHORT_MASK = "its mask is not known to have a column for each key, and a shorter
 
 
 class AttentionSpec(NamedTuple):
-    """What an attention node computes, apart from the form in which it is written."""
+    """What an attention node computes, with a field for each of its inputs and settings."""
 
     q: Tensor
     """Queries, [batch, heads, rows, head_size]."""
