@@ -54,21 +54,22 @@ ALIKE = 2  # letters by which the length of a name that is offered for an unknow
 
 @dataclass(slots=True)
 class Explanation(ResultBase):
-    """What stands against one rule in one model.
-
-    fires: (scope, node) of the sites where it fires.  times: how often it does, as a rewrite counts it: more than once
-    at a site where what it does there hangs together.  misses: nearest first.  more: how many different ones are left
-    out.  taken_by: other rules that fire at the node that was asked for.  left: (scope, node) where it would fire and
-    the run that was looked at had another do so.
-    """
+    """Why one rule does not fire in one model, and where it does."""
 
     rule: str
+    """Name of the rule."""
     fires: list[tuple[str, str]] = field(default_factory=list)
+    """(scope, node) of the sites where it fires."""
     times: int = 0
+    """How often it fires, as a rewrite counts: more than once at a site of several dependent steps."""
     misses: list[Mismatch] = field(default_factory=list)
+    """Near misses, nearest first."""
     more: int = 0
+    """Further near misses that are left out."""
     taken_by: tuple[str, ...] = ()
+    """Other rules that fire at the node that the user named."""
     left: list[tuple[str, str]] = field(default_factory=list, repr=False)
+    """(scope, node) where it would fire after the run, but another rule fired there."""
 
     def fired_at(self, sites: Sequence[Site]) -> None:
         """Say at which sites of a run it fired, and how often."""
@@ -209,13 +210,12 @@ def _after(
 
 @dataclass(slots=True)
 class _Followed:
-    """What became of the nodes that were asked for.
-
-    now: those that stand for them.  by_rule: the sites at which each rule took one, or one that stood for it then.
-    """
+    """What the run did to the nodes that the user named."""
 
     now: list[Node] = field(default_factory=list)
+    """Nodes that replace them in the result."""
     by_rule: dict[str, dict[Site, None]] = field(default_factory=dict)
+    """By rule, the sites at which it replaced one of them or of their replacements."""
 
     @classmethod
     def of(cls, run: RuleRun, asked: list[Node]) -> "_Followed":

@@ -16,16 +16,16 @@ NUMBERS = ("float", "int", "Constant")
 
 
 class FoldedNumber(NamedTuple):
-    """One edit.
-
-    what: it does.  changes: of the pattern.  defaults: of replacements in the same file.  rule: with the default that
-    its replacements need then.
-    """
+    """An edit of a rule that makes a captured number optional."""
 
     what: str
+    """What the edit does, as a clause."""
     changes: list[TextEdit]
+    """Edits of the pattern."""
     defaults: list[TextEdit]
+    """Edits of replacements in the same file."""
     rule: Rule
+    """The rule with the default that its replacements need then."""
 
 
 def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:

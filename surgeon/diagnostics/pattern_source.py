@@ -16,11 +16,14 @@ FUTURE = __future__.annotations.compiler_flag
 
 
 class TextEdit(NamedTuple):
-    """Bytes of a file that another text takes the place of."""
+    """Bytes of a file that another text replaces."""
 
     start: int
+    """Offset of the first byte."""
     end: int
+    """Offset behind the last byte."""
     text: str
+    """Replacement text."""
 
 
 class PatternSource:

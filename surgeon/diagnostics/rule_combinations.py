@@ -44,11 +44,14 @@ def add_sets(
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """Rules by the words that name them, and where they write for."""
+    """Rules that run together, and the target that they write for."""
 
     names: str
+    """Names of rules, separated by commas."""
     target: str
+    """Name of the target."""
     ep: str | None
+    """Execution provider; None for the default."""
 
     @property
     def command(self) -> str:

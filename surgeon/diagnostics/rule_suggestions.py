@@ -23,11 +23,14 @@ FIXABLE_KINDS = frozenset({"mapping", "opset", "kernel", "plugin", "restriction"
 
 @dataclass(slots=True)
 class _Help:
-    """What rules do for one finding, best first.  may: what is said of rules that do not fire, with their names."""
+    """What rules do for one finding, best first."""
 
     fires: list[str] = field(default_factory=list)
+    """Lines on rules that fire."""
     may: dict[str, str] = field(default_factory=dict)
+    """By line on a rule that does not fire, its name."""
     is_whole: bool = False
+    """Whether an exact rule fires at all nodes of the finding."""
 
 
 def suggest_rules(
@@ -65,13 +68,18 @@ def suggest_rules(
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """One rule for one target.  is_aside: not for that which was asked for, but for one that it runs the forms of."""
+    """One rule for one target."""
 
     rule: Rule
+    """The rule."""
     target: str
+    """Target that it writes for."""
     is_aside: bool
+    """Whether that is not the requested target, but one whose forms it runs too."""
     ep: str | None
+    """Execution provider; None for any."""
     index: Index
+    """The model."""
 
     def add(self, found: Diagnostic, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
         """Tell what the rule does for a finding.  needs: the opset that it would need."""

@@ -8,13 +8,7 @@ from surgeon.ir.scope import Node, Scope
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was selected in a view.
-
-    Attributes:
-        nodes: the names of the nodes, in the order of the file.
-        froms: the tensors that they are given, constants apart: the first cut.
-        tos: the tensors that others read of them, or that the graph returns: the second cut.
-        scope: the body or function they stand in; empty for the main graph.
+    """A selection in a view.
 
     Examples:
         >>> import surgeon
@@ -25,9 +19,13 @@ class Selection:
     """
 
     nodes: tuple[str, ...] = ()
+    """Names of the nodes, in the order of the file."""
     froms: tuple[str, ...] = ()
+    """Tensors that they read, without constants: the first cut."""
     tos: tuple[str, ...] = ()
+    """Tensors that other nodes read from them or that the graph returns: the second cut."""
     scope: str = ""
+    """Body or function that contains them; empty for the main graph."""
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.tos)

@@ -18,19 +18,20 @@ _SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes 
 
 @dataclass(frozen=True, slots=True)
 class DetectorHead:
-    """The head of a detector.
-
-    boxes, scores: the tensors; scores is empty where one tensor holds both.  box_format: "xyxy", "cxcywh", or empty
-    where the structure does not tell.  score_activation: what makes probabilities of the scores in the model, "sigmoid"
-    or "softmax"; empty where nothing does.  nms_thresholds: those of the suppression that the model has behind it.
-    """
+    """The head of a detector."""
 
     boxes: str
+    """Tensor of boxes."""
     scores: str
+    """Tensor of scores; empty if `boxes` holds both."""
     box_format: str
+    """"xyxy" or "cxcywh"; empty if the structure does not show it."""
     score_activation: str
+    """Activation of the scores in the model: "sigmoid" or "softmax"; empty if there is none."""
     nms_thresholds: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the suppression that follows the head in the model."""
     is_suppressed: bool = False
+    """Whether the model itself suppresses boxes (NonMaxSuppression) behind the head."""
 
 
 def find_head(draft: ModelDraft) -> DetectorHead:

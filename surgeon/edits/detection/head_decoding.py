@@ -25,17 +25,16 @@ _MOST = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class HeadDecoder:
-    """How boxes by their corners and scores [batch, classes, count] come of a head.
-
-    layout: "yolov8", "yolov5", or of two tensors "rows" (scores [batch, count, classes]) or "columns".  is_cxcywh:
-    boxes are written by centre and size.  background: the class that is none, "first" or "last"; its scores are left
-    out.  extra: how many numbers of each box stand behind its scores.
-    """
+    """How to compute corner boxes and scores [batch, classes, count] from a head."""
 
     layout: str
+    """"yolov8", "yolov5"; of two tensors "rows" (scores [batch, count, classes]) or "columns"."""
     is_cxcywh: bool
+    """Whether a box is given by its centre and size."""
     background: str = ""
+    """Class that is no object, "first" or "last"; its scores are dropped."""
     extra: int = 0
+    """Further values per box behind its scores."""
 
     @property
     def first_class(self) -> int:

@@ -20,10 +20,12 @@ NO_SIZE = 2_147_483_647  # a prime that no graph has as a size
 
 @dataclass(frozen=True, slots=True)
 class InsideSize:
-    """A size that a graph contains instead of a dynamic dim.  node: one that has it; None where an output does."""
+    """A size that a graph contains instead of a dynamic dim."""
 
     size: int
+    """The size."""
     node: Node | None
+    """A node that has it; None if an output has it."""
 
 
 def size_inside(index: Index, name: str) -> InsideSize | None:

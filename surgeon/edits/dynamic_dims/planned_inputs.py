@@ -10,47 +10,56 @@ from surgeon.shapes.tensor_types import Shape
 
 @dataclass(frozen=True, slots=True)
 class SizeTensor:
-    """Sizes as a tensor of integers.  scalar: of no axes, for one.  dtype: of its elements."""
+    """Sizes as an integer tensor."""
 
     values: tuple[Size, ...]
+    """Its elements."""
     scalar: bool
+    """Whether it is a scalar, not a vector."""
     dtype: int
+    """Element type (TensorProto.DataType)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedTensor:
-    """A tensor repeated along an axis, to a shape.
-
-    from_one_element: its elements are equal there, and one of them is taken.
-    """
+    """A tensor that is repeated along an axis."""
 
     tensor: str
+    """Name of the tensor."""
     axis: int
+    """Axis of the repetition."""
     shape: Shape
+    """Shape of the result."""
     from_one_element: bool
+    """Whether its elements along the axis are equal, so that only one of them is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class IotaTensor:
-    """0, 1, 2, ... along an axis of a shape, as integers of a dtype."""
+    """Integers 0, 1, 2, ... along an axis, broadcast to a shape."""
 
     axis: int
+    """Axis that is counted."""
     shape: Shape
+    """Shape of the result."""
     dtype: int
+    """Element type (TensorProto.DataType)."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexTuples:
-    """Indices by tuples, one element of each of which counts 0, 1, 2, ... along an axis.
-
-    shape: of all of them.  cut: the others are equal along that axis, and one of them is taken.
-    """
+    """Index tuples with one element that counts 0, 1, 2, ... along an axis."""
 
     tensor: str
+    """Name of the tensor of tuples."""
     element: int
+    """Position in each tuple of the element that counts."""
     axis: int
+    """Axis that is counted."""
     shape: Shape
+    """Shape of the result."""
     cut: bool
+    """Whether the other elements are equal along the axis, so that only one tuple is repeated."""
 
 
 Recipe: TypeAlias = SizeTensor | RepeatedTensor | IotaTensor | IndexTuples
@@ -58,12 +67,16 @@ Recipe: TypeAlias = SizeTensor | RepeatedTensor | IotaTensor | IndexTuples
 
 @dataclass(frozen=True, slots=True)
 class PlannedInput:
-    """What a node is to read at a position.  name: what walks call it."""
+    """A planned replacement of an input of a node."""
 
     node: Node
+    """The node."""
     position: int
+    """Index of the input."""
     name: str
+    """Name of the new tensor during propagation."""
     recipe: Recipe
+    """How to compute the new tensor."""
 
 
 class CannotBeDynamic(Exception):

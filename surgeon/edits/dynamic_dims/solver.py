@@ -20,10 +20,12 @@ Choices = Mapping[Hashable, int]
 
 @dataclass(frozen=True)
 class Interpretation:
-    """A walk that is through: each node fits what it reads."""
+    """A finished propagation, in which each node fits its inputs."""
 
     walk: SizePropagation
+    """The propagation."""
     choices: Choices
+    """Chosen reading of each ambiguous Reshape."""
 
     @cached_property
     def mixed(self) -> set[Place]:

@@ -21,19 +21,20 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """One model of a chain.
-
-    title: what to call it.  feeds, output_names: by its inputs and outputs, what their values are called in the chain.
-    default_inputs: the inputs that it has values for itself, and takes others.  constant_inputs: those for which it
-    takes none.
-    """
+    """One model of a chain."""
 
     title: str
+    """Name for messages."""
     model: OutputModel
+    """The model."""
     input_names: Mapping[str, str]
+    """By input, the name of its value in the chain."""
     output_names: Mapping[str, str]
+    """By output, the name of its value in the chain."""
     default_inputs: Collection[str] = ()
+    """Inputs with a stored default that may be overridden."""
     constant_inputs: Collection[str] = ()
+    """Inputs with a stored value that may not be overridden."""
 
 
 def check_chain(

@@ -20,10 +20,12 @@ WINDOW = 4  # a cut lies within a part's weight over this of where the weights o
 
 @dataclass(frozen=True, slots=True)
 class PartBoundary:
-    """What a part is fed with, and what it gives; nothing where it follows from stored tensors alone."""
+    """Inputs and outputs of a part, without tensors that follow from stored tensors only."""
 
     inputs: tuple[str, ...]
+    """Tensors that the part reads."""
     outputs: tuple[str, ...]
+    """Tensors that the part returns."""
 
 
 class SplitPlanner:

@@ -30,15 +30,14 @@ Dim = TensorShapeProto.Dimension
 
 @dataclass(slots=True)
 class JoinResult:
-    """What came of two models.
-
-    first, second_renames: what the tensors of each that bear another name now are called, by the name that they had.
-    messages: what was done, in sentences.
-    """
+    """What joining two models changed."""
 
     first_renames: dict[str, str] = field(default_factory=dict)
+    """By old name, the new name of renamed tensors of the first model."""
     second_renames: dict[str, str] = field(default_factory=dict)
+    """By old name, the new name of renamed tensors of the second model."""
     messages: list[str] = field(default_factory=list)
+    """What was done, one sentence each."""
 
 
 def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> JoinResult:

@@ -38,19 +38,16 @@ NAMED = 4  # in a sentence
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """What a merge was asked for.
-
-    Attributes:
-        first: the model that feeds the other, by its path; empty for one in memory.
-        second: the model that is fed, likewise.
-        connect: by input of the second, the output or input of the first that feeds it.
-        prefix: what stands in front of every name of each.
-    """
+    """The arguments of a merge."""
 
     first: str
+    """Path of the model that runs first; empty if it was in memory."""
     second: str
+    """Path of the model that runs second; empty if it was in memory."""
     connect: Mapping[str, str] = field(default_factory=dict)
+    """By input of the second model, the output or input of the first that feeds it."""
     prefix: tuple[str, str] = ("", "")
+    """Prefix of all names of (first, second)."""
     flag: ClassVar[str] = "merge"
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,19 +34,16 @@ SPLIT_CHECKS = ("model", "auto", "none")
 
 @dataclass(frozen=True, slots=True)
 class SplitPart:
-    """One part.
-
-    Attributes:
-        name: of its file, in the folder that the parts were written to; empty for one in memory.
-        inputs: what it is fed with: inputs of the whole, or outputs of parts before it.
-        outputs: what it gives.
-        nodes: how many nodes its main graph has.
-    """
+    """One part."""
 
     name: str
+    """File name in the output folder; empty for a part in memory."""
     inputs: tuple[str, ...]
+    """Inputs of the whole model, or outputs of earlier parts."""
     outputs: tuple[str, ...]
+    """Outputs."""
     nodes: int
+    """Nodes in its main graph."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the part as JSON can hold it."""
@@ -55,17 +52,7 @@ class SplitPart:
 
 @dataclass(slots=True)
 class SplitReport(ResultBase):
-    """What a split made.
-
-    Attributes:
-        source: the model that was read, by its path; empty for one in memory.
-        output: the folder that was to be written, likewise.
-        parts: in the order in which they run.
-        by_structure: whether each node of the parts is the original's own.
-        check: the comparison of the parts, one after the other, with the whole; None where nothing was run.
-        written: whether files were.
-        seconds: how long it took.
-        refused: why ONNX Runtime loads neither the original nor one of the parts, "" where it loads the original.
+    """What a split produced.
 
     Examples:
         >>> import surgeon
@@ -75,13 +62,21 @@ class SplitReport(ResultBase):
     """
 
     source: str
+    """Path of the input model; empty if it was in memory."""
     output: str
+    """Output folder; empty if the parts stay in memory."""
     parts: list[SplitPart] = field(default_factory=list)
+    """The parts in the order in which they run."""
     by_structure: bool = True
+    """Whether every node of the parts is a node of the original."""
     check: CheckResult | None = None
+    """Comparison of the parts, run one after the other, with the whole model; None if nothing was run."""
     written: bool = False
+    """Whether files were written."""
     seconds: float = 0.0
+    """Duration."""
     refused: str = ""
+    """Why ONNX Runtime loads neither the original nor one of the parts; empty if it loads the original."""
 
     @property
     def outcome(self) -> str:

@@ -30,11 +30,14 @@ ANY_PROVIDER = "any"  # ask none
 
 
 class MissingKernel(NamedTuple):
-    """A node that the provider cannot run.  told: the sentence; opset: from where on it could, None if it never can."""
+    """A node that the provider cannot run."""
 
     op: str
+    """Op type."""
     told: str
+    """Why the provider cannot run it, as a sentence."""
     opset: int | None = None
+    """First opset at which the provider runs it; None if there is none."""
 
 
 def resolve_provider(target: str, ep: str | None) -> str | None:

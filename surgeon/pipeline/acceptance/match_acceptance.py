@@ -58,19 +58,22 @@ class MatchDeclined(Exception):
 
 @dataclass(slots=True)
 class MatchAcceptance:
-    """Accepts matches of one model by building their replacements; edits nothing.
-
-    provider: the execution provider that must have kernels for what is written, None for any.  loader: the one that
-    must load what is written where no provider is to run it, None where nobody is asked.
-    """
+    """Decides whether a match may be rewritten, and builds its replacement. Edits nothing."""
 
     index: Index
+    """Model that is rewritten."""
     target: str
+    """Name of the target."""
     cache: ReplacementCache
+    """Replacements of earlier matches."""
     splicer: Splicer
+    """Checks whether a replacement can be inserted."""
     provider: str | None = None
+    """Execution provider that must have kernels for the replacement; None for any."""
     limits: "NodeLimits | None" = None
+    """Limits of the target on single nodes; None if it has none."""
     loader: str | None = None
+    """Provider that must load the replacement where `provider` is None; None to load nothing."""
 
     @classmethod
     def over(

@@ -67,14 +67,14 @@ def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
 
 @dataclass(slots=True)
 class Explainer:
-    """Explains patterns of one rule on one model; edits nothing.
-
-    covered: nodes of places that are explained already, or where the rule fires.
-    """
+    """Explains why patterns of one rule do not match in one model. Edits nothing."""
 
     index: Index
+    """Model that is explained."""
     rule: str
+    """Name of the rule."""
     covered: set[Node] = field(default_factory=set)
+    """Nodes that an earlier near miss explains, or where the rule fires."""
 
     def misses_at(
         self, compiled: CompiledPattern, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
@@ -124,11 +124,14 @@ class Explainer:
 
 
 class NearMissSite(NamedTuple):
-    """A node where a pattern might start, and what stands against it."""
+    """A node where a pattern could start, and why it does not match there."""
 
     miss: Mismatch
+    """The failure as data."""
     best: FurthestFailure
+    """Partial match that came furthest."""
     root: Node
+    """Node where the pattern could start."""
 
     def order(self) -> tuple[object, ...]:
         """Sorts what came furthest first; then where one thing is wrong; what is certain, and few nodes."""

@@ -15,11 +15,14 @@ SHOWN = 2  # ops and rules named of those that were there
 
 @dataclass(slots=True)
 class _Op:
-    """What became of the nodes of one op: how many went, and where in the log what came for them and who did it."""
+    """What the rules did to the nodes of one op."""
 
     count: int = 0
+    """Nodes removed."""
     made: dict[str, int] = field(default_factory=dict)
+    """By op of a node that was added in their place: index of the first such step in the log."""
     rules: dict[str, int] = field(default_factory=dict)
+    """By name of a rule that removed them: index of its first such step in the log."""
 
 
 class OpHistory:

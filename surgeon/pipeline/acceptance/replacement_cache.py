@@ -31,13 +31,15 @@ PLAIN = (bool, int, float, str, type(None))
 
 @dataclass(slots=True)
 class _Answers:
-    """What a function said, and what it asked last, by the facts that it may ask for; asks: how far it went for them.
+    """Cached results of a function of a rule, by the facts that it read.
 
-    What it said before it went further is not found any more: the facts are others.
+    If the function reads more facts than before, earlier results are no longer found.
     """
 
     asks: int = NOTHING
+    """Most facts that any call read: NOTHING, DTYPES or SHAPES."""
     by_facts: dict[Any, Any] = field(default_factory=dict)
+    """Results by those facts."""
 
 
 class ReplacementCache:

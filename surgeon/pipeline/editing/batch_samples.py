@@ -29,19 +29,20 @@ def batch_sizes(old: int) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class SampleRun:
-    """What an edited model answered at several sizes.
-
-    ran: the sizes at which it ran.  refusal: why it did not at another; empty where it did.  compared: by output, one
-    comparison for each size.  answers: by size, all outputs.  merged: outputs that have the samples inside of a longer
-    axis, though the original has an axis of the old size.
-    """
+    """Outputs of an edited model at several sizes."""
 
     ran: list[int] = field(default_factory=list)
+    """Sizes at which it ran."""
     refusal: str = ""
+    """Why it did not run at another size; empty if it ran at all."""
     compared: dict[str, list[Comparison]] = field(default_factory=dict)
+    """By output, one comparison per size."""
     answers: dict[int, Arrays] = field(default_factory=dict)
+    """By size, all outputs."""
     merged: set[str] = field(default_factory=set)
+    """Outputs with the samples inside a longer axis, although the original has an axis of the old size."""
     silent: frozenset[str] = frozenset()
+    """Outputs that are equal for the first two samples of the original."""
 
     @property
     def equal(self) -> frozenset[str]:

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 class DynamicDimsClaim:
     """A size that the original fixes and the edited model does not.
 
-    Tensors go by the original's names.
-
-    Attributes:
-        name: of the dynamic dim.
-        old: the size that it had.
-        feeds: the axes of inputs that have it.
-        answers: outputs that keep samples independent: each sample of theirs is the original's answer to that sample.
-        mixed: outputs that may depend on several samples at once.  Nothing is claimed of them beyond the old size.
+    Tensors have the names of the original.
     """
 
     name: str
+    """Name of the dynamic dim."""
     old: int
+    """Size in the original."""
     feeds: Mapping[str, int]
+    """By input, the axis of that size."""
     answers: tuple[str, ...]
+    """Outputs that keep samples independent: each sample equals the original's output for that sample."""
     mixed: tuple[str, ...]
+    """Outputs that may depend on several samples at once. Beyond the old size nothing is claimed of them."""

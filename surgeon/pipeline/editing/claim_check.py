@@ -94,17 +94,18 @@ def proved_by_structure(found: CheckResult) -> CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Which tensors of the original the edited model is fed with, and answers.
-
-    feeds, answers: the original's names by those of the edited model.  inner: tensors that the original has to show.
-    part: whether it has to show nothing else, so that what they do not need is not run.  tensors: all of the original.
-    """
+    """Which tensors of the original the edited model reads as inputs and returns as outputs."""
 
     feeds: Mapping[str, str]
+    """By input of the edited model, the name of its tensor in the original."""
     answers: Mapping[str, str]
+    """By output of the edited model, the name of its tensor in the original."""
     inner: Sequence[str]
+    """Inner tensors that the original has to expose."""
     part: bool
+    """Whether the original exposes only `inner`, so that nodes they do not need are not run."""
     tensors: Collection[str]
+    """All tensors of the original."""
 
     @classmethod
     def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
@@ -222,9 +223,10 @@ class _ShownTrials(OriginalRuns):
 
 @dataclass(frozen=True, slots=True)
 class _MadeSet(InputSet):
-    """Inputs of the original that follow from those that the edited model is fed with."""
+    """Inputs of the original that are computed from inputs of the edited model."""
 
     fed: Arrays
+    """Inputs of the edited model."""
 
 
 def _answer(

@@ -27,41 +27,38 @@ from surgeon.text import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """How a value is made of others.
-
-    Attributes:
-        sources: what these are called in the claim (`ModelClaim.original`): for an input of the original, inputs of the
-            edited model; for an output of the edited model, tensors of the original.
-        change: takes their values, in this order.
-    """
+    """A value that is computed from others."""
 
     sources: tuple[str, ...]
+    """Names in the claim (`ModelClaim.original`) of the values it is computed from.
+
+    An input of the original is computed from inputs of the edited model, an output of the edited model from tensors of
+    the original.
+    """
     change: Callable[..., np.ndarray]
+    """Function of their arrays, in this order."""
 
 
 @dataclass(slots=True)
 class ModelClaim:
-    """What an edited model claims of the one that it was made of: what it is fed with, and what it answers.
-
-    Attributes:
-        tensors: by tensor of the edited model that bears another name now, its name in the original.
-        sizes: of dimensions of the original's inputs that the edited model fixes, by name.
-        made: by input of the original, what makes its value of values that the edited model is fed with.
-        answers: by output of the edited model that is no tensor of the original, how it is made of such.
-        dims: by free dimension that bears another name now, or is as large as others, what these are in the original.
-        freed: sizes that the original fixes and the edited model does not.
-        by_structure: whether the nodes of both, names apart, are to be the same.
-        untold: why nothing can be told of the edited model, as a sentence; empty where something can.
-    """
+    """What an edited model claims about its original: how the inputs correspond, and what the outputs are."""
 
     tensors: dict[str, str] = field(default_factory=dict)
+    """By renamed tensor of the edited model, its name in the original."""
     sizes: dict[str, int] = field(default_factory=dict)
+    """By name, sizes of dims of the original's inputs that the edited model fixes."""
     made: dict[str, Derived] = field(default_factory=dict)
+    """By input of the original, how its value is computed from inputs of the edited model."""
     answers: dict[str, Derived] = field(default_factory=dict)
+    """By output of the edited model that is no tensor of the original, how it is computed from such tensors."""
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By dynamic dim that is renamed or declared equal to others, the names of these in the original."""
     freed: list[DynamicDimsClaim] = field(default_factory=list)
+    """Sizes that the original fixes and the edited model does not."""
     by_structure: bool = True
+    """Whether the nodes of both have to be the same, apart from names."""
     untold: str = ""
+    """Why nothing can be claimed about the edited model, as a sentence; empty if something can."""
 
     def original(self, name: str) -> str:
         """What a tensor of the edited model is called in the original."""

@@ -17,16 +17,16 @@ SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a list to copy
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """What two cuts enclose.
-
-    froms: the tensors that it is given.  tos: those that it makes.  nodes: the places of its nodes.  used: all names
-    that these read or make.
-    """
+    """The part of the main graph between two sets of tensors."""
 
     froms: tuple[str, ...]
+    """Tensors that it reads."""
     tos: tuple[str, ...]
+    """Tensors that it produces."""
     nodes: frozenset[int]
+    """Indices of its nodes in the graph."""
     used: frozenset[str]
+    """Names of all tensors that its nodes read or produce."""
 
 
 def subgraph_between(

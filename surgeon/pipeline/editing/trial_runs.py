@@ -13,17 +13,14 @@ from surgeon.proof.check_options import CheckOptions
 
 @dataclass(frozen=True, slots=True)
 class TrialRuns:
-    """How an edit runs models.
-
-    Attributes:
-        original: the model that the edit changes.
-        output: the path of the final result; None where that stays in memory.
-        options: seeds, sizes, tolerances and limits of the runs.
-    """
+    """How an edit runs models."""
 
     original: OutputModel
+    """Model that the edit changes."""
     output: Path | None
+    """Path of the final result; None if it stays in memory."""
     options: CheckOptions
+    """Seeds, sizes, tolerances and limits of the runs."""
 
     @contextmanager
     def written(self, draft: EditableModel) -> Iterator[OutputModel]:

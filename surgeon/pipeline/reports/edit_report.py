@@ -22,15 +22,12 @@ class EditLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdit:
-    """What one edit did.
-
-    Attributes:
-        edit: the edit.
-        said: what was changed, a sentence each; none where the model was so already.
-    """
+    """What one edit did."""
 
     edit: EditLike
+    """The edit."""
     said: Sequence[str]
+    """What it changed, one sentence each; empty if it changed nothing."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -41,20 +38,6 @@ class AppliedEdit:
 class EditReport(ResultBase):
     """What edits of a whole model did.
 
-    Attributes:
-        source: the model that was read, by its path; empty for one in memory.
-        output: the file that was to be written, likewise.
-        edits: what each did, in order.
-        by_structure: whether every node of the result is the original's own, names apart.
-        other: what of it is not, as a clause; empty where all is.
-        check: the comparison under ONNX Runtime, None where nothing was run.
-        nodes: how many nodes the main graph had before and has after.
-        bytes: how many of the written model's bytes were copied as they lie, and how many are new; data files apart.
-        written: whether a file was.
-        seconds: how long it took.
-        skeletons: the model before and after, without the data of large tensors.
-        refused: why ONNX Runtime loads neither the original nor the result, "" where it loads the original.
-
     Examples:
         >>> import surgeon
         >>> edits = [surgeon.edits.Rename("input_ids", "tokens")]
@@ -64,17 +47,29 @@ class EditReport(ResultBase):
     """
 
     source: str
+    """Path of the input model; empty if it was in memory."""
     output: str
+    """Path of the output file; empty if the result stays in memory."""
     edits: list[AppliedEdit] = field(default_factory=list)
+    """What each edit did, in order."""
     by_structure: bool = True
+    """Whether every node of the result is a node of the original, apart from names."""
     other: str = ""
+    """First difference in structure, as a clause; empty if there is none."""
     check: CheckResult | None = None
+    """Comparison under ONNX Runtime; None if nothing was run."""
     nodes: tuple[int, int] = (0, 0)
+    """Nodes of the main graph (before, after)."""
     bytes: tuple[int, int] = (0, 0)
+    """Bytes of the output file (copied from the source, new), without data files."""
     written: bool = False
+    """Whether the output file was written."""
     seconds: float = 0.0
+    """Duration."""
     skeletons: tuple[ModelProto, ModelProto] | None = field(default=None, repr=False, compare=False)
+    """Model (before, after), without the data of large tensors."""
     refused: str = ""
+    """Why ONNX Runtime loads neither the original nor the result; empty if it loads the original."""
 
     @property
     def outcome(self) -> str:

@@ -32,10 +32,15 @@ class NodeInfo(NamedTuple):
     """A node by name, op and tensors."""
 
     name: str
+    """Node name."""
     op: str
+    """Qualified op."""
     inputs: tuple[str, ...]
+    """Tensor names."""
     outputs: tuple[str, ...]
-    attributes: str  # as text: "axis=-1, epsilon=1e-05"
+    """Tensor names."""
+    attributes: str
+    """Text such as "axis=-1, epsilon=1e-05"."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the node as JSON can hold it."""
@@ -46,13 +51,6 @@ class NodeInfo(NamedTuple):
 class Site(ResultBase):
     """One site: the net change between nodes of the source and final nodes, of one rule or of several that chained.
 
-    Attributes:
-        steps: its part of the edit log.
-        proof: of this site alone, None when it was not asked for; sites that are equal share one.
-        check: of the whole model with it, None when it was not asked for.
-        undone: why the site was rolled back, empty when it stands.
-        guilty: the whole model is wrong with it, whatever its own proof says.
-
     Examples:
         >>> import surgeon
         >>> _, report = surgeon.rewrite("notebooks/models/tiny_distilbert.onnx", "gelu", output="out.onnx")
@@ -62,10 +60,15 @@ class Site(ResultBase):
     """
 
     steps: Sequence[RewriteStep]
+    """Its steps of the edit log."""
     proof: "SiteProof | None" = None
+    """Proof of this site by itself; None if none was requested. Equal sites share one."""
     check: CheckResult | None = None
+    """Check of the whole model with this site; None if none was requested."""
     undone: str = ""
+    """Why the site was rolled back; empty if it was not."""
     guilty: bool = False
+    """Whether the whole model is wrong with it, whatever its own proof says."""
 
     def inherit(self, other: "Site") -> None:
         """Take over what is known of the same site of another run."""
@@ -209,33 +212,7 @@ class Site(ResultBase):
 
 @dataclass(slots=True)
 class Report(ResultBase):
-    """What one rewrite did.
-
-    Attributes:
-        source: the model that was read, by its path.
-        output: the file that was to be written, "" for none.
-        target: what the rules wrote for.
-        selection: names of the rules run, by the name they were asked for.
-        sites: what stands.
-        rolled_back: what was taken back, as it failed or was not proved.
-        misses: for each rule that found nothing, or nearly matched, why.
-        nodes_before: how many nodes there were in all scopes, Constants left out.
-        nodes_after: how many there are.
-        check: the comparison of the whole models, None when it was not asked for.
-        written: whether a file was.
-        seconds: by phase: "read", "match", "prove", "check", "write".
-        ep: the execution provider that was asked for.
-        constants: Constant nodes before and after.
-        upgrade: of the opset, before the rules ran.
-        not_upgraded: why there was none although it was asked for, "" where that is not so.
-        tails: names among the rules that stand for an edit, as "nms".
-        edited: what that edit did before the rules ran, None where none was asked for.
-        unused: those of the patterns of node names (`only`, `skip`) that match no node, with the nearest names: only a
-            recipe goes on then, because it may be for other models too.
-        dims: sizes of free dimensions that the proofs were asked to hold to, by name.
-        misstated: of which node the file states a shape that it does not make, "" where of none.
-        refused: why ONNX Runtime loads neither the original nor the result, "" where it loads one or was not asked.
-        next_steps: what is to be done before the model runs on the target, as sizes to give, a clause each.
+    """What one rewrite did.  Its fields are keys of the JSON report, so they stay together in one record.
 
     Examples:
         >>> import surgeon
@@ -245,28 +222,54 @@ class Report(ResultBase):
     """
 
     source: str
+    """Path of the input model; empty if it was in memory."""
     output: str
+    """Path of the output file; empty if the result stays in memory."""
     target: str
+    """Target that the rules wrote for."""
     selection: dict[str, tuple[str, ...]]
+    """Names of the rules that ran, by the name that the user gave."""
     sites: list[Site] = field(default_factory=list)
+    """Sites that are in the result."""
     rolled_back: list[Site] = field(default_factory=list)
+    """Sites that were rolled back because they failed or were not proved."""
     misses: list[Mismatch] = field(default_factory=list)
+    """For each rule that found nothing or nearly matched, why."""
     nodes_before: int = 0
+    """Nodes in all scopes of the source, without Constants."""
     nodes_after: int = 0
+    """Nodes in all scopes of the result, without Constants."""
     check: CheckResult | None = None
+    """Comparison of the whole models; None if none was requested."""
     written: bool = False
+    """Whether the output file was written."""
     seconds: dict[str, float] = field(default_factory=dict)
+    """Duration by phase: "read", "match", "prove", "check", "write"."""
     ep: str | None = None
+    """Execution provider that the user gave; None for the default."""
     constants: tuple[int, int] = (0, 0)
+    """Constant nodes (before, after)."""
     upgrade: "UpgradeReport | None" = None
+    """Upgrade of the opset before the rules ran; None if there was none."""
     not_upgraded: str = ""
+    """Why the requested upgrade was not done; empty if none was requested or it was done."""
     tails: tuple[str, ...] = ()
+    """Names among the rules that stand for an edit, such as "nms"."""
     edited: "EditReport | None" = None
+    """What that edit did before the rules ran; None without one."""
     unused: dict[str, str] = field(default_factory=dict)
+    """Patterns of `only` and `skip` that match no node, with a clause on the nearest names.
+
+    Only a recipe continues with such patterns, because it may also be meant for other models.
+    """
     dims: dict[str, int] = field(default_factory=dict)
+    """Sizes of dynamic dims that the user gave for the proofs, by name."""
     misstated: str = ""
+    """Node whose declared shape contradicts its inferred shape, as text; empty if there is none."""
     refused: str = ""
+    """Why ONNX Runtime loads neither the original nor the result; empty if it loads one or was not run."""
     next_steps: tuple[str, ...] = ()
+    """What to do before the model runs on the target, such as sizes to give, one clause each."""
 
     @property
     def outcome(self) -> str:

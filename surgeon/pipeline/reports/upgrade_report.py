@@ -9,25 +9,30 @@ from surgeon.result_base import to_json_dict
 
 @dataclass(slots=True)
 class UpgradeReport:
-    """What an upgrade did.
-
-    opset, ir_version: (before, after).  newer: nodes by op that now follow a newer version of it.  edited: sentences
-    on nodes that had to change, with their numbers.  functions: local functions whose own import was raised.
-    declared: what was wrong with the opset that the model declared, a clause; "" where nothing was.
-    refused: why ONNX Runtime loads neither the source nor the result, "" where it loads the source.
-    """
+    """What an upgrade did."""
 
     source: str
+    """Path of the input model; empty if it was in memory."""
     output: str
+    """Path of the output file; empty if the result stays in memory."""
     opset: tuple[int, int]
+    """Opset of ai.onnx (before, after)."""
     ir_version: tuple[int, int]
+    """IR version (before, after)."""
     newer: dict[str, int] = field(default_factory=dict)
+    """By op, nodes that follow a newer version of it."""
     edited: dict[str, int] = field(default_factory=dict)
+    """Nodes that had to change, by the sentence that describes the change."""
     functions: list[str] = field(default_factory=list)
+    """Local functions whose own opset import was raised."""
     check: CheckResult | None = None
+    """Comparison of the whole models; None if none was requested."""
     seconds: float = 0.0
+    """Duration."""
     refused: str = ""
+    """Why ONNX Runtime loads neither the source nor the result; empty if it loads the source."""
     declared: str = ""
+    """What was wrong with the declared opset, as a clause; empty if nothing was."""
 
     @property
     def outcome(self) -> str:

@@ -35,10 +35,12 @@ State: TypeAlias = tuple[str, tuple[str, ...]]
 
 @dataclass(slots=True)
 class NodeFilter:
-    """Which places to rewrite: shell patterns over node names."""
+    """Which nodes to rewrite: shell patterns of node names."""
 
     only: Sequence[str] = ()
+    """If given, a match needs a node that one of these matches."""
     skip: Sequence[str] = ()
+    """A match with a node that one of these matches is declined."""
 
     def unused(self, index: Index) -> dict[str, str]:
         """The patterns that match no name of a node or an initializer, each with a clause on the nearest names."""

@@ -234,20 +234,24 @@ def _there(run: RuleRun, selection: Selection, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rewritten:
-    """The rules run over a model: the source, or what an upgrade made of it.
-
-    original: that model as ONNX Runtime gets it.  first: rules that ran before the others.  nodes, constants: before.
-    unused: patterns of names that match no node of it, with the nearest names.
-    """
+    """The rules after they ran over a model: the source, or its upgraded version."""
 
     model: Model
+    """Model that the rules ran over."""
     original: OutputModel
+    """The same model as ONNX Runtime loads it."""
     run: RuleRun
+    """Run of the rules."""
     first: Selection
+    """Rules that ran before the others."""
     nodes: int
+    """Nodes before the rules ran."""
     constants: int
+    """Constant nodes before the rules ran."""
     unused: dict[str, str]
+    """Patterns of node names that match no node, with a clause on the nearest names."""
     upgrade: "UpgradeReport | None" = None
+    """Upgrade that produced the model; None without one."""
 
     @classmethod
     def over(

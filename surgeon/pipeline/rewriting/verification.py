@@ -253,11 +253,14 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a look at a model found.  fault: what is wrong, as a clause.  result: of the run, where there was one."""
+    """What the check of one written model found."""
 
     is_wrong: bool
+    """Whether the model must not be kept."""
     fault: str = ""
+    """What is wrong, as a clause."""
     result: CheckResult | None = None
+    """Comparison with the original; None if nothing was compared."""
 
     def told(self, sites: int = 1) -> str:
         """The fault and, where inner tensors were compared, where it shows first: with all sites at fault, not one."""

@@ -18,11 +18,14 @@ from surgeon.proof.check_options import CheckOptions
 
 @dataclass(frozen=True, slots=True)
 class UpgradedModel:
-    """An upgraded model.  original: as ONNX Runtime gets it."""
+    """An upgraded model."""
 
     model: Model
+    """The opened model."""
     original: OutputModel
+    """The same model as ONNX Runtime loads it."""
     done: UpgradeReport
+    """What the upgrade did."""
 
 
 @contextmanager
