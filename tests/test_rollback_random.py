@@ -11,7 +11,7 @@ from onnx import NodeProto, TensorProto, helper
 from surgeon import Graph, Tensor, rule
 from surgeon.file.model import Model
 from surgeon.ir.index_patch import index_patch
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.runtime.sessions.ort_session import OrtSession
 from tests import sampling
@@ -125,7 +125,7 @@ def test_any_part_of_a_rewrite_can_be_had_without_the_rest(seed: int) -> None:
     chance = random.Random(seed)
     source = model_of(chance)
     model = Model.open(source)
-    run = RuleRun(model, RULES, "ort", NodeFilter(), None, open_index(model))
+    run = RuleRun(model, open_index(model), DriverSettings(RULES, "ort"))
     none, _ = run.rerun_with([])
     assert written(none).SerializeToString() == source.SerializeToString()
     everything, lost = run.rerun_with(run.sites)

@@ -29,7 +29,8 @@ from surgeon.pipeline.acceptance.near_misses import (
 )
 from surgeon.pipeline.acceptance.op_history import OpHistory
 from surgeon.pipeline.reports.rewrite_report import Site
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, declined_mismatch
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
+from surgeon.pipeline.rewriting.greedy_driver import declined_mismatch
 from surgeon.pipeline.rewriting.rewrite import Rules, gc_paused
 from surgeon.pipeline.rewriting.rewrite_settings import require_target
 from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
@@ -193,7 +194,7 @@ def _after(
         return {}
     index = open_index(model)
     asked = None if node is None else _named(index, node)
-    run = RuleRun(model, rules, target, choice=NodeFilter(), progress=None, index=index, ep=ep)
+    run = RuleRun(model, index, DriverSettings(rules, target, ep))
     followed = None if asked is None else _Followed.of(run, asked)
     for rule, explanation in before.items():
         explanation.fired_at(_sites(run, rule, followed))
@@ -246,14 +247,14 @@ def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
 
 
 def _of_rule(run: RuleRun, rule: Rule, turned: OpHistory, followed: _Followed | None, top: int | None) -> Explanation:
-    found, work = Explanation(rule.name), _RuleOnModel(run.index, rule, run.target, run.ep)
+    found, work = Explanation(rule.name), _RuleOnModel(run.index, rule, run.settings.target, run.settings.ep)
     fires = list(work.fires())  # what the run left to others, if anything
     if followed is not None:
         fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
         found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
     found.left = [(match.scope.label, match.root.label) for match in fires]
     found.fired_at(_sites(run, rule, followed))
-    absent = (turned.annotate(miss) for miss in missing_ops(run.index, rule, run.target))
+    absent = (turned.annotate(miss) for miss in missing_ops(run.index, rule, run.settings.target))
     if followed is not None:
         told = [] if found.fires else list(work.at(followed.now))
         if found.taken_by:  # who took it says most
@@ -267,7 +268,7 @@ def _of_rule(run: RuleRun, rule: Rule, turned: OpHistory, followed: _Followed | 
     if not misses and not found.fires:
         near = work.instead()
     if not near and not found.fires:
-        there = present(run.index, rule, run.target)
+        there = present(run.index, rule, run.settings.target)
         near = group_equal(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
     found.misses = work.edited(near[:top])
     found.more = len(near) - len(found.misses)

@@ -8,7 +8,7 @@ from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.printed_commands import command, placed
 from surgeon.rules.catalogue import groups, resolve, unique_rules
@@ -101,15 +101,7 @@ class _Trial:
         """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
         try:
             rules = unique_rules(resolve(one.names, approximate=False))
-            run = RuleRun(
-                self._model,
-                rules,
-                one.target,
-                choice=NodeFilter(),
-                progress=None,
-                index=open_index(self._model),
-                ep=one.ep,
-            )
+            run = RuleRun(self._model, open_index(self._model), DriverSettings(rules, one.target, one.ep))
         except SurgeonError:
             return None
         added = (node for step in run.driver.log for node in step.added if node.alive)

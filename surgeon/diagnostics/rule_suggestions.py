@@ -8,6 +8,7 @@ from surgeon.diagnostics.explanation import mismatches_at
 from surgeon.errors import SurgeonError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver
 from surgeon.printed_commands import command, placed, upgrade_to
 from surgeon.rules.catalogue import all_rules
@@ -143,7 +144,7 @@ def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
 
 def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
     """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
-    driver = GreedyDriver(index, [rule], chosen, ep=ep)
+    driver = GreedyDriver(index, DriverSettings([rule], chosen, ep))
     found: set[Node] = set()
     for scope in index.scopes:
         for match, fragment in driver.proposed_replacements(rule, scope):

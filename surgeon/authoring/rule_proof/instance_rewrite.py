@@ -13,7 +13,7 @@ from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.file.model import Model
 from surgeon.ir.index_patch import index_patch
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.rewrite import gc_paused
 from surgeon.pipeline.rewriting.rule_run import RuleRun, open_index
 from surgeon.pipeline.rewriting.site_regions import prove_sites
@@ -32,15 +32,8 @@ class InstanceRewrite:
         self.model = model
         with gc_paused():
             opened = Model.open(model)
-            self.run = RuleRun(
-                opened,
-                [rule],
-                target,
-                choice=NodeFilter(),
-                progress=None,
-                index=open_index(opened),
-                ep=rule.ep or ANY_PROVIDER,
-            )
+            settings = DriverSettings([rule], target, rule.ep or ANY_PROVIDER)
+            self.run = RuleRun(opened, open_index(opened), settings)
 
     @property
     def has_fired(self) -> bool:

@@ -24,7 +24,7 @@ from surgeon.pipeline.editing.driver import edit
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.reports.edit_report import EditReport
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter
+from surgeon.pipeline.rewriting.driver_settings import NodeFilter
 from surgeon.pipeline.rewriting.rewrite import rewrite_with
 from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
 from surgeon.pipeline.rewriting.verification import rollback_message
@@ -114,7 +114,7 @@ def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:
     return RewriteSettings(
         target=recipe.target,
         ep=recipe.ep,
-        choice=NodeFilter(step.only, step.skip),
+        node_filter=NodeFilter(step.only, step.skip),
         inline=step.inline,
         approximate=step.approximate,
         upgrade=step.upgrade,

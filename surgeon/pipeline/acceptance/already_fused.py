@@ -1,4 +1,4 @@
-"""Nodes of a model that are what a rule writes: newer exporters write some operations as one node themselves."""
+"""Nodes of a model that a rule would write: newer exporters write some operations as one node."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -16,13 +16,14 @@ from surgeon.targets.target import Target
 from surgeon.text import format_count, join_first
 
 
-def already(index: Index, rules: Sequence[Rule], target: str) -> str:
-    """How many nodes of the file are what rules would write for a target, as a clause; "" for none.
+def already_fused(index: Index, rules: Sequence[Rule], target: str) -> str | None:
+    """How many nodes of the file rules would write for a target, as a clause; None without any.
 
-    Only forms of one node count, of an op that the rule does not look for: a sum that a rule might have written is any
-    sum of the model.
+    Only replacements of one node count, of an op that is not in the rule's patterns: any Add of the model could be the
+    result of a rule that writes an Add.
     """
-    return _told(_counted(index, rules, target))
+    found = _counted(index, rules, target)
+    return _clause(found) if found else None
 
 
 def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
@@ -30,24 +31,24 @@ def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
     return Counter(node.op for node in nodes)
 
 
-def _told(found: Counter[str]) -> str:
-    told = [
+def _clause(found: Counter[str]) -> str:
+    counts = [
         f"{format_count(count, 'node')} {'is' if count == 1 else 'are'} {_spelled(op)}" for op, count in found.items()
     ]
-    return f"{join_first(told, 3)} already" if told else ""
+    return f"{join_first(counts, 3)} already"
 
 
 def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
-    """The same of one rule, as what keeps it from firing; None for none."""
+    """The same for one rule, as a mismatch; None without any."""
     found = _counted(index, [rule], target)
     if not found:
         return None
-    told = f"{_told(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
-    return Mismatch(rule.name, "", "", reason=told, where=rule.where, matched=0, kind="already")
+    reason = f"{_clause(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
+    return Mismatch(rule.name, "", "", reason, where=rule.where, matched=0, kind="already")
 
 
 def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
-    """Which op a rule would write in place of these for another target of the same runtime, as a clause."""
+    """The op that a rule would write instead for another target of the same runtime, as a clause; may be empty."""
     wanted = target_of(target)
     for other in wanted.also if isinstance(wanted, Target) else ():
         plan = rule.plan(other, index.main.opset)
@@ -65,7 +66,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
         return
     wanted = {op for compiled in plan.sources for op in ops_of(compiled.pattern)}
     if not any(history(*split_op(op)) for op in wanted):
-        return  # a rule for placeholders: no exporter writes its result in place of one
+        return  # a rule for placeholders, whose result no exporter writes
     for compiled in _forms(rule, target):
         ops = ops_of(compiled.pattern)
         if len(ops) != 1 or ops & wanted or len(compiled.pattern.outputs) != 1:
@@ -76,7 +77,7 @@ def _nodes(index: Index, rule: Rule, target: str) -> Iterator[Node]:
 
 
 def _forms(rule: Rule, target: str) -> Iterator[CompiledPattern]:
-    """The patterns of what a rule writes for what a target runs."""
+    """The patterns of the replacements that a rule writes for a target."""
     kinds = set(target_of(target).runs) - {ANY_KIND, DECOMPOSED}
     for form in rule.forms:
         if form.kind in kinds:

@@ -1,4 +1,4 @@
-"""Tails of detectors that are named as rules are: the edit that puts one behind a model before the rules run."""
+"""Applies the edit that a rule name stands for (detector post-processing) before the rules run."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,10 +27,10 @@ def apply_aliased_edit(
     require_proof: bool,
     options: CheckOptions,
 ) -> tuple[OutputModel, EditReport | None]:
-    """The model with a tail, and what was done, None where it has one; a file of it is gone when the stack is left.
+    """The model with post-processing, and the report; None if it already has some.
 
-    output: where the rewritten model is to go.  Raises UsageError where the tail is for another target, or the model is
-    no detector whose head can be told; else as `surgeon.edit`.
+    Its file is removed when the stack is closed.  output: path of the rewritten model.  Raises UsageError if the
+    post-processing is for another target or no detector head is found; else as `surgeon.edit`.
     """
     tail = EDIT_ALIASES[name]
     if tail.target and tail.target != target:
@@ -41,10 +41,10 @@ def apply_aliased_edit(
         edits = detector_tail(source, tail.kind)
         run = edited_temporarily(source, edits, output, check=check, require_proof=require_proof, options=options)
         return stack.enter_context(run)
-    except UsageError as error:  # the head is looked at once more as the edit is done
-        told = str(error).rstrip(".")
+    except UsageError as error:  # the edit examines the head once more
+        reason = str(error).rstrip(".")
         how = command("append", "IN", "OUT", tail.kind)
-        raise UsageError(f"{told}; these are options of: {how}") from None
+        raise UsageError(f"{reason}; these are options of: {how}") from None
     except CheckFailed as error:
         report = Report(model_name(source), str(output or ""), target, {}, tails=(name,))
         report.edited = error.report if isinstance(error.report, EditReport) else None

@@ -1,11 +1,8 @@
-"""Runs rules over an index to a fixed point and keeps the edit log; knows nothing of files."""
+"""Applies rules to a graph until nothing changes, and logs the steps (greedy rewriting)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
-
-from onnx import FunctionProto
 
 from surgeon.errors import ConditionFailed, RewriteError
 from surgeon.ir.index import Index
@@ -14,6 +11,7 @@ from surgeon.pipeline.acceptance.already_fused import present
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import mark_near, near_misses, nearest
 from surgeon.pipeline.acceptance.op_history import OpHistory
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.step_replay import Replay
 from surgeon.rules.functions.inline_rules import remove_unused_functions
 from surgeon.rules.matching.compiler import CompiledPattern
@@ -22,94 +20,60 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import RewriteStep, Splicer
 from surgeon.rules.rule import Rule, RulePlan
-from surgeon.text import did_you_mean as nearest_name
 
 ROUNDS = 50
 GROWTH, GROWTH_FREE = 20, 5000  # nodes that rules may add: per node of the source, and in any case
-
-DEEPEST = 4  # nodes of rules that are followed back to tell a tensor from another
+DEEPEST = 4  # inserted nodes that identify a tensor
 
 Progress = Callable[[str, int], None]
 State: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class NodeFilter:
-    """Which nodes to rewrite: shell patterns of node names."""
-
-    only: Sequence[str] = ()
-    """If given, a match needs a node that one of these matches."""
-    skip: Sequence[str] = ()
-    """A match with a node that one of these matches is declined."""
-
-    def unused(self, index: Index) -> dict[str, str]:
-        """The patterns that match no name of a node or an initializer, each with a clause on the nearest names."""
-        patterns = (*self.only, *self.skip)
-        labels: dict[str, None] = {}
-        for scope in index.scopes if patterns else ():
-            stored = [] if isinstance(scope.proto, FunctionProto) else scope.proto.initializer
-            labels.update(dict.fromkeys([*(node.label for node in scope.nodes), *(item.name for item in stored)]))
-        strange = (item for item in patterns if not any(fnmatchcase(name, item) for name in labels))
-        return {item: nearest_name(item, labels) for item in strange}
-
-    def require_allowed(self, match: Match) -> None:
-        """Raise ConditionFailed for a match that is not wanted."""
-        if not self.only and not self.skip:
-            return
-        names = [node.label for node in match.nodes] or list(match.outputs)
-        if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
-            raise ConditionFailed("it is left out by --only")
-        if any(fnmatchcase(name, item) for name in names for item in self.skip):
-            raise ConditionFailed("it is left out by --skip")
-
-
-@dataclass(slots=True)
 class GreedyDriver:
-    """One run over one index.
-
-    inline_rules: those of the rules that run before the others, and write out calls of local functions.  ep: the
-    execution provider, as for `Acceptance.over`; log: the steps taken, in order.
-    """
+    """Runs rules over one index until none fires (greedy rewriting)."""
 
     index: Index
-    rules: Sequence[Rule]
-    target: str
-    node_filter: NodeFilter = field(default_factory=NodeFilter)
+    """Model that is rewritten."""
+    settings: DriverSettings
+    """Rules, target and nodes."""
     progress: Progress | None = None
+    """Called after each rewrite with the rule's name and the number of rewrites so far."""
     replay: Replay = field(default_factory=Replay)
-    ep: str | None = None
-    inline_rules: Sequence[Rule] = ()
+    """Steps that a repeated run may take."""
     splicer: Splicer = field(init=False)
+    """Inserts replacements and keeps the log."""
     acceptance: MatchAcceptance = field(init=False)
-    _seen: dict[Any, list[State]] = field(default_factory=dict)  # what rules replaced, by place
-    _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)
-    _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # how long the log was when a rule found nothing
-    _before_last: tuple[list[Mismatch], int] = ([], 0)
-    _growth: int = 0
+    """Decides which matches may be rewritten."""
+    _seen: dict[Any, list[State]] = field(default_factory=dict)  # earlier states of a place, by scope and outputs
+    _refused: dict[tuple[int, int], dict[str, Mismatch]] = field(default_factory=dict)  # by rule and scope, then node
+    _settled: dict[tuple[int, int], int] = field(default_factory=dict)  # length of the log when a rule found nothing
+    _before_last: tuple[list[Mismatch], int] = ([], 0)  # refusals, and length of the log, before the `last` rules ran
+    _growth: int = 0  # nodes added minus nodes removed
     _allowed_growth: int = 0
 
     def __post_init__(self) -> None:
         self.splicer = Splicer(self.index)
         self.replay.wrote = self.splicer.step_of
-        self.acceptance = MatchAcceptance.over(self.index, self.target, self.ep, self.splicer)
+        self.acceptance = MatchAcceptance.over(self.index, self.settings.target, self.settings.ep, self.splicer)
 
     @property
     def log(self) -> list[RewriteStep]:
-        """The steps taken."""
+        """The steps, in order."""
         return self.splicer.steps
 
     def run(self) -> None:
-        """Rewrite until nothing matches any more.  Raises RewriteError where a rule finds no end."""
+        """Rewrite until no rule fires.  Raises RewriteError if the rules do not terminate."""
         self._allowed_growth = GROWTH * sum(len(scope.nodes) for scope in self.index.scopes) + GROWTH_FREE
         scopes = self.index.scopes
-        if self.inline_rules:  # a function that nobody calls any more is spared what is done to functions
-            self._run_to_the_end(self.inline_rules, [scope for scope in scopes if scope.function is None])
+        if self.settings.inline_rules:  # the main graph first: a function without callers is removed, not rewritten
+            self._run_to_the_end(self.settings.inline_rules, [scope for scope in scopes if scope.function is None])
             remove_unused_functions(self.index)
-            self._run_to_the_end(self.inline_rules, [scope for scope in scopes if scope.function is not None])
+            self._run_to_the_end(self.settings.inline_rules, [scope for scope in scopes if scope.function is not None])
             remove_unused_functions(self.index)
-        rules = [rule for rule in self.rules if rule not in self.inline_rules and not rule.last]
+        rules = [rule for rule in self.settings.rules if rule not in self.settings.inline_rules and not rule.last]
         self._run_to_the_end(rules, scopes)
-        last = [rule for rule in self.rules if rule not in self.inline_rules and rule.last]
+        last = [rule for rule in self.settings.rules if rule not in self.settings.inline_rules and rule.last]
         if last:
             self._before_last = self.refusals, len(self.log)
             self._run_to_the_end([*rules, *last], scopes)
@@ -137,18 +101,18 @@ class GreedyDriver:
             raise RewriteError(f"{who.format(', '.join(last))} found no end in {ROUNDS} rounds; {how}.")
 
     def matches(self, rule: Rule, scope: Scope) -> Iterator[Match]:
-        """Where a rule would fire in a scope, without firing."""
+        """Matches in a scope at which a rule would fire; nothing is rewritten."""
         yield from (match for match, _ in self.proposed_replacements(rule, scope))
 
     def proposed_replacements(self, rule: Rule, scope: Scope) -> Iterator[tuple[Match, Replacement]]:
-        """Where a rule would fire in a scope, and what it would write, without writing it."""
-        plan = rule.plan(self.target, scope.opset)
+        """The same with the replacements."""
+        plan = rule.plan(self.settings.target, scope.opset)
         if isinstance(plan, RulePlan):
             for compiled in plan.sources:
                 yield from self._matches(rule, plan, compiled, scope)
 
     def _run_rule(self, rule: Rule, scope: Scope) -> None:
-        plan = rule.plan(self.target, scope.opset)
+        plan = rule.plan(self.settings.target, scope.opset)
         if not isinstance(plan, RulePlan) or not self.acceptance.runs(rule):
             return
         for compiled in plan.sources:
@@ -173,14 +137,14 @@ class GreedyDriver:
 
         def accept(match: Match) -> bool:
             try:
-                self.node_filter.require_allowed(match)
+                self.settings.node_filter.require_allowed(match)
                 self.replay.require(rule.name, match)
                 self._require_new(rule, match)
                 fragment = self.acceptance.replacement(rule, plan, compiled, match)
             except (ConditionFailed, MatchDeclined) as why:
                 root = match.root
                 label = root.label
-                if label not in refused:  # the first refusal at a place is of the way that fits it best
+                if label not in refused:  # the first refusal at a node is of the best match
                     refused[label] = declined_mismatch(rule, match, root, why)
                 return False
             built[:] = [fragment]
@@ -190,10 +154,10 @@ class GreedyDriver:
             yield match, built[0]
 
     def _require_new(self, rule: Rule, match: Match) -> None:
-        """Refuse a match that a place had before, of which the rules in between made the same again.
+        """Decline a match of the same nodes as an earlier one at this place, if other rules restored them.
 
-        So rules that undo each other come to an end: what the last of them in order writes stays.  Raises RewriteError
-        for one rule that writes what it looks for.
+        So rules that undo each other terminate: the result of the last of them in order stays.  Raises RewriteError for
+        a rule that writes its own pattern.
         """
         state = self._state(rule, match)
         history = self._seen.get((id(match.scope), match.outputs), [])
@@ -205,27 +169,27 @@ class GreedyDriver:
                 f"Rule {rule.name} writes what it looks for, at {match.root.label!r}, and so never ends; "
                 "give it a condition that tells the two apart."
             )
-        order = [item.name for item in self.rules]
+        order = [item.name for item in self.settings.rules]
         if order.index(rule.name) < max(map(order.index, others)):
             raise Undone(f"{' and '.join(others)} would undo it, and did so here before")
 
     def _keep_state(self, rule: Rule, match: Match) -> None:
-        """Note what a rule is about to replace."""
+        """Record the nodes that a rule is about to replace."""
         state = self._state(rule, match)
         if state is not None:
             self._seen.setdefault((id(match.scope), match.outputs), []).append(state)
 
     def _state(self, rule: Rule, match: Match) -> State | None:
-        """A rule and what it replaces, whatever inner tensors are called; None where that comes to an end by itself."""
+        """A rule and the nodes that it replaces, without names of inner tensors; None if no loop is possible."""
         if not match.outputs or match.is_original:
-            return None  # what only takes out comes to an end
+            return None  # a step that only removes, or that replaces nodes of the source, cannot repeat forever
         scope, made = match.scope, {name for node in match.nodes for name in node.outputs}
         outside = sorted({name for node in match.nodes for name in node.inputs} - made)
         ops = sorted(node.op for node in match.nodes)
         return rule.name, (*ops, *[self._origin_of(scope, name) for name in outside])
 
     def _origin_of(self, scope: Scope, name: str, depth: int = DEEPEST) -> str:
-        """A tensor by its name in the source, or by the nodes of rules that make it of such."""
+        """Name of a tensor in the source, or else the inserted nodes that compute it, as text."""
         node = scope.producers.get(name) if name in self.splicer.inner else None
         if node is None or not depth:
             return name if node is None else node.op
@@ -233,21 +197,21 @@ class GreedyDriver:
 
     @property
     def refusals(self) -> list[Mismatch]:
-        """The matches that were found last and had to stay as they are.
+        """Matches that were declined when their rule was last tried.
 
-        Those that were found before the last rules are told on, where only these fired since: they took what was left.
+        Declined matches from before the `last` rules are included if only those rules fired since.
         """
         found = [miss for refused in self._refused.values() for miss in refused.values()]
         earlier, known = self._before_last
-        last = {rule.name for rule in self.rules if rule.last}
+        last = {rule.name for rule in self.settings.rules if rule.last}
         if earlier and all(step.rule in last for step in self.log[known:]):
-            told = {(miss.rule, miss.node) for miss in found}
-            found += [miss for miss in earlier if (miss.rule, miss.node) not in told]
+            reported = {(miss.rule, miss.node) for miss in found}
+            found += [miss for miss in earlier if (miss.rule, miss.node) not in reported]
         return found
 
     @property
     def blocked_by_opset(self) -> dict[int, dict[str, int]]:
-        """How often each rule would fire with a newer opset, by that opset, the oldest first."""
+        """By newer opset, oldest first: how often each rule would fire with it."""
         found: dict[int, dict[str, int]] = {}
         for miss in self.refusals:
             if miss.opset:
@@ -256,31 +220,31 @@ class GreedyDriver:
         return dict(sorted(found.items()))
 
     def misses(self) -> list[Mismatch]:
-        """For each rule why it found nothing, or where it nearly matched, in the model as it is now.
+        """For each rule, why it found nothing or where it nearly matched in the rewritten model.
 
-        Of nodes that the run itself wrote nothing is said: they are in no file that the user knows.
+        Nodes that the run inserted are left out: the user does not know them.
         """
         misses = [miss for miss in self.refusals if not miss.of_written or miss.opset]
         fired = {step.rule for step in self.log}
-        turned = OpHistory(self.index, self.log)
-        for rule in self.rules:
-            found = near_misses(self.index, rule, self.target, self.ep, has_fired=rule.name in fired)
+        history = OpHistory(self.index, self.log)
+        for rule in self.settings.rules:
+            found = near_misses(self.index, rule, self.settings.target, self.settings.ep, has_fired=rule.name in fired)
             found = [miss for miss in found if not miss.of_written]
-            told = {miss.node for miss in misses if miss.rule == rule.name}
-            near = nearest([miss for miss in found if miss.near and miss.node not in told])
-            if not near and rule.name not in fired and not told:
-                there = present(self.index, rule, self.target)
-                near = [turned.annotate(miss) for miss in found[:1]] if there is None else [there]
+            reported = {miss.node for miss in misses if miss.rule == rule.name}
+            near = nearest([miss for miss in found if miss.near and miss.node not in reported])
+            if not near and rule.name not in fired and not reported:
+                there = present(self.index, rule, self.settings.target)
+                near = [history.annotate(miss) for miss in found[:1]] if there is None else [there]
             misses += near
         return misses
 
 
 class Undone(ConditionFailed):
-    """A match that another rule would bring back; its nodes are of the run, and it is reported all the same."""
+    """A match that another rule would restore.  It is reported although the run inserted its nodes."""
 
 
 def declined_mismatch(rule: Rule, match: Match, root: Node, why: ConditionFailed | MatchDeclined) -> Mismatch:
-    """A match that was found and must stay as it is."""
+    """A declined match as a mismatch."""
     finding = why.finding if isinstance(why, MatchDeclined) else None
     miss = Mismatch(
         rule.name,

@@ -1,4 +1,4 @@
-"""The one function: open, match, rewrite, check, save."""
+"""`surgeon.rewrite` and `surgeon.find`: open, match, rewrite, check and save a model."""
 
 import gc
 import os
@@ -18,10 +18,11 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, exported, resolve_model
 from surgeon.file.patch import Patch
 from surgeon.file.save import ExternalDataMode, OutputModel, save
-from surgeon.pipeline.acceptance.already_fused import already
+from surgeon.pipeline.acceptance.already_fused import already_fused
 from surgeon.pipeline.acceptance.kernel_support import ops_left
 from surgeon.pipeline.reports.rewrite_report import Report
-from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, NodeFilter, Progress
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings, NodeFilter
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings, UpgradeChoice, require_target
 from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun, open_index
 from surgeon.pipeline.rewriting.unknown_names import require_named
@@ -120,11 +121,11 @@ def rewrite(
     """
     names = only if not isinstance(only, str) else (only,), skip if not isinstance(skip, str) else (skip,)
     settings = RewriteSettings(
-        resolve_output(output),
-        target,
-        ep,
+        output=resolve_output(output),
+        target=target,
+        ep=ep,
         check=check,
-        choice=NodeFilter(*names),
+        node_filter=NodeFilter(*names),
         require_proof=require_proof,
         keep_going=keep_going,
         approximate=approximate,
@@ -141,7 +142,7 @@ def rewrite(
 
 
 def rewrite_with(source: ModelLike, rules: Rules, settings: RewriteSettings) -> tuple[Any, Report]:
-    """The same with all arguments in one value."""
+    """`rewrite` with all arguments in one record."""
     settings.refuse_misuse(source)
     with gc_paused():
         return ModelAndReport((_rewrite_graph if isinstance(source, gs.Graph) else _rewrite)(source, rules, settings))
@@ -162,13 +163,14 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         settings.options.require_dims_of(before.skeleton.graph)
         edited = None
         if tails:
-            from surgeon.pipeline.rewriting.aliased_edit import apply_aliased_edit  # not at the top: few rewrites edit
+            from surgeon.pipeline.rewriting.aliased_edit import apply_aliased_edit  # not at the top: rarely needed
 
             with clock.phase("edit"):
-                told = settings.edit_arguments()
-                original, edited = apply_aliased_edit(tails[0], original, settings.output, stack, **told)
+                original, edited = apply_aliased_edit(
+                    tails[0], original, settings.output, stack, **settings.edit_arguments()
+                )
         model = before if edited is None else stack.enter_context(Model.open(original))
-        over, not_upgraded = _attempt(model, original, selection, settings=settings, clock=clock, stack=stack)
+        over, not_upgraded = _attempt(model, original, selection=selection, settings=settings, clock=clock, stack=stack)
         run = over.run
         names = {name: tuple(rule.name for rule in found) for name, found in (over.first | selection).items()}
         report = Report(str(source) if is_file else "", str(settings.output or ""), settings.target, names)
@@ -182,7 +184,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()
         require_named(report, unique_rules(selection), over.run.index, for_many=settings.for_many)
-        require_expected_counts(report, settings.expect, partial(_there, run, over.first | selection))
+        require_expected_counts(report, settings.expect, partial(_already_there, run, over.first | selection))
         if settings.dry_run:
             before.check_data()  # as saving would
             return source, report
@@ -204,12 +206,8 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
             report=report,
             source=Path(os.fspath(source)) if is_file else source,
             original=over.original,
-            check=settings.check,
-            options=settings.options,
-            require_proof=settings.require_proof,
-            expect=settings.expect,
+            settings=settings,
             clock=clock,
-            progress=settings.progress,
             write=write,
         )
         checks.prove()
@@ -220,16 +218,16 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
 
 
 def _next_steps(run: RuleRun) -> tuple[str, ...]:
-    """What is to be done before the rewritten model runs on the target."""
-    target = target_of(run.target)
+    """What to do before the rewritten model runs on the target, one clause each."""
+    target = target_of(run.settings.target)
     steps = target.next_steps(run.index) if isinstance(target, Target) and target.next_steps is not None else ()
-    return (*ops_left(run.target, run.index), *steps)
+    return (*ops_left(run.settings.target, run.index), *steps)
 
 
-def _there(run: RuleRun, selection: Selection, name: str) -> str:
-    """What a model has already of what is written under the name of a rule or of several."""
+def _already_there(run: RuleRun, selection: Selection, name: str) -> str | None:
+    """Nodes of the source that a rule, or a group of rules, would write, as a clause; None without any."""
     by_rule = {rule.name: (rule,) for rules in selection.values() for rule in rules}
-    return already(run.index, selection.get(name) or by_rule[name], run.target)
+    return already_fused(run.index, selection.get(name) or by_rule[name], run.settings.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,42 +253,46 @@ class _Rewritten:
 
     @classmethod
     def over(
-        cls, model: Model, original: OutputModel, selection: Selection, settings: RewriteSettings, clock: PhaseTimer
+        cls, model: Model, original: OutputModel, *, selection: Selection, settings: RewriteSettings, clock: PhaseTimer
     ) -> "_Rewritten":
         """Run the rules."""
         with clock.phase("read"):
-            # to verify what is stated takes a third of the time on many nodes
+            # checking declared shapes takes a third of the time on large models
             index = open_index(model, UNVERIFIED if settings.check == "none" else None)
             first = inline_rules(index, settings.inline) if settings.inline else []
         with clock.phase("match"):
-            before = index.count_nodes(), index.count_constants(), settings.choice.unused(index)
+            before = index.count_nodes(), index.count_constants(), settings.node_filter.unused(index)
             by_name: Selection = {rule.name: (rule,) for rule in first}
-            how = settings.target, settings.choice, settings.with_proof_warmup(), index
-            run = RuleRun(model, unique_rules(by_name | selection), *how, ep=settings.ep, first=first)
+            rules = DriverSettings(
+                unique_rules(by_name | selection), settings.target, settings.ep, first, node_filter=settings.node_filter
+            )
+            run = RuleRun(model, index, rules, settings.with_proof_warmup())
         return cls(model, original, run, by_name, *before)
 
 
 def _attempt(
     model: Model,
     original: OutputModel,
+    *,
     selection: Selection,
     settings: RewriteSettings,
     clock: PhaseTimer,
     stack: ExitStack,
 ) -> tuple[_Rewritten, str]:
-    """Run the rules, over an upgraded model where that is asked for and does good; and why not, as a clause."""
+    """Run the rules, over an upgraded model if that is requested and useful; also return why not, as a clause."""
+    rewritten = partial(_Rewritten.over, selection=selection, settings=settings, clock=clock)
     if settings.upgrade == "none":
-        return _Rewritten.over(model, original, selection, settings=settings, clock=clock), ""
+        return rewritten(model, original), ""
     if isinstance(settings.upgrade, int):
         plain, opsets = None, [settings.upgrade]
     else:
-        plain = _Rewritten.over(model, original, selection, settings=settings, clock=clock)
-        opsets = sorted(plain.run.driver.blocked_by_opset, reverse=True)  # with the newest all fire that wait
+        plain = rewritten(model, original)
+        opsets = sorted(plain.run.driver.blocked_by_opset, reverse=True)  # the newest lets all of them fire
     # Not at the top: few rewrites upgrade.
     from surgeon.pipeline.upgrading.temporary_upgrade import temporarily_upgraded
 
     check: Literal["model", "none"] = "none" if settings.check == "none" or settings.dry_run else "model"
-    why, told = "no rule would fire more often with a newer opset", ""
+    why, first_failure = "no rule would fire more often with a newer opset", ""
     for opset in opsets:
         try:
             with clock.phase("upgrade"):
@@ -307,18 +309,16 @@ def _attempt(
         except (CheckFailed, GraphError) as error:
             why = str(error).rstrip(".").removesuffix("; nothing was written")
         else:
-            better = replace(
-                _Rewritten.over(made.model, made.original, selection, settings=settings, clock=clock), upgrade=made.done
-            )
+            better = replace(rewritten(made.model, made.original), upgrade=made.done)
             if plain is None or _gains(plain.run, better.run, plain.run.driver.blocked_by_opset[opset]):
-                return better, told
+                return better, first_failure
             why = f"no rule fires more often with opset {opset}"
-        told = told or f"to opset {opset}: {why}"
-    return plain or _Rewritten.over(model, original, selection, settings=settings, clock=clock), why
+        first_failure = first_failure or f"to opset {opset}: {why}"
+    return plain or rewritten(model, original), why
 
 
 def _gains(plain: RuleRun, better: RuleRun, rules: Iterable[str]) -> bool:
-    """Whether one of these rules fires more often in the second run."""
+    """Whether one of these rules fires more often in the better run."""
     one, other = (Counter(step.rule for step in run.driver.log) for run in (plain, better))
     return any(other[rule] > one[rule] for rule in rules)
 
@@ -349,7 +349,7 @@ def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None
     with Model.open(proto) as model:
         index = open_index(model)
         for rule in unique_rules(resolve(rules)):
-            driver = GreedyDriver(index, [rule], target, ep=ep)
+            driver = GreedyDriver(index, DriverSettings([rule], target, ep))
             for scope in index.scopes:
                 for match in driver.matches(rule, scope):
                     if not taken.intersection(match.nodes):
@@ -359,7 +359,7 @@ def find(source: ModelLike, rules: Rules, *, target: str = "ort", ep: str | None
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Keep the cyclic garbage collector out: an index is many small objects and no garbage, so its passes only cost."""
+    """Disable the cyclic garbage collector: an index has many small objects and no garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -370,7 +370,7 @@ def gc_paused() -> Iterator[None]:
 
 
 def _rewrite_graph(source: gs.Graph, rules: Rules, settings: RewriteSettings) -> tuple[gs.Graph, Report]:
-    """A gs.Graph goes in and out through gs's own export and import, which keep what gs keeps."""
+    """Rewrite a gs.Graph through the export and import of onnx-graphsurgeon."""
 
     def back(result: Any, report: Report) -> gs.Graph:
         is_same = report.is_unchanged

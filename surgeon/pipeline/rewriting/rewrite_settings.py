@@ -1,4 +1,4 @@
-"""The arguments of `rewrite`: what they may be, and what follows from several together."""
+"""The validated arguments of `rewrite`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ from surgeon.errors import UsageError
 from surgeon.file.model_like import is_in_memory
 from surgeon.file.save import ExternalDataMode
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
-from surgeon.pipeline.rewriting.greedy_driver import NodeFilter, Progress
+from surgeon.pipeline.rewriting.driver_settings import NodeFilter
+from surgeon.pipeline.rewriting.greedy_driver import Progress
 from surgeon.proof.check_options import (
     CHECKS,
     Check,
@@ -24,31 +25,45 @@ UpgradeChoice: TypeAlias = int | Literal["none", "auto"]
 
 @dataclass(frozen=True, slots=True)
 class RewriteSettings:
-    """The arguments of `rewrite`.
-
-    for_many: the same rules run on other models too, so a pattern that matches no node here is reported, not refused.
-    """
+    """The arguments of `rewrite`, one field each, so that a recipe and the command line pass them on unchanged."""
 
     output: Path | None
+    """Path of the output file; None for a model in memory."""
     target: str
+    """Name of the target."""
     ep: str | None
+    """Execution provider; None for the default of the target."""
     check: Check
-    choice: NodeFilter
+    """Which checks run."""
+    node_filter: NodeFilter
+    """Nodes that may be rewritten."""
     require_proof: bool = False
+    """Whether to roll back sites that are not proved."""
     keep_going: bool = False
+    """Whether rolled back sites raise no CheckFailed."""
     approximate: bool = False
+    """Whether a group of rules includes those that change numbers beyond rounding."""
     dry_run: bool = False
+    """Whether to report only, and write nothing."""
     external_data: ExternalDataMode = "auto"
+    """How to write data files."""
     force: bool = False
+    """Whether to overwrite a data file of other content."""
     expect: Mapping[str, int] = field(default_factory=dict)
+    """How often rules must fire, by name."""
     options: CheckOptions = field(default_factory=CheckOptions)
+    """Seeds, sizes, tolerances and limits of the checks."""
     progress: Progress | None = None
+    """Called after each rewrite and at each phase of the checks."""
     inline: Sequence[str] = ()
+    """Local functions whose calls are inlined first."""
     upgrade: UpgradeChoice = "none"
+    """Opset to which the model is raised first."""
     for_many: bool = False
+    """Whether the rules run on other models too: a pattern that matches no node is then reported, not an error."""
 
     def refuse_misuse(self, source: Any) -> None:
-        """Raise UsageError for arguments that do not exist or do not fit together."""
+        """Raise UsageError for invalid arguments and combinations."""
         require_target(self.target, self.ep)
         self.options.require()
         in_memory = is_in_memory(source)
@@ -58,23 +73,23 @@ class RewriteSettings:
                 "Inputs and layers are for the check of the whole model, which is off; choose the check model or both."
             )
         require_output(in_memory, self.output, self.dry_run)
-        require_choice(self.upgrade, self.expect, self.choice.only, self.choice.skip)
+        require_choice(self.upgrade, self.expect, self.node_filter.only, self.node_filter.skip)
 
     def edit_arguments(self) -> dict[str, Any]:
-        """How an edit before the rules is done."""
+        """The arguments of an edit that runs before the rules."""
         check = "none" if self.check == "none" or self.dry_run else "auto"
         return {"target": self.target, "check": check, "require_proof": self.require_proof, "options": self.options}
 
     def with_proof_warmup(self) -> Progress | None:
-        """What the run tells its progress: with the first rewrite, proofs get ready while the rest is matched."""
+        """The progress callback; at the first rewrite it also starts the workers of the proofs."""
         if self.dry_run or self.check not in ("sites", "both"):
             return self.progress
         progress, is_started = self.progress, False
 
-        def tell(rule: str, count: int) -> None:
+        def report(rule: str, count: int) -> None:
             nonlocal is_started
             if not is_started:
-                # Not at the top: a run without proofs is spared its weight.
+                # Not at the top: a run without proofs does not import it.
                 from surgeon.proof.site.worker_proofs import start
 
                 is_started = True
@@ -82,11 +97,11 @@ class RewriteSettings:
             if progress is not None:
                 progress(rule, count)
 
-        return tell
+        return report
 
 
 def require_choice(upgrade: UpgradeChoice, expect: Mapping[str, int], only: Sequence[str], skip: Sequence[str]) -> None:
-    """Raise UsageError for what does not say where and how often rules are to fire."""
+    """Raise UsageError for invalid values of these arguments."""
     if isinstance(upgrade, bool) or not (upgrade in ("none", "auto") or isinstance(upgrade, int)):
         raise UsageError(f"upgrade={upgrade!r} is no opset; give a number, 'auto' or 'none'.")
     require_expected_counts(expect)
@@ -96,5 +111,5 @@ def require_choice(upgrade: UpgradeChoice, expect: Mapping[str, int], only: Sequ
 
 
 def require_target(target: str, ep: str | None = None) -> None:
-    """Raise UsageError for a target, or an execution provider, that there is not."""
+    """Raise UsageError for an unknown target or execution provider."""
     resolve_provider(target, ep)

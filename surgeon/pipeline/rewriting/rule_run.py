@@ -1,21 +1,21 @@
-"""One run of rules over a model, and the same run again with some of its sites left out."""
+"""One run of rules over a model, and its repetition without some of its sites."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
 from surgeon.pipeline.reports.rewrite_report import Site, group_dependent_steps
-from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, NodeFilter, Progress
+from surgeon.pipeline.rewriting.driver_settings import DriverSettings
+from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.step_replay import Replay
-from surgeon.rules.rule import Rule
 from surgeon.shapes.contradictions import DeclaredShapeCheck, check_declared_shapes
 
 
 class PhaseTimer:
-    """Seconds by phase; a phase inside another does not count for the outer one."""
+    """Seconds by phase; time in an inner phase does not count for the outer one."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -23,7 +23,7 @@ class PhaseTimer:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what runs inside."""
+        """Time the body of the context."""
         start = time.perf_counter()
         self._inner.append(0.0)
         try:
@@ -35,9 +35,9 @@ class PhaseTimer:
 
 
 def open_index(model: Model, known: DeclaredShapeCheck | None = None) -> Index:
-    """The index of a model, shapes that it states wrong left out, as far as is `known` where that was looked for.
+    """The index of a model, without declared shapes that contradict the inferred ones.
 
-    Raises GraphError or ModelFileError for one that cannot be rewritten.
+    known: the result of that check if it has been made.  Raises GraphError or ModelFileError for an unsound model.
     """
     try:
         index = Index(model)
@@ -51,44 +51,40 @@ def open_index(model: Model, known: DeclaredShapeCheck | None = None) -> Index:
 
 @dataclass(slots=True)
 class RuleRun:
-    """Rules run over a model.  sites: what they did, in order; index: the model as it is then.
-
-    first: those of the rules that run before the others.  ep: the execution provider that is to run it, None for that
-    of the target.
-    """
+    """One run of rules over a model."""
 
     model: Model
-    rules: Sequence[Rule]
-    target: str
-    choice: NodeFilter
-    progress: Progress | None
+    """The model, opened."""
     index: Index
+    """Its graph, which the run rewrites."""
+    settings: DriverSettings
+    """Rules, target and nodes."""
+    progress: Progress | None = None
+    """Called after each rewrite."""
     replay: Replay = field(default_factory=Replay)
-    ep: str | None = None
-    first: Sequence[Rule] = ()
+    """Steps that a repeated run may take."""
     driver: GreedyDriver = field(init=False)
+    """Driver after the run."""
     sites: list[Site] = field(init=False)
+    """Sites, in the order of the log."""
 
     def __post_init__(self) -> None:
-        settings = self.target, self.choice, self.progress, self.replay, self.ep, self.first
-        self.driver = GreedyDriver(self.index, self.rules, *settings)
+        self.driver = GreedyDriver(self.index, self.settings, self.progress, self.replay)
         self.driver.run()
         self.sites = [Site(steps) for steps in group_dependent_steps(self.driver.log)]
 
     def rerun_with(self, sites: Iterable[Site]) -> tuple["RuleRun", list[Site]]:
-        """The same run over the source with these sites of it alone, and those that could not be reached so.
+        """Run again over the source with only these sites; also return those of them that cannot be repeated.
 
-        What is known of a site goes along; of the progress nothing is said.  A site is out of reach without others that
-        it builds on: what it replaced is still used where they were, say.  Where such sites hang on one another in a
-        row, each costs a run of its own.
+        Proofs and checks of the sites are kept.  A site cannot be repeated without another that it builds on.  A chain
+        of such sites takes one run each.  Progress is not reported.
         """
         wanted = {frozenset(self.replay.keys(site.steps)): site for site in sites}
         lost: list[Site] = []
         while True:
             replay = Replay(key for keys in wanted for key in keys)
             index = open_index(self.model, check_declared_shapes(self.index))
-            settings = self.target, self.choice, None, index, replay, self.ep, self.first
-            run = RuleRun(self.model, self.rules, *settings)
+            run = RuleRun(self.model, index, self.settings, replay=replay)
             reached = {frozenset(replay.keys(site.steps)): site for site in run.sites}
             if reached.keys() == wanted.keys():
                 for keys, site in reached.items():

@@ -1,7 +1,7 @@
-"""The sites of a run as regions to prove, and what came of it.
+"""Turns the sites of a run into regions, proves them, and attaches the proofs.
 
-A model of 20,000 sites has some few kinds of them.  What the search knows already, that a site looks exactly like
-another, need not be found out again by comparing what was taken out and put in there.
+A model of 20,000 sites has few classes of equal sites.  The matcher already knows equal sites by their template, so
+equal regions need not be compared to share one proof.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -36,13 +36,13 @@ from surgeon.runtime.implementations.implementation import export_registry
 from surgeon.shapes.constraints.input_dims import require_dims
 
 DataKey = Callable[[Scope, Sequence[str]], Hashable | None]
-"""What tells data that a site reads, None where a proof may rest on more of them: `SiteCheck.plain`."""
+"""Key of the data that a site reads; None if a proof may depend on more than that (`SiteProver.plain`)."""
 
 
 def reference_functions(steps: Sequence[RewriteStep], rules: Iterable[Rule]) -> Callable[[Node], FunctionProto | None]:
-    """A function from nodes to bodies; None for a node that is not all that a rule wrote, or took out.
+    """A function from nodes to reference bodies; None for a node that is not the only one that a rule wrote or removed.
 
-    The body is the rule's first pattern, built for the match, as a function of the node's own inputs.
+    The body is the rule's first pattern, built for the match, as a function of the node's inputs.
     """
     by_name = {rule.name: rule for rule in rules}
     wrote = {node: step for step in steps for node in step.added}
@@ -60,7 +60,7 @@ def reference_functions(steps: Sequence[RewriteStep], rules: Iterable[Rule]) -> 
 
 
 def _captures_written(node: Node, step: RewriteStep) -> list[TensorRef | None] | None:
-    """The captures that a new node reads, by input; None unless it is all that its step wrote."""
+    """The captures that a new node reads, by input; None unless it is the only node of its step."""
     nodes = step.fragment.nodes
     if len(nodes) != 1 or nodes[0].qualified != node.op:
         return None
@@ -68,15 +68,16 @@ def _captures_written(node: Node, step: RewriteStep) -> list[TensorRef | None] |
 
 
 def _captures_read(node: Node, step: RewriteStep) -> list[TensorRef | None]:
-    """The captures that a node taken out read, by input."""
+    """The captures that a removed node read, by input."""
     keys = {held: TensorRef("capture", (name, 0)) for name, held in step.match.bound.items() if isinstance(held, str)}
     return [keys.get(name) for name in node.inputs]
 
 
 def _lacks_captures(rule: Rule, match: Match) -> bool:
-    """Whether the reference is a pattern that reads what the match does not bind: a record has None for that.
+    """Whether the reference is a pattern that reads captures which the match does not bind.
 
-    It reads what its first forms do, and the attributes that any form has: `**None` breaks off all of it.
+    A record of captures has None for these.  The reference reads what its first forms read, and the further attributes
+    of any form, where `**None` would fail.
     """
     traced = rule.compiled(rule.reference)[:1] if rule.reference in rule.patterns else ()
     for pattern in (compiled.pattern for compiled in traced):
@@ -98,9 +99,9 @@ def _body(node: Node, captures: list[TensorRef | None], step: RewriteStep, rule:
     except SurgeonError:
         raise
     except Exception as error:
-        made = step.match.outputs[0]
+        output = step.match.outputs[0]
         raise RewriteError(
-            f"{describe_rule_error(rule, error)} at the node that makes {made!r}; mend its reference."
+            f"{describe_rule_error(rule, error)} at the node that makes {output!r}; mend its reference."
         ) from error
     if any(item.qualified == node.op for item in reference.nodes):
         return None  # the reference is the op itself
@@ -113,42 +114,43 @@ def _body(node: Node, captures: list[TensorRef | None], step: RewriteStep, rule:
     versions = step.scope.versions
     domains = {item.domain for item in nodes} | {""}
     imports = [helper.make_opsetid(name, versions.get(name) or opset_to_import(name, "")) for name in sorted(domains)]
-    return helper.make_function(
-        PRIVATE_DOMAIN, split_op(node.op)[1], inputs, outputs=outputs, nodes=nodes, opset_imports=imports
-    )
+    name = split_op(node.op)[1]
+    return helper.make_function(PRIVATE_DOMAIN, name, inputs, outputs, nodes=nodes, opset_imports=imports)
 
 
-def proof_class_key(site: Site, tell: DataKey) -> Hashable:
-    """What sites have in common whose regions are equal; the site itself where only its region says so.
+def proof_class_key(site: Site, data_key: DataKey) -> Hashable:
+    """A key that sites of equal regions share; the site itself if only its region can show that.
 
-    That is so where one step wrote it, from the same fragment, for matches of one template.
+    Sites share a key if each is one step, from the same replacement, for matches of one template.
     """
     (step, *others), match = site.steps, site.steps[0].match
     if others or match.template is None or not _is_plain(match) or step.renamed or step.orphans:
         return site
     names = tuple([held for held in match.bound.values() if isinstance(held, str)])
-    told = tell(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None
-    if told is None:
+    data = data_key(match.scope, names) if len(set(names)) == len(names) == len(match.bound) else None
+    if data is None:
         return site
     made, has_signs = tuple([node.op for node in step.added]), divides(match.scope, match.outputs[0])
-    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, has_signs, told)
+    return (step.rule, id(match.template), id(step.fragment), id(match.scope.versions), made, has_signs, data)
 
 
 def _is_plain(match: Match) -> bool:
-    """Whether it stands for itself: in the main graph or a body of it, all of it replaced, its output in use."""
+    """Whether a match is in the main graph or a body of it, wholly replaced, with one output that is still in use."""
     return match.scope.function is None and not match.scope.redirected and not match.kept and len(match.outputs) == 1
 
 
 def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> None:
-    """Prove every site of a run that is not yet, on its own, and put the proofs into the sites.
+    """Prove each unproved site of a run by itself, and attach the proofs.
 
-    A site whose proof would have to be made again once others that fail are rolled back is left without.
+    A site gets no proof if the rollback of a failed site would invalidate it.
     """
     require_dims(run.model.skeleton.graph, options.dims)
     settings = ProofOptions(
         seed=options.seed,
         dims=options.dims,
-        custom_ops=[Path(path).absolute() for path in options.custom_ops],  # a child stands where this process stood
+        custom_ops=[
+            Path(path).absolute() for path in options.custom_ops
+        ],  # a worker may have another working directory
         implementations=export_registry(options.custom_ops),
         rtol=options.rtol,
         atol=options.atol,
@@ -157,9 +159,9 @@ def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> N
     )
     if isinstance(original, Path):
         original = original.absolute()
-    check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.rules))
+    check = SiteProver(run.index, original, settings, reference_functions(run.driver.log, run.settings.rules))
     handed_on = {(step.scope, old) for step in run.driver.log for old in step.renamed or ()}
-    rules = {rule.name: rule for rule in run.rules}
+    rules = {rule.name: rule for rule in run.settings.rules}
     inner = run.driver.splicer.inner
     kin: dict[Hashable, list[Site]] = {}
     shared: list[Site] = []
@@ -181,17 +183,16 @@ def prove_sites(run: RuleRun, original: OutputModel, options: CheckOptions) -> N
         for site in others:
             site.proof = first.proof
     again = [site for first, *others in kin.values() if _is_failed(first) for site in others]
-    if again:  # each may hold in its place
+    if again:  # each may hold at its own place
         prove(again)
     _doubt(check, run.sites, regions)
     _prove_shared(run, shared)
 
 
 def _doubt(check: SiteProver, sites: Sequence[Site], regions: Mapping[Site, Region]) -> None:
-    """Take no proof for one that rests on tensors being equal which the site that says so does not prove.
+    """Withdraw proofs that assume equal tensors if the site that claims the equality is not proved.
 
-    Where that site fails it is rolled back, and the proof is to be made again without it.  regions: of the sites that
-    were proved now.
+    If that site fails, it is rolled back, and the proof is repeated without it.  regions: of the sites proved just now.
     """
     doubtful = {place: site for site in sites if not _is_proved(site) for place in _equal(site)}
     if not doubtful:
@@ -221,7 +222,7 @@ def _is_proved(site: Site) -> bool:
 
 
 def _equal(site: Site) -> Iterator[TensorAddress]:
-    """Tensors whose readers were given others, which other sites took from this one to be equal."""
+    """Tensors whose consumers read others now, which other sites assume to be equal because of this one."""
     for step in site.steps:
         for old, new in (step.renamed or {}).items():
             if step.scope.equal_tensors.get(old) == new:
@@ -229,7 +230,7 @@ def _equal(site: Site) -> Iterator[TensorAddress]:
 
 
 def _prove_shared(run: RuleRun, sites: Sequence[Site]) -> None:
-    """Prove sites where readers of initializers were given others to read: all bytes of both, compared in the file."""
+    """Prove sites that only replaced initializers by equal ones: all bytes of both are compared in the file."""
     contents = TensorContents(run.model)
     try:
         for site in sites:
@@ -252,7 +253,7 @@ def _shared_proof(contents: TensorContents, scope: Scope, shared: Mapping[str, s
 def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rules: Sequence[Rule]) -> Region:
     """The net change of a site.
 
-    handed_on: tensors in whose place the run gave others, wherever it did.  inner: tensors that the source has not.
+    handed_on: tensors that any site of the run replaced by others.  inner: tensors that the source does not have.
     """
     steps = site.steps
     removed = [node for step in steps for node in step.removed if node.original]
@@ -269,7 +270,7 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
         now = name
         while now in renamed and now not in fresh:
             now = renamed[now]
-        is_there = scope.defining_scope(now) is not None or (scope, now) in handed_on  # else nothing reads it any more
+        is_there = scope.defining_scope(now) is not None or (scope, now) in handed_on  # else it has no consumer left
         if now in made_anew or (is_there and now != name and (now in fresh or now not in made)):
             outputs.append((name, now))
     read = {now for _, now in outputs}.union(*(node.inputs for node in added))
@@ -277,18 +278,12 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
     read.update(*(node.inputs for node in copied))
     slack = sum(rule.approximate for rule in rules)
     apart = frozenset(kind for rule in rules for kind in rule.differs)
-    return Region(
-        scope,
-        (*removed, *kept),
-        (*_needed(kept, read), *copied, *added),
-        outputs=tuple(outputs),
-        intended_error=slack,
-        intended_differences=apart,
-    )
+    after = (*_needed(kept, read), *copied, *added)
+    return Region(scope, (*removed, *kept), after, tuple(outputs), intended_error=slack, intended_differences=apart)
 
 
 def _needed(kept: Sequence[Node], read: set[str]) -> list[Node]:
-    """Of the nodes that a site rests on, those that what came and what was handed on still rest on."""
+    """Of the nodes that a site depends on, those that its new nodes and outputs still depend on."""
     found: list[Node] = []
     for node in sorted(kept, key=lambda item: -item.source_slot):
         if not read.isdisjoint(node.outputs):

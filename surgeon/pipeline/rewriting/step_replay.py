@@ -1,6 +1,6 @@
-"""Steps by what they did, so that a second run over the same model can take some of them and leave out the rest.
+"""Identifies rewrite steps across runs, so that a second run can repeat only some of them.
 
-That is how a rewrite is rolled back: an index cannot be un-edited, but the run that edited it can be had again.
+A rollback works this way: the edits of an index are not undone, the run is repeated without some of its steps.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,31 +18,33 @@ OWN_NOT_AGAIN = "it shares nodes with a site where this rule was rolled back"
 
 
 class Replay:
-    """Which steps to take again.  allowed: keys of steps, None for all.
+    """Which steps to repeat.
 
-    wrote: the steps of the run that wrote nodes which are not of the file.
-    refused: the nodes of matches that are not part of it, by the rule's name and the label of the match's root.
+    Attributes:
+        wrote: By node that is not in the file, the step that inserted it.
+        refused: By rule and label of the root, the nodes of matches that are not repeated.
     """
 
     def __init__(self, allowed: Iterable[int] | None = None) -> None:
+        """allowed: keys of the steps to repeat; None for all."""
         self.refused: dict[tuple[str, str], frozenset[str]] = {}
         self._allowed = None if allowed is None else frozenset(allowed)
         self._keys: dict[RewriteStep, int] = {}
         self.wrote: Mapping[Node, RewriteStep] = {}
 
     def require(self, rule: str, match: Match) -> None:
-        """Raise ConditionFailed for a match that is not part of the replay."""
+        """Raise ConditionFailed for a match that is not repeated."""
         if self._allowed is not None and self._key(rule, match) not in self._allowed:
             self.refused[rule, match.root.label] = frozenset(node.label for node in match.nodes)
             raise ConditionFailed(NOT_AGAIN)
 
     def took(self, step: RewriteStep) -> None:
-        """Note a step, so that those that build on it can be told."""
+        """Record a step, so that steps that build on it have keys."""
         if self._allowed is not None:
             self.key(step)
 
     def key(self, step: RewriteStep) -> int:
-        """What a step is, whatever its new nodes are called: the same in every run over the same model."""
+        """A key that is equal in every run over the same model, independent of names of new nodes."""
         if step not in self._keys:
             self._keys[step] = self._key(step.rule, step.match)
         return self._keys[step]
@@ -56,7 +58,7 @@ class Replay:
         return hash((rule, match.scope.address, match.pattern.name, place))
 
     def _node(self, node: Node) -> tuple[int, int]:
-        """A node of the source by its place in the file, a new one by the step that made it."""
+        """A node of the source by its place in the file, a new one by its step."""
         step = self.wrote.get(node)
         return (node.source_slot, -1) if step is None else (self.key(step), list(step.added).index(node))
 
@@ -64,20 +66,20 @@ class Replay:
 def remaining_near_misses(
     gone: Sequence[Site], misses: Sequence[Mismatch], refused: Mapping[tuple[str, str], frozenset[str]]
 ) -> Iterator[Mismatch]:
-    """The misses of a run without these sites that are not about them.
+    """The near misses of a repeated run, without those that concern rolled back sites.
 
-    A rule that could have had the place of another, had that not come first, is told so once; so is one whose own
-    rewrites stood in the way.  refused: as in the run's `Replay`.
+    A rule that could fire where the rolled back rule came first gets one near miss that says so; so does a rule that
+    its own rolled back rewrites block.  refused: as in `Replay`.
     """
     steps = [step for site in gone for step in site.steps]
     rules = {(step.rule, step.root.label) for step in steps}
-    taken = [(step.rule, {node.label for node in step.removed if node.original}) for step in steps]
-    inside = {label for _, labels in taken for label in labels}
+    removed = [(step.rule, {node.label for node in step.removed if node.original}) for step in steps]
+    inside = {label for _, labels in removed for label in labels}
     kept: dict[tuple[str, str], list[Mismatch]] = {}
     for miss in misses:
         if miss.reason == NOT_AGAIN and (miss.rule, miss.node) not in rules:
             nodes = refused.get((miss.rule, miss.node), frozenset())
-            takers = {rule for rule, labels in taken if labels & nodes} or {rule for rule, _ in taken}
+            takers = {rule for rule, labels in removed if labels & nodes} or {rule for rule, _ in removed}
             if takers != {miss.rule}:
                 why = f"{NOT_AGAIN}; name this rule first, or alone"
             elif miss.node not in inside:

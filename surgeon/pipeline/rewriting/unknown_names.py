@@ -1,4 +1,4 @@
-"""Names that a user gave and that the model does not have: refused, or reported where they are for other models too."""
+"""Node names and placeholders that the user gave and the model does not have: an error, or a report."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from surgeon.text import did_you_mean
 
 
 def require_named(report: Report, rules: Sequence[Rule], index: Index, *, for_many: bool) -> None:
-    """Raise UsageError for a pattern of node names that matches no node, and for a placeholder that becomes no plugin.
+    """Raise UsageError for a pattern of node names without a match, and for a placeholder that becomes no plugin.
 
-    for_many: the rules run on other models too, so a pattern without a match is no error here.
+    for_many: the rules run on other models too, so a pattern without a match is not an error.
     """
     pattern = next(iter(report.unused), None)
     if pattern is not None and not for_many:
@@ -33,5 +33,5 @@ def _no_plugin(rule: Rule, report: Report, index: Index) -> str:
 
 
 def unmatched(pattern: str, near: str) -> str:
-    """A sentence on a pattern that matches no node.  near: its end, on the nearest names."""
+    """A sentence on a pattern that matches no node.  near: a clause on the nearest names."""
     return f"The pattern {pattern!r} of --only or --skip matches the name of no node; {near}"

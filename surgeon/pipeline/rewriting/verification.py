@@ -1,4 +1,4 @@
-"""The checks of a run: every site proved, the whole models compared, what is at fault rolled back, the rest written."""
+"""Proves sites, compares whole models, bisects failures, rolls sites back, and writes the result."""
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +14,9 @@ from surgeon.ir.function_table import accidental_calls
 from surgeon.ir.index_patch import index_patch
 from surgeon.ops.traversal import function_key
 from surgeon.pipeline.reports.rewrite_report import FAILED_PROOF, NOT_PROVED, Report, Site
-from surgeon.pipeline.rewriting.greedy_driver import Progress
+from surgeon.pipeline.rewriting.rewrite_settings import RewriteSettings
 from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun
 from surgeon.pipeline.rewriting.step_replay import remaining_near_misses
-from surgeon.proof.check_options import Check, CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import model_check, structural_fault
 from surgeon.proof.model.load_check import excused_by, loading, require_loaded
@@ -31,45 +30,45 @@ WriteModel = Callable[[Patch, InspectModel], Any]
 
 
 class _AtFault(Exception):
-    """The written model is wrong as a whole; nothing is renamed."""
+    """The written model is wrong as a whole."""
 
 
 @dataclass(slots=True)
 class Verification:
-    """The checks of one run and what follows from them.
-
-    source: what was given.  original: the source, or what an upgrade or an edit made of it, as ONNX Runtime gets it.
-    write: makes the result of a patch, after a look at what it wrote.
-    """
+    """The checks of one run, and the rollbacks that follow from them."""
 
     run: RuleRun
+    """Run of the rules; a rollback replaces it."""
     report: Report
+    """Report of the rewrite, which is updated."""
     source: OutputModel
+    """Model that the user gave."""
     original: OutputModel
-    check: Check
-    options: CheckOptions
-    require_proof: bool
-    expect: Mapping[str, int]
+    """Model that the rules ran over: the source, or its upgraded or edited version."""
+    settings: RewriteSettings
+    """Arguments of the rewrite."""
     clock: PhaseTimer
-    progress: Progress | None
+    """Durations of the phases."""
     write: WriteModel
+    """Writes the model of a patch, calls the given check on it, and returns the result."""
     _models: "ModelCheck | None" = field(default=None, init=False)
     _found: "_Look | None" = field(default=None, init=False)
 
     def prove(self) -> None:
-        """Prove every site, and roll back those that fail or, where proof is required, are not proved."""
-        self._spare_strays()
-        if self.check not in ("sites", "both") or not self.run.sites:
+        """Prove every site; roll back those that fail or, if proof is required, are not proved."""
+        self._roll_back_accidental_calls()
+        if self.settings.check not in ("sites", "both") or not self.run.sites:
             return
-        # Not at the top: a run without proofs is spared its weight.
+        # Not at the top: a run without proofs does not import it.
         from surgeon.pipeline.rewriting.site_regions import prove_sites
 
         self._say("prove")
         with self.clock.phase("prove"):
             while any(site.proof is None for site in self.run.sites):
-                prove_sites(self.run, self.original, self.options)
+                prove_sites(self.run, self.original, self.settings.options)
                 failed = [site for site in self.run.sites if site.outcome == "failed"]
-                unproved = [site for site in self.run.sites if site.outcome == "unproved"] if self.require_proof else []
+                unproved = [site for site in self.run.sites if site.outcome == "unproved"]
+                unproved = unproved if self.settings.require_proof else []
                 for sites, why in ((failed, FAILED_PROOF), (unproved, NOT_PROVED)):
                     for site in sites:
                         site.undone = why
@@ -77,9 +76,9 @@ class Verification:
                     self._roll_back([*failed, *unproved])
 
     def finish(self) -> Any:
-        """Write what stands; a whole model that is wrong is searched for the sites at fault first."""
+        """Write the result; if the whole model is wrong, find the sites at fault and roll them back first."""
         while True:
-            require_expected_counts(self.report, self.expect)
+            require_expected_counts(self.report, self.settings.expect)
             try:
                 with self.clock.phase("write"):
                     patch = index_patch(self.run.index)
@@ -93,63 +92,63 @@ class Verification:
                 self._give_up()
 
     def _inspect(self, written: OutputModel) -> None:
-        """Hold what was written against the original; raises _AtFault where it is wrong."""
+        """Compare the written model with the original; raises _AtFault if it is wrong."""
         self.report.refused = ""
         if not self.run.sites:
             if self.original is not self.source:
                 self.report.refused = require_loaded(
-                    "rewritten", [self.source], written, options=self.options, report=self.report
+                    "rewritten", [self.source], written, options=self.settings.options, report=self.report
                 )
             return
         self._say("check")
         with self.clock.phase("check"):
             found = self._look(written, layers=True)
-            if found.is_wrong and found.result is not None and self._is_meant():
-                found = found.meant(self._approximate())
+            if found.is_wrong and found.result is not None and self._differs_on_purpose():
+                found = found.as_intended(self._approximate())
             self._note(found)
             if found.is_wrong:
                 raise _AtFault
-            if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.require_proof:
+            if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.settings.require_proof:
                 self._give_up()
 
     def _look(self, written: OutputModel, *, layers: bool = False) -> "_Look":
-        """Hold a model against the original: is it valid, and where that is asked for, does it answer the same.
+        """Check a model: whether it is valid, loads and, if the check says so, has the outputs of the original.
 
-        layers: compare inner tensors too, where that is asked for.
+        layers: compare inner tensors too, if the options say so.
         """
-        if self.check == "none":
+        if self.settings.check == "none":
             return self._loaded(written)
         complaint = structural_fault(self.run.model, written)
         if complaint is not None:
             return _Look(True, f"it is invalid, {complaint}")
-        if self.check == "sites":
+        if self.settings.check == "sites":
             return self._loaded(written)
         if self._models is None:
-            self._models = model_check(self.run.model, self.original, self.options)
-        result = self._models.check(written, layers=layers and self.options.layers)
+            self._models = model_check(self.run.model, self.original, self.settings.options)
+        result = self._models.check(written, layers=layers and self.settings.options.layers)
         if result.outcome is Outcome.UNPROVED:  # it may not have run
             return replace(self._loaded(written), result=result)
         return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
 
     def _loaded(self, written: OutputModel) -> "_Look":
-        """Whether ONNX Runtime loads a model; where it does not load the original either, that is noted."""
-        excused = excused_by(self.report.target, self.report.ep)
-        found = loading([self.source], written, self.options, excused)
+        """Whether ONNX Runtime loads a model; the report notes if it does not load the original either."""
+        exemption = excused_by(self.report.target, self.report.ep)
+        found = loading([self.source], written, self.settings.options, exemption)
         self.report.refused = found.told
         return _Look(bool(found.fault), found.fault)
 
     def _approximate(self) -> list[str]:
-        """The rules that change numbers on purpose and stand."""
-        inexact = {rule.name for rule in self.run.rules if not rule.is_exact}
+        """Rules in the result that change numbers beyond rounding."""
+        inexact = {rule.name for rule in self.run.settings.rules if not rule.is_exact}
         return sorted({name for site in self.run.sites for name in site.rules if name in inexact})
 
     def _exact_sites(self) -> list[Site]:
-        """The sites whose rules may only round."""
+        """Sites whose rules change numbers by rounding at most."""
         inexact = set(self._approximate())
         return [site for site in self.run.sites if inexact.isdisjoint(site.rules)]
 
-    def _is_meant(self) -> bool:
-        """Whether the whole model differs only by what approximate rules change on purpose."""
+    def _differs_on_purpose(self) -> bool:
+        """Whether the whole model differs only because of approximate rules."""
         exact = self._exact_sites()
         return len(exact) < len(self.run.sites) and not self._fails(exact)
 
@@ -160,30 +159,30 @@ class Verification:
             site.check = found.result
 
     def _fault(self, sites: int = 1) -> str:
-        """What is wrong with the whole model, as a clause.  sites: how many are at fault."""
-        return "" if self._found is None else self._found.told(sites)
+        """What is wrong with the whole model, as a clause.  sites: number of sites at fault."""
+        return "" if self._found is None else self._found.description(sites)
 
     def _culprits(self) -> list[Site]:
-        """The sites without which the whole model is right, found by halving; none where they are not to blame."""
+        """Sites without which the whole model is right, found by bisection; empty if no sites are to blame."""
         from surgeon.proof.model.bisect import find_culprits
 
         self._say("bisect")
         exact = self._exact_sites()
-        are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all of them together are known to fail
+        are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all sites together are known to fail
         culprits = find_culprits(exact if are_to_blame else self.run.sites, self._fails)
         for site in culprits:
             site.guilty, site.undone = True, f"the whole model is wrong with it: {self._fault(len(culprits))}"
         return culprits
 
     def _fails(self, sites: Sequence[Site]) -> bool:
-        """Whether the source with these sites alone rewritten is wrong; nothing of it stays on disk."""
+        """Whether the source with only these sites rewritten is wrong; no file of it is kept."""
         try:
             return self._is_wrong(self.run.rerun_with(sites)[0])
         finally:
-            gc.collect()  # an index is full of cycles, and there are many trials
+            gc.collect()  # an index has reference cycles, and there are many trials
 
     def _is_wrong(self, trial: RuleRun) -> bool:
-        """Whether what a run makes of the source is wrong."""
+        """Whether the result of a run is wrong."""
         if not trial.sites:
             return self._look(self.original).is_wrong
         patch = index_patch(trial.index)
@@ -198,7 +197,7 @@ class Verification:
             save(self.run.model, patch, beside, external_data="share", check=look)
         except _Seen as seen:
             return seen.is_wrong
-        except ModelFileError:  # no room beside the source: look at it where the result will be
+        except ModelFileError:  # no space beside the source: write it where the result will be
             try:
                 self.write(patch, look)
             except _Seen as seen:
@@ -206,31 +205,31 @@ class Verification:
         raise AssertionError("saving looks at what it writes")
 
     def _roll_back(self, sites: Sequence[Site]) -> None:
-        """Run again without these sites; what builds on them goes with them."""
+        """Run again without these sites and those that build on them."""
         gone = set(sites)
         self.run, lost = self.run.rerun_with([site for site in self.run.sites if site not in gone])
         for site in lost:
             site.undone = "it builds on what was rolled back"
         for site in (*lost, *self.run.sites):
-            site.check = None  # it was of a model that is no more
+            site.check = None  # it was a check of an earlier model
         self.report.rolled_back += [*sites, *lost]
         self.report.sites, self.report.check = self.run.sites, None
         self.report.nodes_after = self.run.index.count_nodes()
         self.report.misses = list(
             remaining_near_misses(self.report.rolled_back, self.run.driver.misses(), self.run.replay.refused)
         )
-        self._spare_strays()
+        self._roll_back_accidental_calls()
 
-    def _spare_strays(self) -> None:
-        """Roll back calls of a local function that would make calls of other nodes too, which nobody asked for."""
+    def _roll_back_accidental_calls(self) -> None:
+        """Roll back sites whose local function would also become the body of other nodes."""
         index = self.run.index
-        strays = accidental_calls(index.scopes, index.local)
+        accidental = accidental_calls(index.scopes, index.local)
         gone: list[Site] = []
-        for site in self.run.sites if strays else ():
+        for site in self.run.sites if accidental else ():
             keys = [function_key(function) for step in site.steps for function in step.fragment.functions]
-            stray = next((strays[key] for key in keys if key in strays), None)
-            if stray is not None:
-                site.undone = f"the local function would be the body of {stray.label!r} too, which stays as it is"
+            node = next((accidental[key] for key in keys if key in accidental), None)
+            if node is not None:
+                site.undone = f"the local function would be the body of {node.label!r} too, which stays as it is"
                 gone.append(site)
         if gone:
             self._roll_back(gone)
@@ -247,8 +246,8 @@ class Verification:
         )
 
     def _say(self, phase: str) -> None:
-        if self.progress is not None:
-            self.progress(phase, len(self.run.sites))
+        if self.settings.progress is not None:
+            self.settings.progress(phase, len(self.run.sites))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,23 +261,23 @@ class _Look:
     result: CheckResult | None = None
     """Comparison with the original; None if nothing was compared."""
 
-    def told(self, sites: int = 1) -> str:
-        """The fault and, where inner tensors were compared, where it shows first: with all sites at fault, not one."""
+    def description(self, sites: int = 1) -> str:
+        """The fault and, if inner tensors were compared, the first tensor that differs.  sites: sites at fault."""
         first = None if self.result is None else self.result.first_different
         together = f"with all {sites:,} sites at fault " if sites > 1 else ""
         return f"{self.fault}; {together}the first tensor to leave tolerance is {first!r}" if first else self.fault
 
-    def meant(self, rules: Sequence[str]) -> "_Look":
-        """The same where all that differs is the doing of approximate rules: nothing is proved, and nothing wrong."""
+    def as_intended(self, rules: Sequence[str]) -> "_Look":
+        """The same if only approximate rules cause the difference: unproved, but not wrong."""
         if self.result is None:
             return self
-        plural = "s" * (len(rules) == 1)
-        reason = f"{self.told()}, as {' and '.join(rules)} change{plural} numbers on purpose; without, all agrees."
+        names, plural = " and ".join(rules), "s" * (len(rules) == 1)
+        reason = f"{self.description()}, as {names} change{plural} numbers on purpose; without, all agrees."
         return _Look(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
 
 
 class _Seen(Exception):
-    """A trial has been looked at and is not to be kept."""
+    """A trial has been checked and must not be kept."""
 
     def __init__(self, is_wrong: bool) -> None:
         super().__init__(is_wrong)
@@ -286,11 +285,11 @@ class _Seen(Exception):
 
 
 def require_expected_counts(
-    report: Report, expect: Mapping[str, int], there: Callable[[str], str] = lambda _: ""
+    report: Report, expect: Mapping[str, int], there: Callable[[str], str | None] = lambda _: None
 ) -> None:
-    """Raise ExpectationUnmet where a rule fired another number of times, UsageError for a rule that was not run.
+    """Raise ExpectationUnmet if a rule fired another number of times, UsageError for a rule that did not run.
 
-    there: what the model has already of what is written under a name, as a clause.
+    there: by name, nodes of the source that the rule would write, as a clause; None without any.
     """
     wrong = []
     for name, wanted in expect.items():
@@ -303,7 +302,7 @@ def require_expected_counts(
         if found != wanted:
             more = f", the {gone} that {'was' if gone == 1 else 'were'} rolled back aside," if gone else ""
             times, were = "time" if found == 1 else "times", "was" if wanted == 1 else "were"
-            known = there(name) if found < wanted else ""
+            known = there(name) if found < wanted else None
             because = f" ({known}: the exporter may write the op itself now)" if known else ""
             wrong.append(f"{name} fires {found} {times}{more} where {wanted} {were} expected{because}")
     if wrong:
@@ -311,7 +310,7 @@ def require_expected_counts(
 
 
 def rollback_message(report: Report) -> str:
-    """One sentence on what was rolled back; empty where nothing was."""
+    """One sentence on the sites that were rolled back; empty if there are none."""
     sites = report.rolled_back
     if not sites:
         return ""

@@ -1,0 +1,59 @@
+"""What a run of rules is asked for: the rules, the target, and the nodes that may be rewritten."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from onnx import FunctionProto
+
+from surgeon.errors import ConditionFailed
+from surgeon.ir.index import Index
+from surgeon.rules.matching.matcher import Match
+from surgeon.rules.rule import Rule
+from surgeon.text import did_you_mean
+
+
+@dataclass(slots=True)
+class NodeFilter:
+    """Which nodes to rewrite: shell patterns of node names."""
+
+    only: Sequence[str] = ()
+    """If given, a match needs a node that one of these matches."""
+    skip: Sequence[str] = ()
+    """A match with a node that one of these matches is declined."""
+
+    def unused(self, index: Index) -> dict[str, str]:
+        """Patterns that match no node or initializer, each with a clause on the nearest names."""
+        patterns = (*self.only, *self.skip)
+        labels: dict[str, None] = {}
+        for scope in index.scopes if patterns else ():
+            stored = [] if isinstance(scope.proto, FunctionProto) else scope.proto.initializer
+            labels.update(dict.fromkeys([*(node.label for node in scope.nodes), *(item.name for item in stored)]))
+        unmatched = (item for item in patterns if not any(fnmatchcase(name, item) for name in labels))
+        return {item: did_you_mean(item, labels) for item in unmatched}
+
+    def require_allowed(self, match: Match) -> None:
+        """Raise ConditionFailed for a match that the patterns exclude."""
+        if not self.only and not self.skip:
+            return
+        names = [node.label for node in match.nodes] or list(match.outputs)
+        if self.only and not any(fnmatchcase(name, item) for name in names for item in self.only):
+            raise ConditionFailed("it is left out by --only")
+        if any(fnmatchcase(name, item) for name in names for item in self.skip):
+            raise ConditionFailed("it is left out by --skip")
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """Which rules run, for which target, on which nodes."""
+
+    rules: Sequence[Rule]
+    """All rules, in the order in which they are tried."""
+    target: str
+    """Name of the target."""
+    ep: str | None = None
+    """Execution provider; None for the default of the target."""
+    inline_rules: Sequence[Rule] = ()
+    """Those of `rules` that inline calls of local functions; they run first."""
+    node_filter: NodeFilter = field(default_factory=NodeFilter)
+    """Nodes that may be rewritten."""
