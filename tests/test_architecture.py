@@ -54,7 +54,7 @@ BUDGETS = {
     "ir": 2_200,
     "ops": 4_250,
     "patterns": 300,
-    "pipeline": 6_200,
+    "pipeline": 6_300,
     "precision": 6_000,
     "proof": 8_250,
     "rules": 11_650,
