@@ -44,7 +44,7 @@ LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 BUDGETS = {
     "analysis": 1_350,
     "authoring": 4_200,
-    "automation": 3_750,
+    "automation": 3_800,
     "beside the packages": 1_050,
     "cli": 3_050,
     "diagnostics": 1_800,

@@ -13,29 +13,29 @@ from tests.fleet import parts
 _SCRIPT = """
 import resource, sys, time
 from surgeon.automation.fleet.execution import dask_engine as scheduling
-from surgeon.automation.fleet.run_database import RunDatabase as Book, PlannedModel as Planned
-from surgeon.automation.fleet.job import ModelJob as Job, FleetSettings as Orders
+from surgeon.automation.fleet.run_database import PlannedModel, RunDatabase
+from surgeon.automation.fleet.job import FleetSettings, ModelJob
 from surgeon.automation.recipes.recipe import Recipe, Rules
 
 address, count = sys.argv[1], int(sys.argv[2])
 
-def stub(job, tells=False):
+def stub(job, reports_start=False):
     return job.row("proved").to_dict()
 
 stub.__module__ = "__main__"
-scheduling.attempt = stub
-orders = Orders(Recipe([Rules("gelu")]), "/tmp/nowhere").keyed()
-engine = scheduling.joined(address, None, ())
-book = Book()
+scheduling.run_in_process = stub
+settings = FleetSettings(Recipe([Rules("gelu")]), "/tmp/nowhere").with_cache_key()
+engine = scheduling.connect(address, None, ())
+database = RunDatabase()
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
 before = memory()
-book.plan(Planned(f"a/{place:06}.onnx", f"/zoo/a/{place:06}.onnx", 1000, "t") for place in range(count))
+database.plan(PlannedModel(f"a/{place:06}.onnx", f"/zoo/a/{place:06}.onnx", 1000, "t") for place in range(count))
 began = time.perf_counter()
 done = most = 0
-jobs = (Job(model.name, model.source, model.size, model.token, orders) for model in book.planned(largest_first=True))
+jobs = (ModelJob(model, settings) for model in database.planned(largest_first=True))
 for row in engine.rows(jobs):
-    book.add(row)
+    database.add(row)
     done += 1
     if done % 500 == 0:
         most = max(most, memory())
@@ -43,7 +43,7 @@ took = time.perf_counter() - began
 assert done == count
 print(f"{count:>7,} tasks: {took / count * 1e3:.2f} ms each; client {before:.0f} MB before, {most:.0f} MB at most")
 engine.close()
-book.close()
+database.close()
 """
 
 

@@ -79,10 +79,10 @@ def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
     with HTTPServer(("127.0.0.1", 0), Page) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         link = f"http://127.0.0.1:{server.server_port}/status"
-        assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == (link if is_told else "")
+        assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == (link if is_told else None)
         server.shutdown()
-    assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard == ""  # nobody is there any more
-    assert DaskEngine(SimpleNamespace(dashboard_link=None), None).dashboard == ""
+    assert DaskEngine(SimpleNamespace(dashboard_link=link), None).dashboard is None  # nobody is there any more
+    assert DaskEngine(SimpleNamespace(dashboard_link=None), None).dashboard is None
 
 
 def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path, monkeypatch):
@@ -119,18 +119,18 @@ RUNNING: list[str] = []
 MOST: list[int] = []
 
 
-def two_meet(job, tells=False):
+def two_meet(job, reports_start=False):
     """Ends well where another one runs at the same time."""
     AT_ONCE.wait(60)
     return job.row("proved").to_dict()
 
 
-def counted(job, tells=False):
+def counted(job, reports_start=False):
     """Notes how many run with it, for a while in which another one could begin."""
-    RUNNING.append(job.name)
+    RUNNING.append(job.model.name)
     time.sleep(0.05)
     MOST.append(len(RUNNING))
-    RUNNING.remove(job.name)
+    RUNNING.remove(job.model.name)
     return job.row("proved").to_dict()
 
 
@@ -139,12 +139,14 @@ def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
     """Dask gives a worker no more at once than the memory that it has is thought to do for."""
     from surgeon.automation.fleet.execution import dask_engine
     from surgeon.automation.fleet.job import FleetSettings, ModelJob
+    from surgeon.automation.fleet.run_database import PlannedModel
 
-    orders = FleetSettings(GELU, "/nowhere").with_cache_key()
+    settings = FleetSettings(GELU, "/nowhere").with_cache_key()
     monkeypatch.setattr(dask_engine, "run_in_process", work)
     MOST.clear()
-    engine = dask_engine.local(2, None)
-    found = list(engine.rows(ModelJob(f"{name}.onnx", f"/{name}.onnx", size, "t", orders) for name in "abcd"))
+    engine = dask_engine.start_local(2, None)
+    models = [PlannedModel(f"{name}.onnx", f"/{name}.onnx", size, "t") for name in "abcd"]
+    found = list(engine.rows(ModelJob(model, settings) for model in models))
     engine.close()
     assert [row.outcome for row in found] == ["proved"] * 4
     assert set(MOST) == ({1} if work is counted else set())
@@ -170,10 +172,10 @@ def test_rules_that_workers_do_not_reach_begin_nothing(dask, tmp_path, monkeypat
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(FleetSettings, "files", lambda self: [])
     files = [tmp_path / "zoo/a.onnx", tmp_path / "not/there.py"]
-    from surgeon.automation.fleet.execution.dask_engine import joined
+    from surgeon.automation.fleet.execution.dask_engine import connect
 
     with pytest.raises(surgeon.UsageError, match=r"does not reach .*not/there.py; use a store, or mount it"):
-        joined(dask, None, list(map(os.fspath, files)))
+        connect(dask, None, list(map(os.fspath, files)))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):

@@ -167,12 +167,12 @@ def test_a_rule_file_is_known_by_its_name_alone(ruled, monkeypatch):
     (ruled / "rules").rename(ruled / "rules.python")
     monkeypatch.chdir(ruled / "rules.python")
     for named in ("rule.py", f"{ruled}/rules.python/rule.py:fused"):
-        orders = FleetSettings(surgeon.Recipe([surgeon.Rules(named)]), str(ruled / "out"))
-        assert orders.files() == [ruled / "rules.python/rule.py"]
-        before = orders.with_cache_key().cache_key
+        settings = FleetSettings(surgeon.Recipe([surgeon.Rules(named)]), str(ruled / "out"))
+        assert settings.files() == [ruled / "rules.python/rule.py"]
+        before = settings.with_cache_key().cache_key
         with open("far.py", "a", encoding="utf-8") as file:
             file.write("# changed\n")
-        assert orders.with_cache_key().cache_key != before
+        assert settings.with_cache_key().cache_key != before
 
 
 def test_results_of_earlier_runs_are_told_where_a_model_has_none_now(models):

@@ -33,7 +33,7 @@ def load_baseline(path: str) -> RunDatabase:
     """The rows of a baseline.  Raises UsageError for a file without rows."""
     database = RunDatabase()
     try:
-        database.remember(row_from_dict(row) for row in read_table(path))
+        database.add_previous_rows(row_from_dict(row) for row in read_table(path))
     except (TypeError, ValueError, KeyError, IndexError):
         raise UsageError(f"{path} holds no rows of a fleet; give what --rows wrote, as in --rows then.jsonl.") from None
     return database
@@ -41,10 +41,10 @@ def load_baseline(path: str) -> RunDatabase:
 
 def changes(database: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
     """All differences from the baseline, regressions first."""
-    found = [change for row in database.rows() for change in _changes_of_model(row, baseline.before(row.model))]
+    found = [change for row in database.rows() for change in _changes_of_model(row, baseline.previous_row(row.model))]
     found += [
         FleetChange(row.model, "it is not among the models any more", False)
-        for row in baseline.all_before()
+        for row in baseline.previous_rows()
         if not database.has(row.model)
     ]
     return sorted(found, key=lambda change: (not change.is_regression, change.model))
@@ -53,7 +53,7 @@ def changes(database: RunDatabase, baseline: RunDatabase) -> list[FleetChange]:
 def since_last(database: RunDatabase) -> Iterator[FleetChange]:
     """Differences from the previous run to the same target, regressions first; nothing after the first run."""
     for is_regression in (True, False):
-        for now, then in database.done_again() if database.has_before else ():
+        for now, then in database.rows_with_previous() if database.has_previous_rows else ():
             yield from (change for change in _changes_of_model(now, then) if change.is_regression is is_regression)
 
 
@@ -75,7 +75,7 @@ def _changes_of_model(now: FleetRow, then: FleetRow | None) -> Iterator[FleetCha
         why = f": {now.why}" if now.why else ""
         yield change(f"it is {now.outcome} where it was {then.outcome}{why}", worse)
     if now.is_wrong and not now.counts and now.outcome != "failed":
-        return  # there is no result to compare
+        return  # nothing to compare
     for rule in dict.fromkeys([*then.counts, *now.counts]):
         before, after = then.counts.get(rule, 0), now.counts.get(rule, 0)
         if before != after:

@@ -1,4 +1,4 @@
-"""What is to be done to all models of a fleet, and to one: values that go to the process that does it."""
+"""The settings of a run over many models, and the job of one model; both are sent to the process that works."""
 
 import hashlib
 import json
@@ -12,7 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.automation.fleet.local_imports import imported, is_own
+from surgeon.automation.fleet.local_imports import is_local, local_imports
+from surgeon.automation.fleet.run_database import PlannedModel
 from surgeon.automation.fleet.storage.storage import storage_of
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.entry_points import entry_points
@@ -24,45 +25,69 @@ from surgeon.rules.rule import Rule
 from surgeon.versions import versions as installed
 
 MODEL_TIME = 600.0
-"""Seconds by the clock that one model may take where nothing else is said."""
+"""The default limit of one model, in seconds of wall time."""
 
 
 @lru_cache(maxsize=1)
 def dependency_versions() -> Mapping[str, str]:
-    """The versions that a result hangs on."""
+    """The versions that a result depends on."""
     return {**installed(), "python": ".".join(platform.python_version_tuple()[:2])}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """The limits of the process of one model."""
+
+    seconds: float = MODEL_TIME
+    """Wall time in seconds."""
+    memory: int | None = None
+    """Bytes of memory; None for a share of the machine's."""
+
+    def require(self) -> None:
+        """Raise UsageError for limits under which no model can run."""
+        if not 0 < self.seconds < float("inf"):
+            raise UsageError(f"A model cannot take {self.seconds:g} s; give it some, as in --model-time 600.")
+        if self.memory is not None and self.memory < 1 << 28:
+            raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
+
+    def to_list(self) -> list[float]:
+        """The limits as a row has them."""
+        return [self.seconds, self.memory or 0]
 
 
 @dataclass(frozen=True)
 class FleetSettings:
-    """What is the same for all models of a run.
-
-    to: the target's URL.  model_time: seconds by the clock.  model_memory: bytes, None for a part of the machine's.
-    shares_proofs: whether proofs are shared with other models.  cache_key: what results hang on, apart from the model.
-    run: what tells one run from another.  versions: of the process that wants it.
-    """
+    """The settings that all models of a run share."""
 
     recipe: Recipe
+    """The recipe."""
     to: str
+    """The target's URL."""
     check: str = "auto"
+    """Either "auto" or "none"."""
     require_proof: bool = False
+    """Whether a site without a proof is a failure."""
     external_data: str = "auto"
+    """One of "auto", "copy" and "inline"."""
     options: CheckOptions = field(default_factory=CheckOptions)
-    model_time: float = MODEL_TIME
-    model_memory: int | None = None
+    """Seeds, sizes, tolerances and limits of the checks."""
+    limits: ModelLimits = ModelLimits()
+    """The limits of each model."""
     dry_run: bool = False
+    """Whether nothing is written."""
     shares_proofs: bool = True
+    """Whether models reuse each other's proofs."""
     cache_key: str = ""
+    """Hash of everything that a result depends on, apart from the model."""
     run: str = ""
+    """Random identifier of the run."""
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the process that started the run."""
 
     def require(self) -> None:
-        """Raise UsageError for settings, and for a recipe, that mean nothing whatever the model is."""
+        """Raise UsageError for settings, and for a recipe, that are invalid for every model."""
         self.options.require()
-        if not 0 < self.model_time < float("inf"):
-            raise UsageError(f"A model cannot take {self.model_time:g} s; give it some, as in --model-time 600.")
-        if self.model_memory is not None and self.model_memory < 1 << 28:
-            raise UsageError("A model needs 256 MB of memory and more; give it some, as in --model-memory 4GB.")
+        self.limits.require()
         if self.external_data == "share":
             raise UsageError("Models of a fleet go to another folder, so their data files are not shared; use copy.")
         for place, step in enumerate(self.recipe.steps):
@@ -75,7 +100,7 @@ class FleetSettings:
         self._rules()
 
     def _rules(self) -> list[Rule]:
-        """The rules of all steps.  Raises RuleError and UsageError for names that mean nothing."""
+        """The rules of all steps.  Raises RuleError and UsageError for unknown names."""
         found: list[Rule] = []
         for step in self.recipe.steps:
             if isinstance(step, Rules):
@@ -84,39 +109,34 @@ class FleetSettings:
         return found
 
     def with_cache_key(self) -> "FleetSettings":
-        """The same with its key."""
-        told = asdict(self.options)
-        told.pop("jobs")
+        """The settings with their cache key, a new identifier of the run, and the versions of this process."""
+        options = asdict(self.options)
+        options.pop("jobs")
         content = {
             "recipe": self.recipe.text(),
             "files": {str(path): _digest(path) for path in (*self.files(), *self._modules())},
             "packs": {point.dist.name: point.dist.version for point in entry_points() if point.dist is not None},
             "check": [self.check, self.require_proof, self.external_data],
-            "options": json.loads(json.dumps(told, default=str)),
+            "options": json.loads(json.dumps(options, default=str)),
             "versions": dict(dependency_versions()),
         }
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         key = hashlib.sha256(text.encode()).hexdigest()[:32]
         return replace(self, cache_key=key, run=uuid.uuid4().hex[:8], versions=dict(dependency_versions()))
 
-    @property
-    def limits(self) -> list[float]:
-        """What one model may take, as a row says it."""
-        return [self.model_time, self.model_memory or 0]
-
     def files(self) -> list[Path]:
-        """The files of rules and of ops that are read where a model is worked on."""
+        """The files of rules and of custom ops that a worker reads."""
         named = [part.strip().removeprefix("-") for step in self.recipe.steps if isinstance(step, Rules)
                  for part in step.rules.split(",")]
         rules = [str(path) for path in map(file_of, named) if path is not None]
         return [Path(os.path.abspath(path)) for path in dict.fromkeys([*rules, *map(str, self.options.custom_ops)])]
 
     def _modules(self) -> list[Path]:
-        """The modules of one's own that these files import, and those that rules come from by the names of modules."""
+        """The local modules that these files import, and the local modules of the rules."""
         sources = [getattr(sys.modules.get(rule.module), "__file__", None) for rule in self._rules()]
-        homes = [Path(os.path.realpath(file)) for file in dict.fromkeys(sources) if file is not None and is_own(file)]
+        homes = [Path(os.path.realpath(file)) for file in dict.fromkeys(sources) if file is not None and is_local(file)]
         files = [path for path in self.files() if path.suffix == ".py"]
-        return sorted({*homes, *imported([*files, *homes])} - {Path(os.path.realpath(path)) for path in files})
+        return sorted({*homes, *local_imports([*files, *homes])} - {Path(os.path.realpath(path)) for path in files})
 
 
 def _digest(path: Path) -> str:
@@ -128,37 +148,35 @@ def _digest(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelJob:
-    """One model.
+    """The job of one model."""
 
-    name: below the target.  source: its URL.  size, version_token: of its file.  nodes: as of last time, 0 where that
-    is not known.  sibling_folders: the folders of other models whose results go to one folder with that of this, but
-    for its own.  previous_data_files: what its data files were called that lay beside its result last time.  stage: a
-    folder to work in.  memory: bytes that its process may have.
-    """
-
-    name: str
-    source: str
-    size: int
-    version_token: str
-    orders: FleetSettings
+    model: PlannedModel
+    """The model."""
+    settings: FleetSettings
+    """The settings of the run."""
     nodes: int = 0
+    """Number of nodes in the previous run; 0 if unknown."""
     sibling_folders: tuple[str, ...] = ()
+    """Source folders of other models whose results go to the same folder as this model's result."""
     previous_data_files: tuple[str, ...] = ()
+    """Names of the data files beside the previous result."""
     stage: Path = Path()
+    """A folder for temporary files."""
     memory: int = 0
+    """Bytes of memory for the process of this model."""
 
     def row(self, outcome: str = "", why: str = "") -> FleetRow:
-        """A row on it, as far as it is known before anything is done."""
-        storage, root = storage_of(self.orders.to)
+        """A row with the fields that are known before the work begins."""
+        storage, root = storage_of(self.settings.to)
         return FleetRow(
-            self.name,
-            self.source,
-            storage.url(storage.join(root, self.name)),
+            self.model.name,
+            self.model.source,
+            storage.url(storage.join(root, self.model.name)),
             outcome=outcome,
             why=why,
-            size=self.size,
-            key=self.orders.cache_key,
-            files={"": self.version_token},
-            limits=self.orders.limits,
+            size=self.model.size,
+            key=self.settings.cache_key,
+            files={"": self.model.token},
+            limits=self.settings.limits.to_list(),
             versions=dict(dependency_versions()),
         )

@@ -1,4 +1,4 @@
-"""Which models a run is over, and what each is called below the target: all that is refused is refused here."""
+"""Which models a run covers, and the name of each below the target.  Invalid sources are refused here."""
 
 import os
 import re
@@ -14,45 +14,47 @@ from surgeon.errors import UsageError
 
 Sources: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 _WILD = re.compile(r"[*?\[]")
-_CLASS = re.compile(r"\[([!^]?)(\]?[^\]]+|\])\]")  # of a pattern: one of these characters, or none of them
+_CLASS = re.compile(r"\[([!^]?)(\]?[^\]]+|\])\]")  # in a pattern: one of these characters, or none of them
 _TABLES = (".txt", ".parquet", ".jsonl")
-_COLUMNS = ("source", "path", "url")  # of a table, the first that it has; `model` names what it is to be called
+_COLUMNS = ("source", "path", "url")  # the first of these that a table has; `model` is the name of the result
 
 
 @dataclass(slots=True)
 class FoundModels:
-    """The models that were asked for.  folders: where they lie, for a look at all that is there."""
+    """The models of a run."""
 
-    book: RunDatabase
+    database: RunDatabase
+    """The database of the run."""
     folders: list[tuple[Storage, str]] = field(default_factory=list)
+    """The folders of the sources, to list their files."""
 
 
-def find_models(sources: Sources, to: str, book: RunDatabase) -> FoundModels:
-    """Note in the book which models a run is over.
+def find_models(sources: Sources, to: str, database: RunDatabase) -> FoundModels:
+    """Add the models of a run to the database.
 
-    Raises UsageError where there is none, two would have one name, or a result would be a source the next time.
+    Raises UsageError without a model, if two have the same name, or if a result would be a source of the next run.
     """
-    found = FoundModels(book)
+    found = FoundModels(database)
     given = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if not given or not all(given):
         raise UsageError("No model is named; give a pattern, as in 'zoo/**/*.onnx'.")
     storage, root = storage_of(to)
     _refuse_loops(given, storage, root)
-    clash = book.plan(map(_well_named, _named(given, found)))
+    clash = database.plan(map(_with_valid_name, _listed_models(given, found)))
     if clash is not None:
         both = " and ".join(clash)
         raise UsageError(f"{both} would have one name below {to}; rename one, or name them in a table.")
-    if not book.count:
+    if not database.count:
         raise UsageError(f"No model fits {' or '.join(map(str, given))}; see that it is spelled as the store has it.")
-    for model in book.planned():
-        where, path = _place(model.source, storage)
+    for model in database.planned():
+        where, path = _source_storage(model.source, storage)
         if where.is_same(storage) and path == storage.join(root, model.name):
             raise UsageError(f"{model.source} would be written over itself; give another folder for the results.")
     return found
 
 
-def _well_named(model: PlannedModel) -> PlannedModel:
-    """The same.  Raises UsageError where no file can be called so, or none of the target's."""
+def _with_valid_name(model: PlannedModel) -> PlannedModel:
+    """The model.  Raises UsageError if its name is not valid as a file name, or not valid below the target."""
     try:
         f"{model.name}{model.source}".encode()
     except UnicodeEncodeError:
@@ -63,76 +65,76 @@ def _well_named(model: PlannedModel) -> PlannedModel:
     return model
 
 
-def _place(source: str, target: Storage) -> tuple[Storage, str]:
-    """Where a source lies; what is plainly elsewhere than the target is not opened for that."""
+def _source_storage(source: str, target: Storage) -> tuple[Storage, str]:
+    """The storage and path of a source; a storage of another kind than the target's is not opened."""
     if target.is_local != ("://" not in source):
         return target, ""
     return storage_of(source)
 
 
 def _refuse_loops(given: list[Any], storage: Storage, root: str) -> None:
-    """Refuse a target below a pattern that would take the results for sources."""
-    for one in map(os.fspath, given):
-        if not _is_pattern(one):
+    """Refuse a target below a pattern that would match the results."""
+    for source in map(os.fspath, given):
+        if not _is_pattern(source):
             continue
-        where, pattern = storage_of(one)
+        where, pattern = storage_of(source)
         inside = storage.join(root, "any/model.onnx"), storage.join(root, "model.onnx")
         if where.is_same(storage) and any(fits(pattern).fullmatch(path) for path in inside):
             raise UsageError(
-                f"The results in {storage.url(root)} would fit {one} and be models of the next run; "
+                f"The results in {storage.url(root)} would fit {source} and be models of the next run; "
                 "give a folder outside of it."
             )
 
 
-def _named(given: list[Any], found: FoundModels) -> Iterator[PlannedModel]:
-    for one in map(os.fspath, given):
-        if _is_pattern(one):
-            yield from _by_pattern(one, found)
-        elif one.endswith(_TABLES):
-            yield from _by_table(one, found)
+def _listed_models(given: list[Any], found: FoundModels) -> Iterator[PlannedModel]:
+    for source in map(os.fspath, given):
+        if _is_pattern(source):
+            yield from _models_of_pattern(source, found)
+        elif source.endswith(_TABLES):
+            yield from _models_of_table(source, found)
         else:
-            storage, path = storage_of(one)
+            storage, path = storage_of(source)
             file = storage.stored(path)
             if file is None:
-                raise UsageError(f"{one} {_absence(one, storage, path)}.")
+                raise UsageError(f"{source} {_missing_reason(source, storage, path)}.")
             yield PlannedModel(path.rpartition("/")[2], storage.url(path), file.size, file.token)
 
 
-def _is_pattern(given: str) -> bool:
-    """Whether it has a wildcard; a file of this machine that is called so is meant by it, as in a shell."""
-    return _WILD.search(given) is not None and not os.path.isfile(given)
+def _is_pattern(source: str) -> bool:
+    """Whether a source has a wildcard; as in a shell, a local file of that name comes first."""
+    return _WILD.search(source) is not None and not os.path.isfile(source)
 
 
-def _absence(given: str, storage: Storage, path: str) -> str:
-    """Why what is named is no model."""
+def _missing_reason(source: str, storage: Storage, path: str) -> str:
+    """Why a source is not a model."""
     if storage.is_local and os.path.isdir(path):
-        return f"is a folder; write {given.rstrip('/')}/**/*.onnx"
+        return f"is a folder; write {source.rstrip('/')}/**/*.onnx"
     if storage.is_local and os.path.exists(path):
         return "is no file that can be read twice; write the model to one"
     return "is not there; correct it"
 
 
-def _by_pattern(pattern: str, found: FoundModels) -> Iterator[PlannedModel]:
+def _models_of_pattern(pattern: str, found: FoundModels) -> Iterator[PlannedModel]:
     storage, path = storage_of(pattern)
-    root = _fixed(path)
+    root = _fixed_folder(path)
     found.folders.append((storage, root))
     wanted = fits(path)
-    deep = None if "**" in path else path[len(root) :].strip("/").count("/")
-    models: list[StoredFile] = [file for file in storage.find(root, deep) if wanted.fullmatch(file.path)]
+    depth = None if "**" in path else path[len(root) :].strip("/").count("/")
+    models: list[StoredFile] = [file for file in storage.find(root, depth) if wanted.fullmatch(file.path)]
     for file in sorted(models, key=lambda item: item.path):
         name = file.path[len(root) :].lstrip("/")
         if not any(part.startswith(".") for part in name.split("/")):
             yield PlannedModel(name, storage.url(file.path), file.size, file.token)
 
 
-def _fixed(path: str) -> str:
-    """The folder of a pattern in which all that it fits lies."""
+def _fixed_folder(path: str) -> str:
+    """The folder that contains every match of a pattern."""
     wild = _WILD.search(path)
     return path if wild is None else path[: wild.start()].rpartition("/")[0]
 
 
 def fits(pattern: str) -> re.Pattern[str]:
-    """A pattern as a shell has it: `**/` is any number of folders, `*` and `?` stay within one."""
+    """The regular expression of a shell pattern: `**/` is any number of folders, `*` and `?` stay within one."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
@@ -146,7 +148,7 @@ def fits(pattern: str) -> re.Pattern[str]:
             parts.append("[^/]*" if pattern[at] == "*" else "[^/]")
             at += 1
         elif (found := _CLASS.match(pattern, at)) is not None:
-            parts.append(_one_of(pattern, *found.groups()))
+            parts.append(_character_class(pattern, *found.groups()))
             at = found.end()
         else:
             parts.append(re.escape(pattern[at]))
@@ -154,31 +156,31 @@ def fits(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(parts))
 
 
-def _one_of(pattern: str, inverted: str, characters: str) -> str:
-    """A class of characters, whose ranges alone mean something in it."""
-    one = f"[{'^/' * bool(inverted)}{re.sub(r'[^-]', lambda found: re.escape(found[0]), characters)}]"
+def _character_class(pattern: str, inverted: str, characters: str) -> str:
+    """A class of characters, in which only `-` keeps its meaning."""
+    expression = f"[{'^/' * bool(inverted)}{re.sub(r'[^-]', lambda found: re.escape(found[0]), characters)}]"
     try:
-        re.compile(one)
+        re.compile(expression)
     except re.error:
         raise UsageError(f"[{characters}] of {pattern} is no range of characters; write its ends in order.") from None
-    return one
+    return expression
 
 
-def _by_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
-    """The models that a list or a table names; in a file of this machine, paths count from its folder."""
+def _models_of_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
+    """The models that a list or a table names; paths in a local file are relative to its folder."""
     rows = list(read_table(table))
     if not rows:
         raise UsageError(f"{table} names no model; write one to a line.")
     column = next((name for name in _COLUMNS if name in rows[0]), _COLUMNS[0])
-    lacking = next((number for number, row in enumerate(rows, 1) if not isinstance(row.get(column), str)), None)
-    if lacking is not None:
-        which = f"Row {lacking} of {table} has no {column!r}"
+    invalid_row = next((number for number, row in enumerate(rows, 1) if not isinstance(row.get(column), str)), None)
+    if invalid_row is not None:
+        which = f"Row {invalid_row} of {table} has no {column!r}"
         raise UsageError(f"{which}, a text that says where a model lies; write it there.")
     local = "://" not in table
     urls = [str(row[column]) for row in rows]
     urls = [str(Path(table).parent / url) if local and "://" not in url else url for url in urls]
     places = [storage_of(url) for url in dict.fromkeys(urls)]
-    common = _common([path for _, path in places])
+    common = _common_folder([path for _, path in places])
     found.folders += [(storage, common) for storage, _ in places[:1] if common]
     for row, url in zip(rows, urls, strict=True):
         storage, path = storage_of(url)
@@ -189,8 +191,8 @@ def _by_table(table: str, found: FoundModels) -> Iterator[PlannedModel]:
         yield PlannedModel(name, storage.url(path), file.size, file.token)
 
 
-def _common(paths: list[str]) -> str:
-    """The folder that all paths have in common."""
+def _common_folder(paths: list[str]) -> str:
+    """The common parent folder of all paths."""
     folders = [path.rpartition("/")[0].split("/") for path in paths]
     common: list[str] = []
     for parts in zip(*folders, strict=False):

@@ -1,4 +1,4 @@
-"""Proofs beside the results: what one model has proved, others need not prove again."""
+"""Stores proofs beside the results, so that other models can reuse them."""
 
 import hashlib
 import json
@@ -12,29 +12,29 @@ from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.processes.dataclass_json import from_json_value, to_json_value
 
 PROOFS = f"{METADATA_FOLDER}/proofs"
-_MOST = 4096  # proofs that a process remembers
+_MOST = 4096  # proofs that a process keeps in memory
 
 _seen: dict[tuple[str, str], tuple[SiteProof, str]] = {}
 
 
 class FleetProofStore:
-    """The proofs of a target, as one model sees them.  used: how many were made for others, by these.
+    """The proofs of a target, for one model.  `used` counts the reused proofs by the model that made them.
 
-    A store that does not answer has none: then a model proves what it needs itself.
+    If a store does not answer, no proof is found, and the model proves its sites itself.
     """
 
     def __init__(self, storage: Storage, root: str, model: str) -> None:
         self._storage, self._model, self.used = storage, model, Counter[str]()
         self._folder = storage.join(root, PROOFS)
         self._where = storage.url(root)
-        told = json.dumps([dict(dependency_versions()), platform.machine()], sort_keys=True)
-        self._of = hashlib.sha256(told.encode()).hexdigest()[:12]
+        environment = json.dumps([dict(dependency_versions()), platform.machine()], sort_keys=True)
+        self._environment = hashlib.sha256(environment.encode()).hexdigest()[:12]
 
     def _path(self, key: str) -> str:
-        return self._storage.join(self._folder, f"{self._of}/{key[:2]}/{key}.json")
+        return self._storage.join(self._folder, f"{self._environment}/{key[:2]}/{key}.json")
 
     def find(self, key: str) -> SiteProof | None:
-        """The proof of an experiment, and a note of the model that it was made for."""
+        """The proof of a case; counts it in `used` if another model made it."""
         found = _seen.get((self._where, key)) or self._read(key)
         if found is None:
             return None
@@ -46,19 +46,19 @@ class FleetProofStore:
     def _read(self, key: str) -> tuple[SiteProof, str] | None:
         try:
             text = self._storage.text(self._path(key))
-            held = json.loads(text) if text else None
-            return None if held is None else (from_json_value(SiteProof, held["proof"]), str(held["model"]))
+            stored = json.loads(text) if text else None
+            return None if stored is None else (from_json_value(SiteProof, stored["proof"]), str(stored["model"]))
         except (ModelFileError, ValueError, KeyError, TypeError):
             return None
 
     def keep(self, key: str, proof: SiteProof) -> None:
-        """Keep a proof for others."""
+        """Save a proof for other models."""
         _remember((self._where, key), (proof, self._model))
         try:
             text = json.dumps({"model": self._model, "proof": to_json_value(proof)}, ensure_ascii=False)
             self._storage.write_text(self._path(key), text)
         except ModelFileError:
-            return  # publishing the model will say what is wrong with the store
+            return  # publishing the model reports the error of the store
 
 
 def _remember(at: tuple[str, str], found: tuple[SiteProof, str]) -> None:

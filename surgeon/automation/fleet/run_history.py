@@ -1,4 +1,4 @@
-"""Rows beside the results: written one by one while a run goes, put together when it ends, read by the next."""
+"""Saves rows beside the results: one by one during a run, in one file at its end, for the next run to read."""
 
 import json
 import tempfile
@@ -21,21 +21,21 @@ _RUN = f"{METADATA_FOLDER}/run.json"
 
 
 class RunHistory:
-    """What a target knows of its models.  root: the path of the target in its storage."""
+    """The rows that a target keeps of its models.  root: the path of the target in its storage."""
 
-    def __init__(self, storage: Storage, root: str, orders: FleetSettings) -> None:
-        self._storage, self._root, self._orders = storage, root, orders
+    def __init__(self, storage: Storage, root: str, settings: FleetSettings) -> None:
+        self._storage, self._root, self._settings = storage, root, settings
         self._lock: IO[str] | None = None
 
     def begin(self) -> None:
-        """Note what is to be done, which shows that the target can be written; take away what a killed run left.
+        """Lock the target, record the run, which shows that the target is writable, and remove files of a killed run.
 
-        Raises UsageError where another run writes to it.
+        Raises UsageError if another run writes to the target.
         """
         self._lock = locked(self._storage, self._root)
         about = {
-            "recipe": self._orders.recipe.text(),
-            "key": self._orders.cache_key,
+            "recipe": self._settings.recipe.text(),
+            "key": self._settings.cache_key,
             "versions": dict(dependency_versions()),
             "began": datetime.now(UTC).isoformat(timespec="seconds"),
         }
@@ -43,57 +43,57 @@ class RunHistory:
         self._storage.write_text(self._storage.join(self._root, _RUN), text)
         self._storage.remove(staging_path(self._storage, self._root))
 
-    def before(self) -> Iterator[FleetRow]:
-        """The rows that runs before have left, later ones last."""
+    def previous_rows(self) -> Iterator[FleetRow]:
+        """The rows of previous runs, later ones last."""
         return rows_at(self._storage, self._root)
 
     def close(self) -> None:
-        """Let another run write to the target."""
+        """Unlock the target."""
         if self._lock is not None:
             self._lock.close()
 
     def add(self, row: FleetRow) -> None:
-        """Note a row that the process of its model did not: it was ended, or could not read the model."""
+        """Save a row that the process of its model did not save: it was killed, or could not read the model."""
         if not row.made and not row.kept and row.outcome not in PASSING:
-            with suppress(ModelFileError):  # another run finds it out anew
-                Publisher(self._storage, self._root, row.model).note(row)
+            with suppress(ModelFileError):  # the next run works on the model again
+                Publisher(self._storage, self._root, row.model).write_row(row)
 
-    def end(self, book: RunDatabase) -> None:
-        """Put the rows of a run that is over into one file, with those of models that it was not over."""
+    def end(self, database: RunDatabase) -> None:
+        """Merge the rows of this run and of all other models into one file."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "rows"
             with file.open("w", encoding="utf-8") as lines:
-                others = (row for row in book.all_before() if book.row(row.model) is None)
-                lines.writelines(f"{row.line()}\n" for row in chain(others, book.rows()))
+                others = (row for row in database.previous_rows() if database.row(row.model) is None)
+                lines.writelines(f"{row.line()}\n" for row in chain(others, database.rows()))
             self._storage.send(file, self._storage.join(self._root, LEDGER))
         self._storage.remove(self._storage.join(self._root, ROWS))
         self._storage.remove(staging_path(self._storage, self._root))
 
 
-def kept(job: ModelJob, book: RunDatabase, source: Storage, target: Storage) -> FleetRow | None:
-    """The row of last time where nothing has changed since: model, data, recipe, versions and result.
+def up_to_date_row(job: ModelJob, database: RunDatabase, source: Storage, target: Storage) -> FleetRow | None:
+    """The previous row of a model if model, data, recipe, versions and result are unchanged; else None.
 
-    What took too long or too much is tried again where it is given more now.
+    A model that exceeded a limit is tried again under other limits.
     """
-    row = book.before(job.name)
-    if row is None or row.key != job.orders.cache_key or row.source != job.source or row.outcome in PASSING:
+    row = database.previous_row(job.model.name)
+    if row is None or row.key != job.settings.cache_key or row.source != job.model.source or row.outcome in PASSING:
         return None
-    if row.outcome in ("late", "memory") and row.limits != job.orders.limits:
+    if row.outcome in ("late", "memory") and row.limits != job.settings.limits.to_list():
         return None
     if not row.files or (not row.made and not row.is_wrong):
         return None
     for url, files, storage in ((row.source, row.files, source), (row.target, row.made, target)):
-        if any(_state(url, location, book, storage) != token for location, token in files.items()):
+        if any(_file_token(url, location, database, storage) != token for location, token in files.items()):
             return None
     row.kept, row.read, row.written = True, 0, 0
     return row
 
 
-def _state(url: str, location: str, book: RunDatabase, storage: Storage) -> str | None:
-    """The state of a file that is called so from the folder of a model."""
+def _file_token(url: str, location: str, database: RunDatabase, storage: Storage) -> str | None:
+    """The token of a file, given relative to the folder of a model."""
     place = sibling_url(url, location) if location else url
-    state = book.state(place)
-    if state is None:  # it lies where nobody looked
+    state = database.file_token(place)
+    if state is None:  # outside the listed folders
         file = storage.stored(storage_of(place)[1])
         state = None if file is None else file.token
     return state

@@ -1,31 +1,32 @@
-"""The one function: a recipe over many models."""
+"""Runs one recipe over many models."""
 
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from surgeon.automation.fleet.baseline import changes, load_baseline
 from surgeon.automation.fleet.execution.fleet_engine import EngineDisconnected, FleetEngine, SequentialEngine
 from surgeon.automation.fleet.fleet import Fleet
 from surgeon.automation.fleet.fleet_row import FleetRow
-from surgeon.automation.fleet.job import MODEL_TIME, FleetSettings, ModelJob
+from surgeon.automation.fleet.job import MODEL_TIME, FleetSettings, ModelJob, ModelLimits
 from surgeon.automation.fleet.model_sources import FoundModels, Sources, find_models
-from surgeon.automation.fleet.run_database import RunDatabase
-from surgeon.automation.fleet.run_history import RunHistory, kept
+from surgeon.automation.fleet.run_database import PlannedModel, RunDatabase
+from surgeon.automation.fleet.run_history import RunHistory, up_to_date_row
 from surgeon.automation.fleet.storage.storage import TransientStorageError, storage_of
-from surgeon.automation.fleet.table_files import growing, require_table, write_parquet
+from surgeon.automation.fleet.table_files import append_rows, require_table, write_parquet
 from surgeon.automation.recipes.recipe import Recipe
 from surgeon.automation.recipes.recipe_file import load_recipe
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.proof.check_options import CheckOptions, resolve_options
 
 _SCHEDULER = re.compile(r"(dask|tcp|tls|ucx|wss?)://.+")
-Tell = Callable[[FleetRow, int, int], None]
-Begins = Callable[[str], None]
+OnRow = Callable[[FleetRow, int, int], None]
+OnStart = Callable[[str], None]
 
 
 def run_many(
@@ -48,9 +49,9 @@ def run_many(
     external_data: Literal["auto", "copy", "inline"] = "auto",
     dry_run: bool = False,
     options: CheckOptions | None = None,
-    progress: Tell | None = None,
-    begins: Begins | None = None,
-    dashboard: Begins | None = None,
+    progress: OnRow | None = None,
+    begins: OnStart | None = None,
+    dashboard: OnStart | None = None,
 ) -> Fleet:
     """Run a recipe on many models, each in a process of its own with limits, and say what came of each.
 
@@ -99,155 +100,158 @@ def run_many(
     options = resolve_options(options)
     if options.jobs is None and (client is not None or engine != "local" or jobs > 1):
         options = replace(options, jobs=1)  # other models have the other cores
-    orders = FleetSettings(
+    settings = FleetSettings(
         loaded,
-        _whole_url(to),
-        check,
+        _target_url(to),
+        check=check,
         require_proof=require_proof,
         external_data=external_data,
         options=options,
-        model_time=model_time,
-        model_memory=model_memory,
+        limits=ModelLimits(model_time, model_memory),
         dry_run=dry_run,
         shares_proofs=not own_proofs,
     )
-    orders.require()
+    settings.require()
     table = None if rows is None else os.fspath(rows)
     sources = [sources] if isinstance(sources, str | os.PathLike) else list(sources)
     if table is not None:
         require_table(table, sources)
     started = time.perf_counter()
-    run = _FleetRun(orders.with_cache_key(), table, progress)
-    then = None if baseline is None else load_baseline(os.fspath(baseline))
-    found = find_models(sources, orders.to, run.book)
-    worker = _engine(engine, jobs, client, begins=begins, orders=run.orders)
-    fleet = Fleet(orders.to, run.book, has_baseline=then is not None, is_dry=dry_run)
+    run = _FleetRun(settings.with_cache_key(), table, progress)
+    baseline_rows = None if baseline is None else load_baseline(os.fspath(baseline))
+    found = find_models(sources, settings.to, run.database)
+    worker = _engine(engine, jobs, client, on_start=begins, files=run.settings.files())
+    fleet = Fleet(settings.to, run.database, has_baseline=baseline_rows is not None, is_dry=dry_run)
     try:
-        if dashboard is not None and worker.dashboard:
+        if dashboard is not None and worker.dashboard is not None:
             dashboard(worker.dashboard)
-        fleet.ended = run.go(found, worker, resume=resume)
+        fleet.ended = run.run(found, worker, resume=resume)
     finally:
         worker.close()
-    if then is not None:
-        fleet.changes = changes(run.book, then)
-        then.close()
+    if baseline_rows is not None:
+        fleet.changes = changes(run.database, baseline_rows)
+        baseline_rows.close()
     fleet.seconds = time.perf_counter() - started
     return fleet
 
 
-def _whole_url(to: str | os.PathLike[str]) -> str:
+def _target_url(to: str | os.PathLike[str]) -> str:
     storage, path = storage_of(to)
     return storage.url(path).rstrip("/")
 
 
-def _engine(engine: str, jobs: int, client: Any, begins: Begins | None, orders: FleetSettings) -> FleetEngine:
+def _engine(
+    engine: str, jobs: int, client: Any, *, on_start: OnStart | None, files: Iterable[Path]
+) -> FleetEngine:
     if jobs < 1:
         raise UsageError(f"There cannot be {jobs} models at once; give one or more, as in --jobs 2.")
     if client is None and engine == "local" and jobs == 1:
-        return SequentialEngine(begins)
+        return SequentialEngine(on_start)
     if client is None and engine != "local" and engine != "dask" and not _SCHEDULER.match(engine):
         raise UsageError(f"There is no engine {engine!r}; choose local, dask or dask://HOST:PORT.")
-    from surgeon.automation.fleet.execution.dask_engine import DaskEngine, joined, local  # Dask is an extra
+    from surgeon.automation.fleet.execution.dask_engine import DaskEngine, connect, start_local  # Dask is an extra
 
-    files = [str(path) for path in orders.files()]
+    paths = [str(path) for path in files]
     if client is not None:
-        found = DaskEngine(client, begins)
-        found.require(files)
+        found = DaskEngine(client, on_start)
+        found.require(paths)
         return found
-    return local(jobs, begins) if engine == "local" else joined(engine, begins, files)
+    return start_local(jobs, on_start) if engine == "local" else connect(engine, on_start, paths)
 
 
 @dataclass
 class _FleetRun:
-    """One run.  table: a file for its rows."""
+    """One run over many models."""
 
-    orders: FleetSettings
+    settings: FleetSettings
+    """The settings of the run."""
     table: str | None
-    progress: Tell | None
+    """The path of a table for the rows; None for no table."""
+    progress: OnRow | None
+    """Called with each row, the number of finished models and the number of models."""
 
     def __post_init__(self) -> None:
-        self.book = RunDatabase()
-        self._storage, self._root = storage_of(self.orders.to)
-        self._ledger = RunHistory(self._storage, self._root, self.orders)
+        self.database = RunDatabase()
+        self._storage, self._root = storage_of(self.settings.to)
+        self._history = RunHistory(self._storage, self._root, self.settings)
 
-    def go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
-        """Work on all models that are not done; returns why that ended too early, where it did."""
-        if not self.orders.dry_run:
-            self._ledger.begin()
+    def run(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+        """Work on all models that are not up to date; returns why the run ended early, empty if it did not."""
+        if not self.settings.dry_run:
+            self._history.begin()
         try:
-            return self._go(found, worker, resume=resume)
+            return self._run_models(found, worker, resume=resume)
         finally:
-            self._ledger.close()
+            self._history.close()
 
-    def _go(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
+    def _run_models(self, found: FoundModels, worker: FleetEngine, *, resume: bool) -> str:
         ended = ""
-        self.book.remember(self._ledger.before())
+        self.database.add_previous_rows(self._history.previous_rows())
         if resume:
-            self._look(found)
-        total, done = self.book.count, 0
+            self._list_files(found)
+        total, done = self.database.count, 0
         is_growing = self.table is not None and self.table.endswith(".jsonl")
-        with growing(self.table if is_growing else None) as note:
+        with append_rows(self.table if is_growing else None) as append:
             try:
                 for row in self._rows(worker, resume=resume):
                     done += 1
-                    self.book.add(row)
-                    note(row)
+                    self.database.add(row)
+                    append(row)
                     if self.progress is not None:
                         self.progress(row, done, total)
             except EngineDisconnected as error:
                 left = f"{total - done:,} of {total:,} models are left"
                 ended = f"{str(error).capitalize()}, and {left}: run again with --resume."
-        if not self.orders.dry_run:
+        if not self.settings.dry_run:
             try:
-                self._ledger.end(self.book)
+                self._history.end(self.database)
             except ModelFileError as error:
                 ended = ended or f"The rows stay where they are: {error}"
         if self.table is not None and not is_growing:
-            write_parquet(self.book.rows(), self.table)
+            write_parquet(self.database.rows(), self.table)
         return ended
 
-    def _look(self, found: FoundModels) -> None:
-        """See what there is."""
+    def _list_files(self, found: FoundModels) -> None:
+        """List the files of the sources and of the target."""
         for storage, folder in (*found.folders, (self._storage, self._root)):
-            self.book.saw((storage.url(file.path), file.token) for file in storage.find(folder))
+            self.database.add_files((storage.url(file.path), file.token) for file in storage.find(folder))
 
     def _rows(self, worker: FleetEngine, *, resume: bool) -> Iterator[FleetRow]:
-        waiting: list[str] = []
-        for model in self.book.planned():
-            job = ModelJob(model.name, model.source, model.size, version_token=model.token, orders=self.orders)
-            row = kept(job, self.book, storage_of(model.source)[0], self._storage) if resume else None
+        pending: list[str] = []
+        for model in self.database.planned():
+            job = ModelJob(model, self.settings)
+            row = up_to_date_row(job, self.database, storage_of(model.source)[0], self._storage) if resume else None
             if row is None:
-                waiting.append(model.name)
+                pending.append(model.name)
             else:
-                self._look_behind(row)
+                self._note_stale_result(row)
                 yield row
-        for row in worker.rows(self._jobs(waiting)):
-            self._look_behind(row)
-            if not self.orders.dry_run:
-                self._ledger.add(row)
+        for row in worker.rows(self._jobs(pending)):
+            self._note_stale_result(row)
+            if not self.settings.dry_run:
+                self._history.add(row)
             yield row
 
-    def _look_behind(self, row: FleetRow) -> None:
-        """Note whether a file lies where the result of a model that has none would be; it stays, and is told."""
+    def _note_stale_result(self, row: FleetRow) -> None:
+        """Mark the row of a model without a result if a file of an earlier run lies at its target; that file stays."""
         row.stale = False
         if row.is_wrong and not row.made:
-            with suppress(ModelFileError, TransientStorageError):  # of a store that does not answer the row says so
+            with suppress(ModelFileError, TransientStorageError):  # the row reports a store that does not answer
                 row.stale = self._storage.stored(self._storage.join(self._root, row.model)) is not None
 
-    def _jobs(self, waiting: list[str]) -> Iterator[ModelJob]:
-        names = set(waiting)
-        for model in self.book.planned(largest_first=True):
+    def _jobs(self, pending: list[str]) -> Iterator[ModelJob]:
+        names = set(pending)
+        for model in self.database.planned(largest_first=True):
             if model.name in names:
-                before = self.book.before(model.name)
-                nodes, made = (0, ()) if before is None else (before.nodes[0], tuple(filter(None, before.made)))
-                beside = self.book.neighbours(model)
-                yield ModelJob(
-                    model.name,
-                    model.source,
-                    model.size,
-                    version_token=model.token,
-                    orders=self.orders,
-                    nodes=nodes,
-                    sibling_folders=beside,
-                    previous_data_files=made,
-                )
+                yield self._job(model)
+
+
+    def _job(self, model: PlannedModel) -> ModelJob:
+        previous = self.database.previous_row(model.name)
+        return ModelJob(
+            model,
+            self.settings,
+            nodes=0 if previous is None else previous.nodes[0],
+            sibling_folders=self.database.sibling_folders(model),
+            previous_data_files=() if previous is None else tuple(filter(None, previous.made)),
+        )

@@ -1,4 +1,4 @@
-"""Tables of models and of rows: lists of lines, JSONL, and parquet where pyarrow is there."""
+"""Tables of models and of rows: lists of lines, JSONL, and parquet if pyarrow is installed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from surgeon.automation.fleet.storage.storage import storage_errors, storage_of
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.io.file_copy import write_all
 
-_BATCH = 1 << 12  # rows that are held at once
+_BATCH = 1 << 12  # rows in memory at once
 # Columns of text that hold JSON.
 _NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions", "limits")
 
@@ -21,7 +21,7 @@ _NESTED = ("counts", "edits", "proofs", "proved_in", "files", "made", "versions"
 def read_table(url: str) -> Iterator[Mapping[str, Any]]:
     """The rows of a table, by its suffix: .parquet, .jsonl, or lines of text, each a source.
 
-    Raises UsageError for one that is not there or says something else.
+    Raises UsageError if the table is missing or invalid.
     """
     storage, path = storage_of(url)
     if storage.stored(path) is None:
@@ -29,8 +29,8 @@ def read_table(url: str) -> Iterator[Mapping[str, Any]]:
     if url.endswith(".parquet"):
         yield from _parquet_rows(url)
         return
-    text = (storage.text(path) or "").removeprefix("\ufeff")  # which editors of Windows put first
-    lines = [line.strip() for line in text.split("\n")]  # names may hold what else ends a line
+    text = (storage.text(path) or "").removeprefix("\ufeff")  # editors of Windows add it
+    lines = [line.strip() for line in text.split("\n")]  # names may contain other line separators
     for number, line in enumerate(lines, 1):
         if not line or line.startswith("#"):
             continue
@@ -49,14 +49,14 @@ def read_table(url: str) -> Iterator[Mapping[str, Any]]:
 def _parquet_rows(url: str) -> Iterator[Mapping[str, Any]]:
     parquet = _parquet(url)
     try:
-        with storage_errors(url, "read"), parquet.ParquetFile(url if "://" not in url else _opened(url)) as file:
+        with storage_errors(url, "read"), parquet.ParquetFile(url if "://" not in url else _open_remote(url)) as file:
             for batch in file.iter_batches(_BATCH):
-                yield from (_whole(row) for row in batch.to_pylist())
+                yield from (_with_parsed_columns(row) for row in batch.to_pylist())
     except ModelFileError as error:
         raise UsageError(str(error)) from None
 
 
-def _opened(url: str) -> Any:
+def _open_remote(url: str) -> Any:
     import fsspec
 
     return fsspec.open(url, "rb").open()
@@ -70,14 +70,14 @@ def _parquet(url: str) -> Any:
     return parquet
 
 
-def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with what is JSON in a column read."""
+def _with_parsed_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its JSON columns parsed."""
     return {key: json.loads(item) if key in _NESTED and isinstance(item, str) else item for key, item in row.items()}
 
 
 def require_table(path: str, sources: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise UsageError for a table that could not be written, or that names the models themselves."""
-    if any(os.path.realpath(path) == os.path.realpath(one) for one in sources):
+    """Raise UsageError for a table that cannot be written, or that is one of the sources."""
+    if any(os.path.realpath(path) == os.path.realpath(source) for source in sources):
         raise UsageError(f"{path} names the models; give another file for the rows.")
     if not path.endswith((".jsonl", ".parquet")):
         raise UsageError(f"{path} is no table; its name ends in .jsonl or .parquet.")
@@ -88,13 +88,13 @@ def require_table(path: str, sources: Iterable[str | os.PathLike[str]]) -> None:
 
 
 @contextmanager
-def growing(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
-    """A file of lines to which rows are added one by one, each whole when the next is; None for none."""
+def append_rows(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
+    """A function that appends a row to a file, each as a complete line; for no path, a function that does nothing."""
     if path is None:
         yield lambda row: None
         return
     with storage_errors(path, "written"):
-        file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed below, where other errors are not its own
+        file = open(path, "wb", buffering=0)  # noqa: SIM115 - closed below, outside storage_errors
     with file:
 
         def add(row: FleetRow) -> None:
@@ -105,7 +105,7 @@ def growing(path: str | None) -> Iterator[Callable[[FleetRow], None]]:
 
 
 def write_parquet(rows: Iterable[FleetRow], path: str) -> None:
-    """Write rows as parquet, some thousands at a time."""
+    """Write rows as parquet, in batches."""
     import pyarrow as pa
 
     parquet = _parquet(path)
@@ -114,13 +114,13 @@ def write_parquet(rows: Iterable[FleetRow], path: str) -> None:
     columns |= dict.fromkeys(("rolled_back", "size", "read", "written"), number)
     columns |= {"nodes": pa.list_(number), "seconds": pa.float64(), "kept": pa.bool_(), "stale": pa.bool_()}
     schema = pa.schema(list(columns.items()))
-    left = iter(rows)
+    remaining = iter(rows)
     with storage_errors(path, "written"), parquet.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(left, _BATCH)):
-            writer.write_table(pa.Table.from_pylist([_flat(row) for row in batch], schema))
+        while batch := list(islice(remaining, _BATCH)):
+            writer.write_table(pa.Table.from_pylist([_with_json_columns(row) for row in batch], schema))
 
 
-def _flat(row: FleetRow) -> dict[str, Any]:
+def _with_json_columns(row: FleetRow) -> dict[str, Any]:
     return {
         key: json.dumps(value, ensure_ascii=False) if key in _NESTED else value for key, value in row.to_dict().items()
     }

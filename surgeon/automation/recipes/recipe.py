@@ -1,4 +1,4 @@
-"""A recipe as a value: what is to be done to a model, step by step, and how it is written down."""
+"""Recipes as values: the steps for a model, and the text of a recipe's file."""
 
 import json
 import os
@@ -16,15 +16,6 @@ from surgeon.pipeline.editing.edit import Edit
 class Rules:
     """A step that runs rules, as `surgeon.rewrite` does.
 
-    Attributes:
-        rules: names as at the command line: "gelu", "ort,-softmax", "./my_rules.py".
-        inline: local functions whose calls are written out first.
-        only: shell patterns of node names; nothing else is rewritten.
-        skip: shell patterns of node names that are left alone.
-        approximate: whether rules that change numbers beyond rounding run where they are not named themselves.
-        upgrade: an opset to raise the model to first, "auto" or "none".
-        expect: how often rules must fire, by name.
-
     Examples:
         >>> import surgeon
         >>> surgeon.Rules("gelu", expect={"gelu": 4}).rules
@@ -32,12 +23,19 @@ class Rules:
     """
 
     rules: str
+    """Names as on the command line: "gelu", "ort,-softmax", "./my_rules.py"."""
     inline: tuple[str, ...] = ()
+    """Local functions to inline first."""
     only: tuple[str, ...] = ()
+    """Shell patterns of node names; only matching nodes are rewritten."""
     skip: tuple[str, ...] = ()
+    """Shell patterns of node names that are not rewritten."""
     approximate: bool = False
+    """Whether rules run that change numbers beyond rounding, also if not named themselves."""
     upgrade: int | Literal["auto", "none"] = "none"
+    """The opset to upgrade the model to first, "auto" or "none"."""
     expect: Mapping[str, int] = field(default_factory=dict)
+    """How often rules must fire, by rule name."""
 
 
 Step: TypeAlias = Edit | Rules
@@ -46,13 +44,6 @@ Step: TypeAlias = Edit | Rules
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """Edits and rules in order, with the target that the rules write for.
-
-    Attributes:
-        steps: values of `surgeon.edits`, and `surgeon.Rules`.
-        target: where the model is to run; see `surgeon.rewrite`.
-        ep: the execution provider, likewise.
-        path: of its file, None for a recipe made in Python.
-        lines: at which line of the file each step stands.
 
     Examples:
         >>> import surgeon
@@ -63,13 +54,18 @@ class Recipe:
     """
 
     steps: Sequence[Step]
+    """Values of `surgeon.edits`, and `surgeon.Rules`."""
     target: str = "ort"
+    """Where the model is to run; see `surgeon.rewrite`."""
     ep: str | None = None
+    """The execution provider; see `surgeon.rewrite`."""
     path: Path | None = field(default=None, compare=False)
+    """The path of its file; None for a recipe made in Python."""
     lines: Sequence[int] = field(default=(), compare=False, repr=False)
+    """The line of each step in the file."""
 
     def at(self, step: int) -> str:
-        """What a sentence on a step begins with: where that stands in the file, "" for a recipe made in Python."""
+        """The position of a step as a prefix of messages; empty for a recipe made in Python."""
         return "" if self.path is None else f"{self.path}, line {self.lines[step]}: "
 
     def __post_init__(self) -> None:
@@ -81,7 +77,7 @@ class Recipe:
             raise UsageError("The recipe has no step; name an edit or rules.")
 
     def text(self) -> str:
-        """The recipe as its file has it."""
+        """The text of the recipe's file."""
         head = [f"target = {_toml(self.target)}"] if self.target != "ort" else []
         head += [f"ep = {_toml(self.ep)}"] if self.ep is not None else []
         return "".join([*(f"{line}\n" for line in head), *map(step_text, self.steps)]).lstrip("\n")
@@ -99,7 +95,7 @@ class Recipe:
 
 
 def write_recipe(path: str | os.PathLike[str], text: str) -> None:
-    """Write what `Recipe.text` and `step_text` give to a file, whole or not at all.  Raises ModelFileError."""
+    """Write the text of a recipe to a file atomically.  Raises ModelFileError."""
     try:
         write_text(path, text)
     except OSError as error:
@@ -107,21 +103,21 @@ def write_recipe(path: str | os.PathLike[str], text: str) -> None:
 
 
 def step_text(step: Step) -> str:
-    """One step as its file has it, an empty line before."""
+    """The text of one step, after an empty line."""
     if isinstance(step, Edit):
         value = _toml(step.spelling) if step.metavar else "true"
         return f"\n[[step]]\n{step.flag} = {value}\n"
     lines = [f"rules = {_toml(step.rules)}"]
     default = Rules(step.rules)
-    for one in fields(Rules)[1:]:
-        value = getattr(step, one.name)
-        if value != getattr(default, one.name):
-            lines.append(f"{one.name} = {_toml(value)}")
+    for item in fields(Rules)[1:]:
+        value = getattr(step, item.name)
+        if value != getattr(default, item.name):
+            lines.append(f"{item.name} = {_toml(value)}")
     return "\n[[step]]\n" + "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML: its basic strings are those of JSON."""
+    """A value as TOML: its basic strings are JSON strings."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_toml(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):

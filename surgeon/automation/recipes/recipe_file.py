@@ -1,7 +1,7 @@
-"""Recipes from their files.
+"""Reads recipes from TOML files.
 
-They are TOML: a step is a table and not a depth of indentation, `no` and `1.0` are what they look like, Python reads it
-without a package, and declared plugins are TOML too.
+TOML has tables instead of indentation, typed values instead of guesses, and a reader in Python's standard library;
+plugin declarations are TOML too.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from surgeon.pipeline.rewriting.rewrite_settings import require_target
 from surgeon.printed_commands import command
 from surgeon.text import close_matches, did_you_mean
 
-_TOP = {"target": str, "ep": str, "variables": dict, "step": list}
+_TOP_LEVEL_KEYS = {"target": str, "ep": str, "variables": dict, "step": list}
 _LISTS = ("inline", "only", "skip")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 Variables = Mapping[str, str | int | float]
@@ -51,7 +51,7 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
         raise UsageError(f"A recipe is a surgeon.Recipe, or the path of its file, not {path!r}.")
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark first
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows add a byte order mark
     except UnicodeDecodeError:
         how = f"give a TOML file, and the models behind it: {command('run', 'RECIPE', 'IN', 'OUT')}"
         raise ModelFileError(f"The recipe {path} is no text in UTF-8; {how}.") from None
@@ -65,37 +65,37 @@ def load_recipe(path: str | os.PathLike[str], variables: Variables | None = None
 
 
 class _RecipeFile:
-    """One file."""
+    """Parses one file."""
 
-    def __init__(self, located: TomlSource, variables: Variables) -> None:
-        self._at = located
+    def __init__(self, source: TomlSource, variables: Variables) -> None:
+        self._at = source
         self._given = variables
 
     def recipe(self, found: dict[str, Any]) -> Recipe:
         for key, value in found.items():
-            if key not in _TOP:
-                raise self._at.error_at(f"a recipe has no {key!r}; {did_you_mean(key, _TOP)}", key=key)
-            if not isinstance(value, _TOP[key]):
+            if key not in _TOP_LEVEL_KEYS:
+                raise self._at.error_at(f"a recipe has no {key!r}; {did_you_mean(key, _TOP_LEVEL_KEYS)}", key=key)
+            if not isinstance(value, _TOP_LEVEL_KEYS[key]):
                 begin = "; begin each step with [[step]]" if key == "step" else ""
-                raise self._at.error_at(f"{key!r} has to be {_WORDS[_TOP[key]]}{begin}.", key=key)
+                raise self._at.error_at(f"{key!r} has to be {_TYPE_NAMES[_TOP_LEVEL_KEYS[key]]}{begin}.", key=key)
         own = found.get("variables", {})
-        strange = next((name for name in self._given if name not in own), None)
-        if strange is not None:
+        unknown = next((name for name in self._given if name not in own), None)
+        if unknown is not None:
             declare = "declare it under [variables] of the recipe, from where it is overridden."
-            how = did_you_mean(strange, own) if close_matches(strange, own) else declare
-            raise UsageError(f"The recipe {self._at.path} has no variable {strange!r}; {how}")
+            how = did_you_mean(unknown, own) if close_matches(unknown, own) else declare
+            raise UsageError(f"The recipe {self._at.path} has no variable {unknown!r}; {how}")
         self._variables: dict[str, Any] = {**own, **self._given}
         steps: list[Step] = []
         lines: list[int] = []
         for number, table in enumerate(found.get("step", [])):
             if not isinstance(table, dict) or not table:
                 raise self._at.error_at("a step names an edit or rules, as in rename = 'a=b'.", number)
-            for key, step in self._steps(number, self._filled(table, number)):
+            for key, step in self._steps(number, self._substituted(table, number)):
                 steps.append(step)
                 lines.append(self._at.line(number, key))
         if not steps:
             raise UsageError(f"The recipe {self._at.path} has no step; begin one with [[step]].")
-        head = {key: self._filled(found[key], None) for key in ("target", "ep") if key in found}
+        head = {key: self._substituted(found[key], None) for key in ("target", "ep") if key in found}
         for key in head:
             try:
                 require_target(head.get("target", "ort"), head["ep"] if key == "ep" else None)
@@ -104,7 +104,7 @@ class _RecipeFile:
         return Recipe(steps, **head, path=self._at.path, lines=lines)
 
     def _steps(self, number: int, table: dict[str, Any]) -> Iterator[tuple[str, Step]]:
-        """What a table asks for, each with the key that it stands under."""
+        """The steps of a table, each with its key."""
         if "rules" in table:
             yield "rules", self._rules(number, table)
             return
@@ -121,9 +121,9 @@ class _RecipeFile:
         try:
             if isinstance(value, dict):
                 names = [item.name for item in dataclasses.fields(kind)]  # type: ignore[arg-type]  # each is a dataclass
-                strange = next((name for name in value if name not in names), None)
-                if strange is not None:
-                    raise UsageError(f"{kind.flag} has no setting {strange!r}; {did_you_mean(strange, names)}")
+                unknown = next((name for name in value if name not in names), None)
+                if unknown is not None:
+                    raise UsageError(f"{kind.flag} has no setting {unknown!r}; {did_you_mean(unknown, names)}")
                 fields = {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
                 return kind(**fields)
             if not kind.metavar:
@@ -131,9 +131,9 @@ class _RecipeFile:
                     raise UsageError(f"{kind.flag} takes nothing; write {kind.flag} = true.")
                 return kind.parse("")
             return kind.parse(str(value))
-        except TypeError as error:  # a setting that is missing, or of another type
-            told = str(error).partition(") ")[2] or str(error)
-            raise self._at.error_at(f"{kind.flag} {told}.", number, kind.flag) from None
+        except TypeError as error:  # a setting is missing or has the wrong type
+            problem = str(error).partition(") ")[2] or str(error)
+            raise self._at.error_at(f"{kind.flag} {problem}.", number, kind.flag) from None
         except SurgeonError as error:
             raise self._at.error_at(str(error), number, kind.flag) from None
 
@@ -142,27 +142,27 @@ class _RecipeFile:
         for key, value in table.items():
             if key not in known:
                 raise self._at.error_at(f"a step of rules has no {key!r}; {did_you_mean(key, known)}", number, key)
-            wanted = _KINDS[key]
+            wanted = _ALLOWED_TYPES[key]
             if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-                told = " or ".join(_WORDS[one] for one in wanted)
-                raise self._at.error_at(f"{key!r} has to be {told}.", number, key)
-        given: dict[str, Any] = {key: _tuple(value) if key in _LISTS else value for key, value in table.items()}
+                expected = " or ".join(_TYPE_NAMES[one] for one in wanted)
+                raise self._at.error_at(f"{key!r} has to be {expected}.", number, key)
+        given: dict[str, Any] = {key: _as_tuple(value) if key in _LISTS else value for key, value in table.items()}
         if isinstance(given["rules"], list):
             given["rules"] = ",".join(map(str, given["rules"]))
-        given["rules"] = ",".join(self._beside(part.strip()) for part in given["rules"].split(","))
+        given["rules"] = ",".join(self._resolved_path(part.strip()) for part in given["rules"].split(","))
         return Rules(**given)
 
-    def _beside(self, name: str) -> str:
-        """A rule file by its path, which a recipe gives from where it lies itself."""
+    def _resolved_path(self, name: str) -> str:
+        """The path of a rule file, which a recipe gives relative to its own folder."""
         less, name = ("-", name[1:]) if name.startswith("-") else ("", name)
         return less + (str(self._at.path.parent / name) if name.startswith(("./", "../")) else name)
 
-    def _filled(self, value: Any, number: int | None) -> Any:
-        """A value with its variables put in; a text that is one variable becomes its value."""
+    def _substituted(self, value: Any, number: int | None) -> Any:
+        """A value with its variables replaced; a text that is one variable becomes its value."""
         if isinstance(value, dict):
-            return {key: self._filled(item, number) for key, item in value.items()}
+            return {key: self._substituted(item, number) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._filled(item, number) for item in value]
+            return [self._substituted(item, number) for item in value]
         if not isinstance(value, str):
             return value
         whole = _VARIABLE.fullmatch(value)
@@ -176,8 +176,8 @@ class _RecipeFile:
         return self._variables[name]
 
 
-_WORDS = {str: "a text", dict: "a table", list: "a list", bool: "true or false", int: "a number"}
-_KINDS: dict[str, tuple[type, ...]] = {
+_TYPE_NAMES = {str: "a text", dict: "a table", list: "a list", bool: "true or false", int: "a number"}
+_ALLOWED_TYPES: dict[str, tuple[type, ...]] = {
     "rules": (str, list),
     "inline": (str, list),
     "only": (str, list),
@@ -188,5 +188,5 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def _tuple(value: str | list[str]) -> tuple[str, ...]:
+def _as_tuple(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)

@@ -1,4 +1,4 @@
-"""What a recipe did, as data, and what of it is kept for the next time."""
+"""The report of a recipe, and the part of it that a lock file saves."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,13 +15,6 @@ _WORST = ("failed", "unproved", "unchecked", "proved")
 class RecipeReport(ResultBase):
     """What the steps of a recipe did.
 
-    Attributes:
-        source: the model that was read, by its path; empty for one in memory.
-        output: the file that was to be written, likewise.
-        parts: a report of each run of edits and of each step of rules, in order.
-        written: whether a file was.
-        seconds: how long it took.
-
     Examples:
         >>> import surgeon
         >>> recipe = surgeon.Recipe([surgeon.Rules("gelu")])
@@ -31,25 +24,32 @@ class RecipeReport(ResultBase):
     """
 
     source: str
+    """The path of the model; empty for a model in memory."""
     output: str
+    """The path of the output file; empty for a model in memory."""
     parts: list[EditReport | Report] = field(default_factory=list)
+    """A report of each group of edits and of each step of rules, in order."""
     written: bool = False
+    """Whether a file was written."""
     seconds: float = 0.0
+    """How long the run took, in seconds."""
 
     @property
     def outcome(self) -> str:
-        """The worst of failed, unproved, unchecked and proved over all parts, or unchanged where none did anything."""
+        """The worst of failed, unproved, unchecked and proved over all parts; unchanged if no part changed the
+        model.
+        """
         found = {part.outcome for part in self.parts}
         return next((outcome for outcome in _WORST if outcome in found), "unchanged")
 
     @property
     def proved(self) -> bool:
-        """Whether all that was done is proved."""
+        """Whether all changes are proved."""
         return self.outcome in ("proved", "unchanged")
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule fired, of those that did."""
+        """How often each rule fired; rules that did not fire are left out."""
         found: Counter[str] = Counter()
         for part in self.parts:
             if isinstance(part, Report):
@@ -57,7 +57,7 @@ class RecipeReport(ResultBase):
         return {rule: count for rule, count in found.items() if count}
 
     def locked(self) -> list[dict[str, Any]]:
-        """What of each part has to be the same the next time: counts of rules, and sentences of edits."""
+        """The part that must not change in the next run: counts of rules, and sentences of edits."""
         return [
             {"rules": part.counts}
             if isinstance(part, Report)

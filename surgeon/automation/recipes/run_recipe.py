@@ -1,4 +1,4 @@
-"""The driver of recipes: step after step over a model, the last one written where it is to be."""
+"""Runs recipes: applies one step after another to a model, and writes the last result to the output."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 
 Part: TypeAlias = "list[Edit] | Rules"
-LOCK = ".lock"  # behind a recipe's name
+LOCK = ".lock"  # suffix of a recipe's name
 
 
 def run(
@@ -90,14 +90,20 @@ def run(
     require_output(in_memory, output, dry_run)
     started = time.perf_counter()
     report = RecipeReport(model_name(source), str(output or ""))
-    how = _How(
-        loaded, check, require_proof, data=external_data, force=force, options=resolve_options(options), report=report
+    recipe_run = _RecipeRun(
+        loaded,
+        check=check,
+        require_proof=require_proof,
+        external_data=external_data,
+        force=force,
+        options=resolve_options(options),
+        report=report,
     )
-    how.locked = _read_lock(loaded) if expect_same else None
+    recipe_run.locked = _read_lock(loaded) if expect_same else None
     out = None if dry_run else resolve_output(output)
     try:
         with ExitStack() as stack:
-            made = how.go(source, out, stack, dry_run=dry_run)
+            made = recipe_run.run_all(source, out, stack, dry_run=dry_run)
     finally:
         report.seconds = time.perf_counter() - started
     report.written = out is not None
@@ -109,8 +115,8 @@ def run(
     return ModelAndReport((source if dry_run else made, report))
 
 
-def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:
-    """The settings of a step of rules.  how: those that no recipe has, by the name of their field."""
+def rule_settings(recipe: Recipe, step: Rules, **other: Any) -> RewriteSettings:
+    """The settings of a step of rules.  other: further settings by field, which recipes do not have."""
     return RewriteSettings(
         target=recipe.target,
         ep=recipe.ep,
@@ -119,43 +125,51 @@ def rule_settings(recipe: Recipe, step: Rules, **how: Any) -> RewriteSettings:
         approximate=step.approximate,
         upgrade=step.upgrade,
         for_many=True,
-        **how,
+        **other,
     )
 
 
 @dataclass
-class _How:
+class _RecipeRun:
     """One run of a recipe."""
 
     recipe: Recipe
+    """The recipe."""
     check: str
+    """Either "auto" or "none"."""
     require_proof: bool
-    data: ExternalDataMode
+    """Whether a site without a proof is a failure."""
+    external_data: ExternalDataMode
+    """How data files of the output are written."""
     force: bool
+    """Whether a data file of other content is overwritten."""
     options: CheckOptions
+    """Seeds, sizes, tolerances and limits of the checks."""
     report: RecipeReport
+    """The report, which grows part by part."""
     locked: Sequence[Any] | None = None
+    """The parts of the lock file that must be reproduced; None without a lock."""
 
-    def go(self, source: Any, out: Path | None, stack: ExitStack, *, dry_run: bool) -> Any:
-        """Do part after part."""
+    def run_all(self, source: Any, out: Path | None, stack: ExitStack, *, dry_run: bool) -> Any:
+        """Run all parts in order."""
         parts = list(_parts(self.recipe))
         if self.locked is not None and len(self.locked) != len(parts):
             raise ExpectationUnmet(
                 f"The recipe has {len(parts)} parts, and {len(self.locked)} the last time; nothing was written.",
                 self.report,
             )
-        between = None
+        intermediate = None
         if not is_in_memory(source):
-            between = stack.enter_context(_between(Path(os.fspath(source)), out))
+            intermediate = stack.enter_context(_intermediate_files(Path(os.fspath(source)), out))
         for number, (step, part) in enumerate(parts):
             is_last = number == len(parts) - 1
-            to = None if between is None else out if is_last else between.next()
-            with self._named(step, part), _named_after(None if is_last else out):
-                source = self._do(number, part, source, to, is_last=is_last, dry_run=dry_run and is_last)
+            to = None if intermediate is None else out if is_last else intermediate.next()
+            with self._naming_step(step, part), _data_named_after(None if is_last else out):
+                source = self._run_part(number, part, source, to, is_last=is_last, dry_run=dry_run and is_last)
         return source
 
-    def _do(self, number: int, part: Part, source: Any, to: Path | None, *, is_last: bool, dry_run: bool) -> Any:
-        data: ExternalDataMode = self.data if is_last else "auto"
+    def _run_part(self, number: int, part: Part, source: Any, to: Path | None, *, is_last: bool, dry_run: bool) -> Any:
+        data: ExternalDataMode = self.external_data if is_last else "auto"
         common: dict[str, Any] = {
             "output": to,
             "require_proof": self.require_proof,
@@ -194,22 +208,23 @@ class _How:
         self.report.parts.append(done)
         return made
 
-    def _require_same(self, number: int, said: Sequence[Any]) -> None:
+    def _require_same(self, number: int, sentences: Sequence[Any]) -> None:
         assert self.locked is not None
         before = self.locked[number].get("edits", [])
-        for now, then in zip(said, before, strict=False):
+        for now, then in zip(sentences, before, strict=False):
             if now != then:
-                told = ["; ".join(sentences) or "nothing" for _, sentences in (now, then)]
+                texts = ["; ".join(item) or "nothing" for _, item in (now, then)]
                 raise ExpectationUnmet(
-                    f"{now[0]} does otherwise than the last time ({told[0]}; it was: {told[1]}); nothing was written.",
+                    f"{now[0]} does otherwise than the last time ({texts[0]}; it was: {texts[1]}); "
+                    "nothing was written.",
                     self.report,
                 )
-        if len(said) != len(before):
+        if len(sentences) != len(before):
             raise ExpectationUnmet("The recipe has other edits than the last time; nothing was written.", self.report)
 
     @contextmanager
-    def _named(self, step: int, part: Part) -> Iterator[None]:
-        """Say in what is refused which step of the recipe it is of."""
+    def _naming_step(self, step: int, part: Part) -> Iterator[None]:
+        """Add the position of the step in the recipe to its errors."""
         try:
             yield
         except (CheckFailed, ExpectationUnmet) as error:
@@ -224,21 +239,21 @@ class _How:
             raise
 
 
-class _Between:
-    """The files between the steps of a recipe, which go in the end, with the data that only they have."""
+class _IntermediateFiles:
+    """The files between the steps of a recipe, which are removed at the end together with their own data files."""
 
     def __init__(self, folder: Path, source: Path) -> None:
         self._folder, self._source = folder, source
-        self._made: list[Path] = []
+        self._paths: list[Path] = []
 
     def next(self) -> Path:
-        """A path for the next one."""
-        self._made.append(path_between(self._folder, self._source))
-        return self._made[-1]
+        """The path of the next file."""
+        self._paths.append(path_between(self._folder, self._source))
+        return self._paths[-1]
 
-    def clear(self, keep: Sequence[Path]) -> None:
-        """Take them away, and the data files that no model of `keep` has."""
-        made = [path for path in self._made if path.exists()]
+    def remove(self, keep: Sequence[Path]) -> None:
+        """Remove the files, and the data files that no model in `keep` uses."""
+        made = [path for path in self._paths if path.exists()]
         kept = {file for path in keep if path.exists() for file in _data_of(path)}
         own = {file for path in made for file in _data_of(path)} - kept
         for path in (*made, *own):
@@ -246,14 +261,14 @@ class _Between:
 
 
 @contextmanager
-def _between(source: Path, out: Path | None) -> Iterator[_Between]:
-    """Where files between steps lie: beside the source, whose data files they share, or in a folder of their own."""
+def _intermediate_files(source: Path, out: Path | None) -> Iterator[_IntermediateFiles]:
+    """The intermediate files: beside the source, whose data files they share, or in a temporary folder."""
     with home_between(source, out) as (folder, _):
-        found = _Between(folder, source)
+        found = _IntermediateFiles(folder, source)
         try:
             yield found
         finally:
-            found.clear([path for path in (source, out) if path is not None])
+            found.remove([path for path in (source, out) if path is not None])
 
 
 def _data_of(path: Path) -> set[Path]:
@@ -262,8 +277,8 @@ def _data_of(path: Path) -> set[Path]:
 
 
 @contextmanager
-def _named_after(out: Path | None) -> Iterator[None]:
-    """Name the new data of a model after what it is to be in the end."""
+def _data_named_after(out: Path | None) -> Iterator[None]:
+    """Name new data files after the final output."""
     token = NAMED_AFTER.set(out)
     try:
         yield
@@ -272,7 +287,7 @@ def _named_after(out: Path | None) -> Iterator[None]:
 
 
 def _parts(recipe: Recipe) -> Iterator[tuple[int, Part]]:
-    """Edits that follow each other as one part, and each step of rules, with the number of the step that begins it."""
+    """Consecutive edits as one part, and each step of rules, with the number of the part's first step."""
     edits: list[Edit] = []
     begins = 0
     for number, step in enumerate(recipe.steps):
@@ -289,7 +304,7 @@ def _parts(recipe: Recipe) -> Iterator[tuple[int, Part]]:
 
 
 def lock_of(recipe: Recipe) -> Path:
-    """Where it is noted what a recipe did.  Raises UsageError for one that is of no file."""
+    """The path of a recipe's lock file.  Raises UsageError for a recipe without a file."""
     if recipe.path is None:
         raise UsageError("Only a recipe that is a file has a lock beside it; save it and load it first.")
     return recipe.path.with_name(recipe.path.name + LOCK)

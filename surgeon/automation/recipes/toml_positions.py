@@ -1,4 +1,4 @@
-"""Where in a TOML file something stands, which Python's own reader does not tell."""
+"""Finds lines of a TOML file, which Python's own reader does not report."""
 
 import re
 from dataclasses import dataclass
@@ -12,13 +12,17 @@ _TABLE = re.compile(r"\s*\[")
 
 @dataclass(frozen=True, slots=True)
 class TomlSource:
-    """A recipe's file, line by line."""
+    """The text of a recipe's file."""
 
     path: Path
+    """The path of the file."""
     text: str
+    """The content of the file."""
 
     def line(self, step: int | None, key: str = "") -> int:
-        """The line of a key in a step (counted from 0), or of one outside of all steps; of the step where none is."""
+        """The line of a key in a step (counted from 0), or outside all steps for None; without a key, the line of the
+        step.
+        """
         begins = number = -1
         for count, line in enumerate(self.text.splitlines(), 1):
             if _STEP.match(line):

@@ -1,6 +1,6 @@
-"""Dask as the engine: it schedules the models, gives them to workers, and tries again where a worker or a store failed.
+"""The Dask engine: it schedules the models on workers, and retries after failures of a worker or a store.
 
-Each worker has a process for each model as this process would (see `task`): what a model does hurts no worker.
+Each worker runs each model in its own process (see `model_process`), so that a model cannot kill a worker.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from surgeon.automation.fleet.execution.fleet_engine import EngineDisconnected
-from surgeon.automation.fleet.execution.model_process import BEGINS, run_in_process
+from surgeon.automation.fleet.execution.model_process import START_TOPIC, run_in_process
 from surgeon.automation.fleet.fleet_row import FleetRow, row_from_dict
 from surgeon.automation.fleet.job import ModelJob, dependency_versions
 from surgeon.automation.fleet.storage.storage import TransientStorageError
@@ -21,40 +21,40 @@ from surgeon.runtime.processes.worker import ALL_MEMORY, memory_limit
 from surgeon.versions import install_command
 
 MEMORY = "memory"
-"""The resource of workers, in bytes, of which a model takes what it is thought to need."""
-_TRIES = 2  # further ones, where a store did not answer
-_ANSWER, _WORKERS = 10.0, 60.0  # seconds until a scheduler has answered, and has a worker
-_DASHBOARD = 3.0  # seconds until a dashboard has answered
-_WITHOUT_BOKEH = b"Dask needs bokeh"  # on a page in its place: bokeh draws it
-_AHEAD = 32  # models for each thread that the scheduler holds at once: enough to be busy, and no more for any number
-# What a model is thought to take: a process that has loaded everything, its file, and what an index takes by node.
-_BASE, _BY_NODE, _BYTES_OF_NODE = 500_000_000, 20_000, 400
+"""The resource of workers for the expected memory of models, in bytes."""
+_TRIES = 2  # retries if a store does not answer
+_ANSWER, _WORKERS = 10.0, 60.0  # seconds to wait for a scheduler, and for a worker
+_DASHBOARD = 3.0  # seconds to wait for a dashboard
+_WITHOUT_BOKEH = b"Dask needs bokeh"  # on the page that replaces it without bokeh
+_AHEAD = 32  # models per thread that are submitted at once: enough to keep it busy, few enough for memory
+# The expected memory of a model: a process after its imports, the file, and the index per node.
+_BASE, _PER_NODE, _FILE_BYTES_PER_NODE = 500_000_000, 20_000, 400
 
 
 class DaskEngine:
-    """A scheduler and its workers.  tell: called with the name of each model that begins."""
+    """A scheduler and its workers.  on_start: called with the name of each model that starts."""
 
-    def __init__(self, client: Any, tell: Callable[[str], None] | None, ends: Sequence[Any] = ()) -> None:
+    def __init__(self, client: Any, on_start: Callable[[str], None] | None, ends: Sequence[Any] = ()) -> None:
         self._client, self._ends = client, ends
         self._shares = False
-        if tell is not None:
-            client.subscribe_topic(BEGINS, lambda event: tell(event[1]))
-        self._tells = tell is not None
+        if on_start is not None:
+            client.subscribe_topic(START_TOPIC, lambda event: on_start(event[1]))
+        self._reports_start = on_start is not None
 
     def require(self, files: Iterable[str]) -> None:
-        """Raise UsageError where workers cannot do what this process would.  files: what they have to reach."""
+        """Raise UsageError if workers differ from this process.  files: paths that they have to read."""
         try:
             self._client.wait_for_workers(1, timeout=_WORKERS)
         except TimeoutError:
             raise UsageError(f"The scheduler at {self._address} has no worker; start one, as its page says.") from None
-        for worker, found in self._client.run(_facts(), list(files), on_error="return").items():
+        for worker, found in self._client.run(_environment_probe(), list(files), on_error="return").items():
             if isinstance(found, BaseException):
                 raise UsageError(f"The worker {worker} cannot be asked: {type(found).__name__}: {found}.")
-            other = {
+            different = {
                 name: number for name, number in found["versions"].items() if dependency_versions()[name] != number
             }
-            if other:
-                name, number = next(iter(other.items()))
+            if different:
+                name, number = next(iter(different.items()))
                 raise UsageError(
                     f"The worker {worker} has {name} {number} where this process has {dependency_versions()[name]}; "
                     "give all the same."
@@ -65,14 +65,14 @@ class DaskEngine:
         self._shares = all(MEMORY in worker.get("resources", {}) for worker in self._workers)
 
     @property
-    def dashboard(self) -> str:
-        """The address of Dask's dashboard, "" where the scheduler has none: a link alone does not say so."""
+    def dashboard(self) -> str | None:
+        """The address of Dask's dashboard; None if the scheduler has none, although it has a link."""
         link = str(self._client.dashboard_link or "")
         try:
             with urlopen(link, timeout=_DASHBOARD) as page:
-                return "" if _WITHOUT_BOKEH in page.read(1 << 16) else link
+                return None if _WITHOUT_BOKEH in page.read(1 << 16) else link
         except (OSError, ValueError, HTTPException):
-            return ""
+            return None
 
     @property
     def _address(self) -> str:
@@ -84,27 +84,27 @@ class DaskEngine:
         return list(info["workers"].values())
 
     def rows(self, jobs: Iterable[ModelJob]) -> Iterator[FleetRow]:
-        """The rows of models, as they are done.  Raises EngineDisconnected."""
+        """The rows of models in the order in which they finish.  Raises EngineDisconnected."""
         from distributed import as_completed
 
-        waiting, working = iter(jobs), dict[str, ModelJob]()
+        pending, running = iter(jobs), dict[str, ModelJob]()
         threads = sum(int(worker["nthreads"]) for worker in self._workers)
-        ahead, room = _AHEAD * threads, 0
-        done = as_completed(self._submitted(islice(waiting, ahead), working), loop=self._client.loop)
+        ahead, free = _AHEAD * threads, 0
+        done = as_completed(self._submit(islice(pending, ahead), running), loop=self._client.loop)
         for batch in done.batches():
-            for key, row in self._answers(batch, working):
-                del working[key]
+            for key, row in self._answers(batch, running):
+                del running[key]
                 yield row
-            room += len(batch)
-            if 2 * room >= ahead or not working:  # many at a time cost the scheduler less
-                done.update(self._submitted(islice(waiting, room), working))
-                room = 0
+            free += len(batch)
+            if 2 * free >= ahead or not running:  # batches are cheaper for the scheduler
+                done.update(self._submit(islice(pending, free), running))
+                free = 0
 
-    def _submitted(self, jobs: Iterable[ModelJob], working: dict[str, ModelJob]) -> list[Any]:
-        """Futures of jobs, which `working` has by their keys."""
-        keyed = {f"surgeon-{job.orders.cache_key[:8]}-{job.orders.run}-{job.name}": job for job in jobs}
-        working.update(keyed)
-        common = {"pure": False, "retries": _TRIES, "tells": self._tells}
+    def _submit(self, jobs: Iterable[ModelJob], running: dict[str, ModelJob]) -> list[Any]:
+        """Futures of jobs; `running` gets the jobs by key."""
+        keyed = {f"surgeon-{job.settings.cache_key[:8]}-{job.settings.run}-{job.model.name}": job for job in jobs}
+        running.update(keyed)
+        common = {"pure": False, "retries": _TRIES, "reports_start": self._reports_start}
         if not keyed or not self._shares:
             return (
                 list(self._client.map(run_in_process, list(keyed.values()), key=list(keyed), **common)) if keyed else []
@@ -112,13 +112,13 @@ class DaskEngine:
         most = max(float(worker["resources"][MEMORY]) for worker in self._workers)
         return [
             self._client.submit(
-                run_in_process, job, key=key, resources={MEMORY: min(float(needed(job)), most)}, **common
+                run_in_process, job, key=key, resources={MEMORY: min(float(expected_memory(job)), most)}, **common
             )
             for key, job in keyed.items()
         ]
 
-    def _answers(self, futures: Sequence[Any], working: Mapping[str, ModelJob]) -> Iterator[tuple[str, FleetRow]]:
-        """What came of jobs that are done, all that are right in one answer."""
+    def _answers(self, futures: Sequence[Any], running: Mapping[str, ModelJob]) -> Iterator[tuple[str, FleetRow]]:
+        """The rows of finished jobs, each with its key; all successful ones in one request."""
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
 
@@ -132,7 +132,7 @@ class DaskEngine:
         for future in futures:
             if future.status == "finished":
                 continue
-            job = working[future.key]
+            job = running[future.key]
             try:
                 future.result()
             except KilledWorker:
@@ -141,31 +141,33 @@ class DaskEngine:
                 yield future.key, job.row("unwritten", str(error))
             except (FutureCancelledError, OSError, TimeoutError):
                 raise EngineDisconnected("the scheduler is gone") from None
-            except Exception as error:  # noqa: BLE001 - a worker that cannot even begin: the others go on
+            except Exception as error:  # noqa: BLE001 - a worker that cannot start: the others continue
                 yield future.key, job.row("lost", f"Its worker could not work on it: {type(error).__name__}: {error}.")
 
     def close(self) -> None:
-        """Let go of what was started for this run; of a client that was given, nothing."""
+        """Close what this run started, but not a client of the caller."""
         for end in self._ends:
-            with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # it is gone already
+            with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # it is closed already
                 end.close()
 
 
-def needed(job: ModelJob) -> int:
-    """The bytes of memory that a model is thought to need, by its size and its nodes, where these are known."""
-    nodes = job.nodes or job.size // _BYTES_OF_NODE
-    return min(_BASE + job.size + _BY_NODE * nodes, memory_limit(ALL_MEMORY))
+def expected_memory(job: ModelJob) -> int:
+    """The expected memory of a model in bytes, from its size and, if known, its nodes."""
+    nodes = job.nodes or job.model.size // _FILE_BYTES_PER_NODE
+    return min(_BASE + job.model.size + _PER_NODE * nodes, memory_limit(ALL_MEMORY))
 
 
-def _facts() -> Callable[[list[str]], dict[str, Any]]:
-    """What tells of a worker which versions it has and what it does not reach; it needs nothing of ours there."""
+def _environment_probe() -> Callable[[list[str]], dict[str, Any]]:
+    """A function for a worker that returns its versions and the files that it cannot read; it needs no module of
+    surgeon.
+    """
 
     def facts(files: list[str]) -> dict[str, Any]:
         import os
 
         try:
             from surgeon.automation.fleet.job import dependency_versions
-        except ImportError:  # another project's surgeon lacks it too
+        except ImportError:  # also if another project is called surgeon
             found = {"surgeon": "none"}
         else:
             found = dict(dependency_versions())
@@ -174,9 +176,9 @@ def _facts() -> Callable[[list[str]], dict[str, Any]]:
     return facts
 
 
-def local(jobs: int, tell: Callable[[str], None] | None) -> DaskEngine:
-    """A scheduler and a worker of so many threads in this process: the models have processes of their own anyway."""
-    distributed = _distributed(f"--jobs {jobs}")
+def start_local(jobs: int, on_start: Callable[[str], None] | None) -> DaskEngine:
+    """A scheduler and a worker with `jobs` threads in this process; each model has its own process anyway."""
+    distributed = _import_distributed(f"--jobs {jobs}")
     cluster = distributed.LocalCluster(
         n_workers=1,
         threads_per_worker=jobs,
@@ -187,27 +189,27 @@ def local(jobs: int, tell: Callable[[str], None] | None) -> DaskEngine:
         silence_logs=logging.CRITICAL,
     )
     client = distributed.Client(cluster, set_as_default=False)
-    found = DaskEngine(client, tell, (client, cluster))
+    found = DaskEngine(client, on_start, (client, cluster))
     found.require(())
     return found
 
 
-def joined(engine: str, tell: Callable[[str], None] | None, files: Iterable[str]) -> DaskEngine:
-    """A scheduler that runs.  Raises UsageError where none answers, or its workers are not as this process."""
-    distributed = _distributed(f"--engine {engine}")
+def connect(engine: str, on_start: Callable[[str], None] | None, files: Iterable[str]) -> DaskEngine:
+    """A running scheduler.  Raises UsageError if none answers, or its workers differ from this process."""
+    distributed = _import_distributed(f"--engine {engine}")
     import dask
 
     address = engine.replace("dask://", "tcp://", 1) if engine != "dask" else dask.config.get("scheduler-address", None)
     if not address:
-        told = "set DASK_SCHEDULER_ADDRESS, or give dask://HOST:PORT"
-        raise UsageError(f"Dask's configuration names no scheduler; {told}.")
+        hint = "set DASK_SCHEDULER_ADDRESS, or give dask://HOST:PORT"
+        raise UsageError(f"Dask's configuration names no scheduler; {hint}.")
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         client = distributed.Client(address, timeout=_ANSWER, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         why = str(error) if isinstance(error, ValueError) else f"nothing answers within {_ANSWER:g} s"
         raise UsageError(f"There is no scheduler at {address}: {why.rstrip('.')}.") from None
-    found = DaskEngine(client, tell, (client,))
+    found = DaskEngine(client, on_start, (client,))
     try:
         found.require(files)
     except BaseException:
@@ -216,7 +218,7 @@ def joined(engine: str, tell: Callable[[str], None] | None, files: Iterable[str]
     return found
 
 
-def _distributed(what: str) -> Any:
+def _import_distributed(what: str) -> Any:
     try:
         import distributed
     except ImportError:

@@ -1,7 +1,7 @@
-"""A model on its way from its storage to the recipe: in place where it is local, else as much of it as is read.
+"""Fetches a model from its storage: a local model is used in place, a remote one is downloaded as needed.
 
-Of a model in a store the skeleton comes first.  The data of tensors come where a rule or a proof looks at them, and all
-of them where the recipe has steps that other programs have a part in; what only goes along is never here.
+First the skeleton of a remote model is downloaded.  The data of a tensor follow when a rule or a proof reads them, or
+all data at once if the recipe has steps that run other programs.  Unread data are copied inside the store.
 """
 
 import os
@@ -19,100 +19,104 @@ from surgeon.file.external_data import locations as external
 from surgeon.file.external_data.on_demand import brought
 from surgeon.file.model import Model
 
-WHOLE = 1 << 20  # bytes up to which a file is not worth reading in parts
+SMALL_FILE = 1 << 20  # files up to this size are downloaded at once
 
 
 @dataclass(slots=True)
 class FetchedModel:
-    """A model that can be read.
-
-    path: on this machine.  source: its URL.  stored_file: its file in the storage, and data: those of its data by
-    location.  ranged: those files that are not here whole, by path.  files: the state of all of them, by what they are
-    called from the model's folder.  size: of all.
-    """
+    """A model that can be read."""
 
     path: Path
+    """The path on this machine."""
     source: str
+    """The model's URL."""
     storage: Storage
+    """The storage of the model."""
     stored_file: StoredFile
+    """The model's file in the storage."""
     data: dict[str, StoredFile] = field(default_factory=dict)
-    ranged: dict[Path, SparseFile] = field(default_factory=dict)
+    """The data files in the storage, by location."""
+    sparse_files: dict[Path, SparseFile] = field(default_factory=dict)
+    """The files that are downloaded on demand, by local path."""
     files: dict[str, str] = field(default_factory=dict)
+    """A token of each file, by its path relative to the model's folder; "" is the model."""
     size: int = 0
+    """Bytes of all files."""
 
     @property
     def read(self) -> int:
-        """Bytes that were brought from a store."""
-        return sum(file.brought for file in self.ranged.values())
+        """Bytes downloaded from a store."""
+        return sum(file.brought for file in self.sparse_files.values())
 
     @property
     def is_partial(self) -> bool:
-        """Whether some of it is not here."""
-        return any(file.brought < file.size for file in self.ranged.values())
+        """Whether some bytes are not downloaded."""
+        return any(file.brought < file.size for file in self.sparse_files.values())
 
     def complete(self, path: Path | None = None) -> None:
-        """Bring the rest of one file, or of all."""
-        for file in self.ranged.values() if path is None else [self.ranged[path]] if path in self.ranged else []:
-            file.bring(0, None)
+        """Download the rest of one file, or of all."""
+        for local_path, file in self.sparse_files.items():
+            if path is None or local_path == path:
+                file.bring(0, None)
 
     def require_brought(self) -> None:
-        """Raise again what the store failed at, for whoever could not read data may have gone on without."""
-        for file in self.ranged.values():
+        """Raise the last error of the store: a reader may have continued without the data."""
+        for file in self.sparse_files.values():
             if file.failed is not None:
                 raise file.failed
 
-    def named(self, text: str) -> str:
-        """A sentence in which the model and its folder are called as a person calls them."""
+    def with_public_names(self, text: str) -> str:
+        """A message in which the model and its folder have their URLs."""
         folder = self.source.rpartition("/")[0]
         return text.replace(str(self.path), self.source).replace(str(self.path.parent), folder)
 
 
 @contextmanager
-def take(job: ModelJob) -> Iterator[FetchedModel]:
-    """Bring a model within reach.  Raises ModelFileError where it is not there, or has lost its data."""
-    storage, path = storage_of(job.source)
+def fetch_model(job: ModelJob) -> Iterator[FetchedModel]:
+    """Make a model readable.  Raises ModelFileError if the model or its data are missing."""
+    storage, path = storage_of(job.model.source)
     model = storage.stored(path)
     if model is None:
         is_link = storage.is_local and os.path.islink(path)
         raise ModelFileError(
-            f"{job.source} is a link to what is not there: mend or remove it." if is_link
-            else f"{job.source} is not there any more."
+            f"{job.model.source} is a link to what is not there: mend or remove it." if is_link
+            else f"{job.model.source} is not there any more."
         )
-    taken = FetchedModel(Path(path), job.source, storage, model, files={"": model.token}, size=model.size)
+    fetched = FetchedModel(Path(path), job.model.source, storage, model, files={"": model.token}, size=model.size)
     if not storage.is_local:
-        taken.path = job.stage / f"in-{path.rpartition('/')[2]}"
-        taken.ranged[taken.path] = file = SparseFile(storage, model, taken.path)
-        if model.size > WHOLE:
+        fetched.path = job.stage / f"in-{path.rpartition('/')[2]}"
+        fetched.sparse_files[fetched.path] = file = SparseFile(storage, model, fetched.path)
+        if model.size > SMALL_FILE:
             bring_skeleton(file)
         else:
             file.bring(0, None)
     try:
-        locations = _locations(taken.path)
+        locations = _locations(fetched.path)
     except SurgeonError as error:
-        raise ModelFileError(taken.named(str(error))) from None
+        raise ModelFileError(fetched.with_public_names(str(error))) from None
     for location in locations:
         data = storage.stored(storage.join(path.rpartition("/")[0], location))
         if data is None:
-            raise ModelFileError(f"The data file {location} of {job.source} is not there; put it by the model.")
-        taken.data[location] = data
-        taken.files[location] = data.token
-        taken.size += data.size
+            raise ModelFileError(f"The data file {location} of {job.model.source} is not there; put it by the model.")
+        fetched.data[location] = data
+        fetched.files[location] = data.token
+        fetched.size += data.size
         if not storage.is_local:
-            to = external.resolve(taken.path.parent, location)
-            taken.ranged[to] = SparseFile(storage, data, to)
-    if not reads_by_asking(job.orders.recipe) or job.orders.external_data == "inline":
-        taken.complete()
-    with brought(taken.ranged):
-        yield taken
+            to = external.resolve(fetched.path.parent, location)
+            fetched.sparse_files[to] = SparseFile(storage, data, to)
+    if not reads_data_on_demand(job.settings.recipe) or job.settings.external_data == "inline":
+        fetched.complete()
+    with brought(fetched.sparse_files):
+        yield fetched
 
 
-def reads_by_asking(recipe: Recipe) -> bool:
-    """Whether all steps ask for the data that they look at: rules do, while edits have whole models run."""
+def reads_data_on_demand(recipe: Recipe) -> bool:
+    """Whether all steps read data on demand: rules do, edits run whole models."""
     return all(isinstance(step, Rules) and step.upgrade == "none" for step in recipe.steps)
 
 
 def _locations(path: Path) -> list[str]:
-    """Where a model says that its data lie, each once; what leads out of its folder is refused."""
+    """The distinct locations of a model's data.  Raises an error for one outside its folder."""
     with Model.open(path) as model:
         found = dict.fromkeys(external.extent_of(tensor).location for tensor in model.external_tensors)
     for location in found:

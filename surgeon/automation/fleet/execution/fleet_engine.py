@@ -1,4 +1,4 @@
-"""What works on the models: this process, one after another, or Dask, which schedules, retries and ships."""
+"""Engines that work on the models: this process, one model after another, or Dask."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -10,39 +10,39 @@ from surgeon.automation.fleet.storage.storage import TransientStorageError
 
 
 class EngineDisconnected(Exception):
-    """What worked on models went away; the message is a clause.  The rows that came are good."""
+    """The engine went away; the message is a clause.  The rows so far are valid."""
 
 
 class FleetEngine(Protocol):
-    """What works on models."""
+    """Works on models."""
 
     def rows(self, jobs: Iterable[ModelJob]) -> Iterator[FleetRow]:
-        """Their rows, as they are done."""
+        """The rows of models in the order in which they finish."""
         ...
 
     @property
-    def dashboard(self) -> str:
-        """Where one can watch it work, "" where one cannot."""
+    def dashboard(self) -> str | None:
+        """The address of a dashboard; None if there is none."""
         ...
 
     def close(self) -> None:
-        """Let go of what was started for it."""
+        """Release what the engine started."""
         ...
 
 
 class SequentialEngine:
-    """This process: one model after another, each in a process of its own.  tell: called with each that begins."""
+    """Works on one model after another, each in its own process.  on_start: called with the name of each model."""
 
-    dashboard = ""
+    dashboard = None
 
-    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
-        self._tell = tell
+    def __init__(self, on_start: Callable[[str], None] | None = None) -> None:
+        self._on_start = on_start
 
     def rows(self, jobs: Iterable[ModelJob]) -> Iterator[FleetRow]:
-        """Their rows, in order."""
+        """The rows of models, in order."""
         for job in jobs:
-            if self._tell is not None:
-                self._tell(job.name)
+            if self._on_start is not None:
+                self._on_start(job.model.name)
             try:
                 row: Any = run_in_process(job)
             except TransientStorageError as error:
@@ -51,4 +51,4 @@ class SequentialEngine:
             yield row_from_dict(row)
 
     def close(self) -> None:
-        """Nothing was started but the process of the last model, which the next run may need."""
+        """Keep the process of the last model for the next run."""

@@ -1,4 +1,4 @@
-"""One model in a process with limits, seen from outside: whatever becomes of that process, there is a row."""
+"""Runs one model in a process with limits; returns a row however that process ends."""
 
 import contextlib
 import os
@@ -22,39 +22,39 @@ from surgeon.runtime.processes.worker import (
     release_worker,
 )
 
-BEGINS = "surgeon-begins"
-"""The topic of Dask's events under which models that begin are told."""
+START_TOPIC = "surgeon-begins"
+"""The topic of the Dask events for models that start."""
 _MODULE = "surgeon.automation.fleet.execution.run_model"
-_READY = 120.0  # seconds that a process may take to load what it needs
+_READY = 120.0  # seconds in which a process has to be ready
 
 
-def run_in_process(job: ModelJob, tells: bool = False) -> dict[str, Any]:
-    """Work on one model; its row.  Raises TransientStorageError where another try may do, and for nothing else.
+def run_in_process(job: ModelJob, reports_start: bool = False) -> dict[str, Any]:
+    """Work on one model; returns its row.  Raises TransientStorageError if a retry may help, and no other error.
 
-    tells: whether the worker of Dask that this is says that it begins.
+    reports_start: whether a Dask worker reports the start of the model.
     """
     started = time.perf_counter()
     home = None
     if sys.modules.get("distributed") is not None:
-        home = _home_in_worker(job.name if tells else "")
-    if job.orders.versions != dependency_versions():
+        home = _dask_worker_folder(job.model.name if reports_start else "")
+    if job.settings.versions != dependency_versions():
         return job.row("lost", "The worker that had it has other versions than the process that asked.").to_dict()
     row: FleetRow | None = None
     stage = None
     try:
-        stage = stage_in(*storage_of(job.orders.to), home)
-        answer = _asked(replace(job, stage=stage))
+        stage = stage_in(*storage_of(job.settings.to), home)
+        answer = _run_in_worker(replace(job, stage=stage))
         if isinstance(answer, TaskResult):
             if answer.value.get("busy"):
                 raise TransientStorageError(answer.value["why"])
             row = row_from_dict(answer.value)
         else:
-            row = _ended(job, answer)
+            row = _failure_row(job, answer)
     except TransientStorageError:
         raise
     except (ModelFileError, UsageError) as error:
         row = job.row("unwritten" if stage is None else "refused", str(error))
-    except RuntimeError as error:  # a fault of ours in the process: the others go on
+    except RuntimeError as error:  # a defect in the process: other models continue
         row = job.row("crashed", " ".join(str(error).split("\n", 1)[0].split()))
     finally:
         if stage is not None:
@@ -63,24 +63,24 @@ def run_in_process(job: ModelJob, tells: bool = False) -> dict[str, Any]:
     return row.to_dict()
 
 
-def _home_in_worker(name: str) -> str | None:
-    """The folder of the worker of Dask that this is, which it takes away in the end; tells of the model, if named."""
+def _dask_worker_folder(name: str) -> str | None:
+    """The temporary folder of the Dask worker that runs this, None elsewhere; reports the start of a model if named."""
     from distributed import get_worker
 
-    with contextlib.suppress(ValueError):  # this is none
+    with contextlib.suppress(ValueError):  # this is not a worker
         worker = get_worker()
         if name:
-            worker.log_event(BEGINS, name)
+            worker.log_event(START_TOPIC, name)
         return str(worker.local_directory)
     return None
 
 
-def _ended(job: ModelJob, failure: TaskFailure) -> FleetRow:
-    """The row of a model whose process gave no answer."""
-    noted = failure.last_note if isinstance(failure.last_note, dict) else {}
-    at = f" while {noted['at']}" if noted.get("at") else ""
+def _failure_row(job: ModelJob, failure: TaskFailure) -> FleetRow:
+    """The row of a model whose process returned nothing."""
+    last_note = failure.last_note if isinstance(failure.last_note, dict) else {}
+    at = f" while {last_note['at']}" if last_note.get("at") else ""
     if failure.cause in ("clock", "time"):
-        why = f"It took more than {job.orders.model_time:g} s{at}; give it more with --model-time."
+        why = f"It took more than {job.settings.limits.seconds:g} s{at}; give it more with --model-time."
         return job.row("late", why)
     if failure.cause == "memory":
         why = f"It took more than {job.memory / 1e9:.1f} GB of memory{at}; give it more with --model-memory."
@@ -89,17 +89,18 @@ def _ended(job: ModelJob, failure: TaskFailure) -> FleetRow:
     return job.row("crashed", f"It ended the process that worked on it{how}{at}.")
 
 
-def _asked(job: ModelJob) -> Any:
-    job = replace(job, memory=job.orders.model_memory or memory_limit(ALL_MEMORY))
-    child = acquire_worker((job.orders.cache_key, job.memory, _environment()))
+def _run_in_worker(job: ModelJob) -> Any:
+    job = replace(job, memory=job.settings.limits.memory or memory_limit(ALL_MEMORY))
+    child = acquire_worker((job.settings.cache_key, job.memory, _environment()))
     try:
-        # It loads what it needs, so that the time of a model is its own.
-        child.run(Task(f"{_MODULE}:ready", None, 0.0, wall_seconds=_READY, memory=memory_limit(ALL_MEMORY)))
-        return child.run(Task(f"{_MODULE}:work", job, 0.0, wall_seconds=job.orders.model_time, memory=job.memory))
+        # The imports do not count against the limit of the model.
+        child.run(Task(f"{_MODULE}:load", None, 0.0, wall_seconds=_READY, memory=memory_limit(ALL_MEMORY)))
+        limit = job.settings.limits.seconds
+        return child.run(Task(f"{_MODULE}:run_model", job, 0.0, wall_seconds=limit, memory=job.memory))
     finally:
         release_worker(child)
 
 
 def _environment() -> frozenset[tuple[str, str]]:
-    """What a process is given when it starts: credentials of stores among it."""
+    """The environment of a new process, with the credentials of stores."""
     return frozenset(os.environ.items())

@@ -1,4 +1,4 @@
-"""A result on its way to its target: whole or not there, its data before it, and its row last."""
+"""Publishes a result atomically: the data files, then the model, then its row."""
 
 import hashlib
 import os
@@ -15,50 +15,49 @@ from surgeon.file.io.file_copy import same_content
 from surgeon.file.model import Model
 
 ROWS = f"{METADATA_FOLDER}/rows"
-"""Rows of models that are done, one a file, until a run ends."""
+"""Rows of finished models, one per file, until the run ends."""
 LEDGER = f"{METADATA_FOLDER}/rows.jsonl"
-"""Rows of all models, from then on."""
+"""Rows of all models, after the run."""
 
 
 class Publisher:
-    """What one model's target takes.
+    """Writes the result of one model to the target.
 
-    root: the target of all.  name: of the model below it.  source: its URL.  made: the locations of its data there,
-    as of last time.
+    root: the path of the target.  name: of the model below it.  source: the model's URL.  previous_data_files: the
+    locations of its data at the target after the previous run.
     """
 
     def __init__(
-        self, storage: Storage, root: str, name: str, source: str = "", made: Collection[str] = ()
+        self, storage: Storage, root: str, name: str, *, source: str = "", previous_data_files: Collection[str] = ()
     ) -> None:
         self._storage, self._root, self._name = storage, root, name
-        self._source, self._made = source, made
+        self._source, self._previous_data_files = source, previous_data_files
         self._path = storage.join(root, name)
 
-    def publish(self, out: Path, taken: FetchedModel) -> tuple[dict[str, str], int]:
-        """Put a model and its data files there; their states by location, and the bytes that were written.
+    def publish(self, out: Path, fetched: FetchedModel) -> tuple[dict[str, str], int]:
+        """Write a model and its data files; returns their tokens by location, and the number of bytes written.
 
-        What is there already, byte by byte, is left as it is.  Raises ModelFileError where data of another model lie in
-        the place of its own.
+        Identical files are not written again.  Raises ModelFileError if a data file of another model has the same path.
         """
         with Model.open(out) as model:
             found = locations.files(out.parent, model.external_tensors)
-        home = self._path.rpartition("/")[0]
-        places = [(location, file, self._storage.join(home, location)) for location, file in found.items()]
-        for location, file, to in places:
+        folder = self._path.rpartition("/")[0]
+        paths = [(location, file, self._storage.join(folder, location)) for location, file in found.items()]
+        for location, file, to in paths:
             self._require_own(location, file, to)
-        places.append(("", out, self._path))
-        waiting: list[tuple[str, str]] = []
+        paths.append(("", out, self._path))
+        sent_files: list[tuple[str, str]] = []
         written = 0
-        for location, file, to in places:
-            if not self._is_there(file, to, taken):
+        for location, file, to in paths:
+            if not self._is_there(file, to, fetched):
                 written += os.path.getsize(file)
-                waiting.append((self._send(location, file, to, taken), to))
-        self._reveal(waiting)
-        return self._states({location: to for location, _, to in places}), written
+                sent_files.append((self._send(location, file, to, fetched), to))
+        self._rename_all(sent_files)
+        return self._tokens({location: to for location, _, to in paths}), written
 
     def _require_own(self, location: str, file: Path, to: str) -> None:
-        """Raise ModelFileError where another file of this name is there, which no run made of this model's data."""
-        if not self._storage.is_local or location in self._made:
+        """Raise ModelFileError for another file of this name that no run produced from this model's data."""
+        if not self._storage.is_local or location in self._previous_data_files:
             return
         if not os.path.exists(to) or same_content(file, Path(to)):
             return
@@ -71,63 +70,63 @@ class Publisher:
             "remove it where nothing needs it, or give another folder."
         )
 
-    def _is_there(self, file: Path, to: str, taken: FetchedModel) -> bool:
-        is_here = self._storage.is_local and file not in taken.ranged
+    def _is_there(self, file: Path, to: str, fetched: FetchedModel) -> bool:
+        is_here = self._storage.is_local and file not in fetched.sparse_files
         return is_here and os.path.exists(to) and same_content(file, Path(to))
 
-    def _reveal(self, sent: Iterable[tuple[str, str]]) -> None:
-        """Give files their own names, in order: the model comes last."""
+    def _rename_all(self, sent: Iterable[tuple[str, str]]) -> None:
+        """Rename temporary files in order: the model comes last."""
         for before, to in sent:
             if before != to:
                 self._storage.move(before, to)
 
-    def _send(self, location: str, file: Path, target: str, taken: FetchedModel) -> str:
-        """Put a file under a temporary name; that name.  Where the storage has it already, it copies by itself."""
+    def _send(self, location: str, file: Path, target: str, fetched: FetchedModel) -> str:
+        """Write a file under a temporary name; returns that name.  A file in the same storage is copied there."""
         if self._storage.is_local:
-            taken.complete(file)
-            return str(file)  # the stage lies there already
+            fetched.complete(file)
+            return str(file)  # the stage is inside the target
         to = self._temporary(location, target)
-        source = taken.data.get(location)
-        if source is not None and source.size == os.path.getsize(file) and self._storage.is_same(taken.storage):
+        source = fetched.data.get(location)
+        if source is not None and source.size == os.path.getsize(file) and self._storage.is_same(fetched.storage):
             self._storage.copy(source.path, to)
         else:
-            taken.complete(file)
+            fetched.complete(file)
             self._storage.send(file, to)
         return to
 
     def _temporary(self, location: str, target: str) -> str:
-        """The name for a file on its way: its own where nobody sees it before it is whole."""
+        """The temporary name of a file; its final name if the storage writes atomically."""
         if self._storage.has_atomic_writes:
             return target
         mark = hashlib.sha256(f"{self._name}\n{location}".encode()).hexdigest()[:24]
         return staging_path(self._storage, self._root, f"{mark}-{os.getpid()}")
 
-    def _states(self, places: Mapping[str, str]) -> dict[str, str]:
-        """What tells the state of files that were put there, by location."""
-        found = {location: self._storage.stored(path) for location, path in places.items()}
+    def _tokens(self, paths: Mapping[str, str]) -> dict[str, str]:
+        """The tokens of written files, by location."""
+        found = {location: self._storage.stored(path) for location, path in paths.items()}
         return {location: file.token for location, file in found.items() if file is not None}
 
-    def copy(self, taken: FetchedModel) -> tuple[dict[str, str], int]:
-        """Put a model there as it is, not here on the way where the storage copies by itself.  Raises as `publish`."""
-        home = self._path.rpartition("/")[0]
-        places = {location: self._storage.join(home, location) for location in taken.data} | {"": self._path}
-        files = taken.data | {"": taken.stored_file}
-        for location, data in taken.data.items():
-            self._require_own(location, Path(data.path), places[location])
-        sent = [(location, self._temporary(location, to)) for location, to in places.items()]
+    def copy(self, fetched: FetchedModel) -> tuple[dict[str, str], int]:
+        """Copy an unchanged model inside the storage, without a download.  Raises as `publish`."""
+        folder = self._path.rpartition("/")[0]
+        paths = {location: self._storage.join(folder, location) for location in fetched.data} | {"": self._path}
+        files = fetched.data | {"": fetched.stored_file}
+        for location, data in fetched.data.items():
+            self._require_own(location, Path(data.path), paths[location])
+        sent = [(location, self._temporary(location, to)) for location, to in paths.items()]
         for location, to in sent:
             self._storage.copy(files[location].path, to)
-        self._reveal((to, places[location]) for location, to in sent)
-        return self._states(places), sum(file.size for file in files.values())
+        self._rename_all((to, paths[location]) for location, to in sent)
+        return self._tokens(paths), sum(file.size for file in files.values())
 
-    def note(self, row: FleetRow) -> None:
-        """Put the row of a model there, by which another run knows that it is done."""
+    def write_row(self, row: FleetRow) -> None:
+        """Save the row of a model: the next run sees that the model is done."""
         mark = hashlib.sha256(self._name.encode()).hexdigest()[:32]
         self._storage.write_text(self._storage.join(self._root, f"{ROWS}/{mark}.json"), row.line())
 
 
 def rows_at(storage: Storage, root: str) -> Iterator[FleetRow]:
-    """The rows that runs have left at a target, later ones last."""
+    """The rows of previous runs at a target, later ones last."""
     path = storage.join(root, LEDGER)
     if storage.stored(path) is not None:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""One model, inside the process that is given for it: read, run the recipe, publish, and say what came of it."""
+"""Works on one model inside its process: fetches it, runs the recipe, publishes the result, and fills its row."""
 
 import hashlib
 from collections import Counter
@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from surgeon.automation.fleet.execution.fetch import FetchedModel, take
+from surgeon.automation.fleet.execution.fetch import FetchedModel, fetch_model
 from surgeon.automation.fleet.execution.publish import Publisher
 from surgeon.automation.fleet.fleet_row import FleetRow
 from surgeon.automation.fleet.job import ModelJob
@@ -27,29 +27,29 @@ from surgeon.proof.cache.proof_key import use_proof_store
 from surgeon.runtime.processes.worker_main import ReportProgress
 
 
-def ready(_: None, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
-    """Load what work needs, which importing this module does."""
+def load(_: None, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
+    """Import everything that `run_model` needs; importing this module does that."""
     note({})
     return {}, []
 
 
-def work(job: ModelJob, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
-    """Work on one model; its row, or `busy` where a store did not do what it was asked and another try may help."""
-    _keep_limit(job.memory)
+def run_model(job: ModelJob, note: ReportProgress) -> tuple[dict[str, Any], Sequence[Any]]:
+    """Work on one model; returns its row, or `busy` if a store failed and a retry may help."""
+    _limit_child_memory(job.memory)
     row = job.row()
     try:
-        _ModelWork(job, row, note).go()
+        _ModelWork(job, row, note).run_all()
     except TransientStorageError as error:
         return {"busy": True, "why": str(error)}, []
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - one model cannot end the run: its row says what a defect came to
+    except Exception as error:  # noqa: BLE001 - one model cannot end the run: its row reports a defect
         row.outcome, row.why = "crashed", f"This is a defect of surgeon: {type(error).__name__}: {error}."
     return row.to_dict(), []
 
 
-def _keep_limit(size: int) -> None:
-    """Hold the processes that this one starts to the same limit."""
+def _limit_child_memory(size: int) -> None:
+    """Apply the memory limit to child processes."""
     try:
         import resource
     except ImportError:  # on Windows
@@ -60,111 +60,118 @@ def _keep_limit(size: int) -> None:
 
 
 class _ModelWork:
-    """The way of one model."""
+    """The steps of one model."""
 
     def __init__(self, job: ModelJob, row: FleetRow, note: ReportProgress) -> None:
         self.job, self.row, self._note = job, row, note
-        self._to, root = storage_of(job.orders.to)
-        self._publishing = Publisher(self._to, root, job.name, source=job.source, made=job.previous_data_files)
-        shares = job.orders.shares_proofs and not job.orders.dry_run
-        self._proofs = FleetProofStore(self._to, root, job.name) if shares else None
+        self._to, root = storage_of(job.settings.to)
+        self._publisher = Publisher(
+            self._to,
+            root,
+            job.model.name,
+            source=job.model.source,
+            previous_data_files=job.previous_data_files,
+        )
+        shares = job.settings.shares_proofs and not job.settings.dry_run
+        self._proofs = FleetProofStore(self._to, root, job.model.name) if shares else None
 
-    def go(self) -> None:
+    def run_all(self) -> None:
         row = self.row
         self._note({"at": "it was read"})
         with ExitStack() as stack:
             try:
-                taken = stack.enter_context(take(self.job))
-                clash = self._clash(taken)
+                fetched = stack.enter_context(fetch_model(self.job))
+                clash = self._clash_reason(fetched)
             except TransientStorageError:
                 raise
             except SurgeonError as error:
                 row.outcome, row.why = "refused", str(error)
                 return
-            if clash:
+            if clash is not None:
                 row.outcome, row.why = "unwritten", clash
             else:
-                self._do(taken)
+                self._run_and_publish(fetched)
 
-    def _clash(self, taken: FetchedModel) -> str:
-        """Why its data cannot be written: those of a model from elsewhere would have one name with them, "" where none.
+    def _clash_reason(self, fetched: FetchedModel) -> str | None:
+        """Why its data files cannot be written: another model has data files of the same name; None if they can.
 
-        Both models are told so, whichever comes first; it may be otherwise in another run, over other models.
+        The rows of both models say so, in any order; a run over other models may differ.
         """
-        if self.job.orders.external_data == "inline":
-            return ""
-        for location, data in taken.data.items():
+        if self.job.settings.external_data == "inline":
+            return None
+        for location, data in fetched.data.items():
             for home in self.job.sibling_folders:
                 url = sibling_url(home, location)
                 storage, path = storage_of(url)
                 other = storage.stored(path)
-                if other is not None and not _is_one(taken.storage, data, storage, other):
+                if other is not None and not _is_same_file(fetched.storage, data, storage, other):
                     return (
                         f"Its data file {location} and {url} would have one name in the target: give the results "
                         "folders of their own, as by the column model of a table, or use --external-data inline."
                     )
-        return ""
+        return None
 
-    def _do(self, taken: FetchedModel) -> None:
+    def _run_and_publish(self, fetched: FetchedModel) -> None:
         row = self.row
-        # beside what was fetched, whose data files it then shares; never beside a source
-        out = (self.job.stage / "out" if taken.storage.is_local else taken.path.parent) / Path(self.job.name).name
+        # Beside the fetched model, to share its data files; never beside a local source.
+        folder = self.job.stage / "out" if fetched.storage.is_local else fetched.path.parent
+        out = folder / Path(self.job.model.name).name
         out.parent.mkdir(exist_ok=True)
         self._note({"at": "the recipe ran"})
-        row.files, row.size = taken.files, taken.size
+        row.files, row.size = fetched.files, fetched.size
         try:
-            report = self._run(taken, out)
-            taken.require_brought()
+            report = self._run(fetched, out)
+            fetched.require_brought()
             if report is not None:
-                self._tell(report)
-            if row.outcome not in ("refused", "unexpected") and not self.job.orders.dry_run:
+                self._fill_row(report)
+            if row.outcome not in ("refused", "unexpected") and not self.job.settings.dry_run:
                 self._note({"at": "its result was written"})
-                row.read = taken.read
+                row.read = fetched.read
                 row.proved_in = dict(self._proofs.used) if self._proofs is not None else {}
-                self._publish(taken, out)
+                self._publish(fetched, out)
         finally:
-            row.read = taken.read
+            row.read = fetched.read
 
-    def _run(self, taken: FetchedModel, out: Path) -> RecipeReport | None:
-        """Run the recipe; what it refuses is in the row."""
-        row, orders = self.row, self.job.orders
+    def _run(self, fetched: FetchedModel, out: Path) -> RecipeReport | None:
+        """Run the recipe; a refusal goes into the row."""
+        row, settings = self.row, self.job.settings
         try:
-            row.graph = graph_of(taken.path)
-            if taken.is_partial:
-                report = without_sites(orders.recipe, taken)
+            row.graph = graph_hash(fetched.path)
+            if fetched.is_partial:
+                report = report_if_unmatched(settings.recipe, fetched)
                 if report is not None:
                     row.outcome = report.outcome
                     return report
-                taken.complete(taken.path)  # what is written holds it
+                fetched.complete(fetched.path)  # the result contains it
             with use_proof_store(self._proofs):
                 _, report = run(
-                    orders.recipe,
-                    taken.path,
-                    None if orders.dry_run else out,
-                    check="none" if orders.check == "none" else "auto",
-                    require_proof=orders.require_proof,
-                    dry_run=orders.dry_run,
-                    external_data="inline" if orders.external_data == "inline" else "auto",
-                    options=orders.options,
+                    settings.recipe,
+                    fetched.path,
+                    None if settings.dry_run else out,
+                    check="none" if settings.check == "none" else "auto",
+                    require_proof=settings.require_proof,
+                    dry_run=settings.dry_run,
+                    external_data="inline" if settings.external_data == "inline" else "auto",
+                    options=settings.options,
                 )
         except TransientStorageError:
             raise
         except CheckFailed as error:
-            row.outcome, row.why = "failed", taken.named(str(error))
+            row.outcome, row.why = "failed", fetched.with_public_names(str(error))
             return error.report if isinstance(error.report, RecipeReport) else None
         except ExpectationUnmet as error:
-            row.outcome, row.why = "unexpected", taken.named(str(error))
+            row.outcome, row.why = "unexpected", fetched.with_public_names(str(error))
             return error.report if isinstance(error.report, RecipeReport) else None
         except SurgeonError as error:
-            if isinstance(error.__cause__ or error.__context__, MemoryError):  # in a rule's own code
+            if isinstance(error.__cause__ or error.__context__, MemoryError):  # raised in the code of a rule
                 raise MemoryError from error
-            row.outcome, row.why = "refused", taken.named(str(error))
+            row.outcome, row.why = "refused", fetched.with_public_names(str(error))
             return None
         row.outcome = report.outcome
         return report
 
-    def _tell(self, report: RecipeReport) -> None:
-        """Put what the recipe did into the row."""
+    def _fill_row(self, report: RecipeReport) -> None:
+        """Put the results of the recipe into the row."""
         row = self.row
         row.counts = report.counts
         proofs: Counter[str] = Counter()
@@ -184,51 +191,51 @@ class _ModelWork:
         unused = [unmatched(pattern, near) for part in rewritten for pattern, near in part.unused.items()]
         row.why = row.why or next(iter(unused), "")
 
-    def _publish(self, taken: FetchedModel, out: Path) -> None:
-        """Put the result where it is to be, and the row with it; a store that does not take it is told in the row."""
+    def _publish(self, fetched: FetchedModel, out: Path) -> None:
+        """Publish the result with the row; an error of the store goes into the row."""
         row = self.row
         try:
-            if not out.exists() and self._to.is_same(taken.storage):
-                row.made, row.written = self._publishing.copy(taken)
+            if not out.exists() and self._to.is_same(fetched.storage):
+                row.made, row.written = self._publisher.copy(fetched)
             else:
                 if not out.exists():
-                    out = taken.path
-                row.made, row.written = self._publishing.publish(out, taken)
-            self._publishing.note(row)
+                    out = fetched.path
+                row.made, row.written = self._publisher.publish(out, fetched)
+            self._publisher.write_row(row)
         except TransientStorageError:
             raise
         except (ModelFileError, OSError) as error:
             row.outcome, row.why, row.made = "unwritten", str(error), {}
 
 
-def _is_one(storage: Storage, data: StoredFile, other_storage: Storage, other: StoredFile) -> bool:
-    """Whether two files are one, or hold the same."""
+def _is_same_file(storage: Storage, data: StoredFile, other_storage: Storage, other: StoredFile) -> bool:
+    """Whether two files are the same, or have the same content."""
     if storage.is_local and other_storage.is_local:
         return same_content(Path(data.path), Path(other.path))
     return storage.is_same(other_storage) and data.token == other.token
 
 
-def without_sites(recipe: Recipe, taken: FetchedModel) -> RecipeReport | None:
-    """What a recipe of rules comes to where none of them would fire; None where one would.
+def report_if_unmatched(recipe: Recipe, fetched: FetchedModel) -> RecipeReport | None:
+    """The report of a recipe of rules if no rule would fire; None otherwise.
 
-    Raises what the recipe raises.
+    Raises the errors of the recipe.
     """
-    report = RecipeReport(taken.source, "")
+    report = RecipeReport(fetched.source, "")
     for step in recipe.steps:
         if not isinstance(step, Rules):
             return None
         settings = rule_settings(recipe, step, output=None, check="sites", expect=step.expect, dry_run=True)
-        _, done = rewrite_with(taken.path, step.rules, settings)
+        _, done = rewrite_with(fetched.path, step.rules, settings)
         if done.sites:
             return None
         report.parts.append(done)
     return report
 
 
-def graph_of(path: Path) -> str:
-    """What tells one export from another: all of a model's bytes but the data of its tensors.
+def graph_hash(path: Path) -> str:
+    """A hash of a model without the data of its tensors.
 
-    Raises ModelFileError for a file that is no model.
+    Raises ModelFileError for a file that is not a model.
     """
     with Model.open(path) as model:
         found = hashlib.sha256(model.skeleton.SerializeToString(deterministic=True))
@@ -236,4 +243,3 @@ def graph_of(path: Path) -> str:
             extent = locations.extent_of(tensor)
             found.update(f"{extent.offset}+{extent.size}".encode())
     return found.hexdigest()[: 2 * 8]
-

@@ -1,4 +1,4 @@
-"""A file of a store as a hole of its size on this machine, of which ranges are filled when they are looked at."""
+"""A remote file as a sparse local file: ranges are downloaded when they are read."""
 
 import mmap
 import os
@@ -11,26 +11,26 @@ from surgeon.errors import ModelFileError
 from surgeon.file.protobuf.payloads import find_payloads
 from surgeon.file.protobuf.wire_format import Buffer, WireError, parse_root
 
-PIECE = 1 << 23  # bytes that are held at once
-_FIRST = 1 << 16  # bytes brought where a scan comes to a new part of a file; the double where it goes on
-_NEAR = 1 << 14  # holes up to here between what is needed are brought along
-_PAYLOAD = 1024  # as of a model that is opened
+CHUNK = 1 << 23  # bytes in memory at once
+_FIRST_READ = 1 << 16  # bytes at the start of a new part of a file; doubled while the scan is sequential
+_LARGEST_GAP = 1 << 14  # gaps up to this size are downloaded too
+_SMALLEST_PAYLOAD = 1024  # as in Model.open
 
 
 class SparseFile:
-    """A hole.  path: on this machine.  brought: bytes that were.  failed: what the store did not give."""
+    """A sparse file.  path: of the local file.  brought: bytes downloaded.  failed: the last error of the store."""
 
     def __init__(self, storage: Storage, file: StoredFile, path: Path) -> None:
         self._storage, self._file, self.path = storage, file, path
         self.size, self.brought = file.size, 0
         self.failed: ModelFileError | None = None
-        self._spans: list[tuple[int, int]] = []  # that are there: sorted, apart
+        self._spans: list[tuple[int, int]] = []  # downloaded ranges: sorted, disjoint
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as made:
-            os.truncate(made.fileno(), self.size)
+        with open(path, "wb") as sparse:
+            os.truncate(sparse.fileno(), self.size)
 
     def bring(self, start: int, end: int | None) -> None:
-        """Put the bytes `[start, end)` there, piece by piece, and leave the file's time as it is."""
+        """Download the bytes `[start, end)` in chunks, and keep the modification time of the file."""
         end = self.size if end is None else min(end, self.size)
         gaps = list(self._gaps(start, end))
         if not gaps:
@@ -39,12 +39,12 @@ class SparseFile:
         handle = os.open(self.path, os.O_WRONLY)
         try:
             for first, last in gaps:
-                for at in range(first, last, PIECE):
-                    self._fill(handle, at, min(at + PIECE, last))
+                for at in range(first, last, CHUNK):
+                    self._fill(handle, at, min(at + CHUNK, last))
         finally:
             os.close(handle)
-            os.utime(self.path, ns=(status.st_atime_ns, status.st_mtime_ns))  # by which others tell that it changed
-        self._note(start, end)
+            os.utime(self.path, ns=(status.st_atime_ns, status.st_mtime_ns))  # readers detect changes by it
+        self._add_span(start, end)
 
     def _fill(self, handle: int, start: int, end: int) -> None:
         try:
@@ -61,7 +61,7 @@ class SparseFile:
         self.brought += len(data)
 
     def _gaps(self, start: int, end: int) -> list[tuple[int, int]]:
-        """What of a range is not there."""
+        """The parts of a range that are not downloaded."""
         gaps: list[tuple[int, int]] = []
         place = max(bisect_left(self._spans, (start, start)) - 1, 0)
         for first, last in self._spans[place:]:
@@ -74,7 +74,7 @@ class SparseFile:
             gaps.append((start, end))
         return gaps
 
-    def _note(self, start: int, end: int) -> None:
+    def _add_span(self, start: int, end: int) -> None:
         spans: list[tuple[int, int]] = []
         for first, last in sorted([*self._spans, (start, end)]):
             if spans and first <= spans[-1][1]:
@@ -84,11 +84,13 @@ class SparseFile:
         self._spans = spans
 
 
-class _Scanned:
-    """The bytes of a ranged file for a scan: what it comes to is brought, and more where it goes straight on."""
+class _ScannedBytes:
+    """The bytes of a sparse file for a scan: each range is downloaded, with a growing lookahead while it is
+    sequential.
+    """
 
     def __init__(self, file: SparseFile) -> None:
-        self._file, self._start, self._end, self._step = file, 0, 0, _FIRST
+        self._file, self._start, self._end, self._step = file, 0, 0, _FIRST_READ
         with open(file.path, "rb") as handle:
             self._map = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
 
@@ -98,34 +100,34 @@ class _Scanned:
     def __getitem__(self, key: int | slice) -> int | bytes:
         if isinstance(key, slice):
             start, stop, _ = key.indices(self._file.size)
-            self._reach(start, stop)
+            self._require_range(start, stop)
             return self._map[start:stop]
-        self._reach(key, key + 1)
+        self._require_range(key, key + 1)
         return self._map[key]
 
-    def _reach(self, start: int, end: int) -> None:
+    def _require_range(self, start: int, end: int) -> None:
         if self._start <= start and end <= self._end:
             return
-        goes_on = self._start <= start <= self._end + _NEAR
-        self._step = min(self._step * 2, PIECE) if goes_on else _FIRST
-        self._start, self._end = (self._start if goes_on else start), max(end, start + self._step)
+        is_sequential = self._start <= start <= self._end + _LARGEST_GAP
+        self._step = min(self._step * 2, CHUNK) if is_sequential else _FIRST_READ
+        self._start, self._end = (self._start if is_sequential else start), max(end, start + self._step)
         self._file.bring(start, self._end)
 
 
 def bring_skeleton(file: SparseFile) -> None:
-    """Bring all of a model but the data of its tensors.  Of a file that is no model, all."""
-    data = _Scanned(file)
+    """Download all of a model except the data of its tensors; of another file, everything."""
+    data = _ScannedBytes(file)
     at = 0
     try:
         spans = sorted(
             (start, end)
-            for payload in find_payloads(parse_root(cast(Buffer, data)), _PAYLOAD)
+            for payload in find_payloads(parse_root(cast(Buffer, data)), _SMALLEST_PAYLOAD)
             for _, start, end in payload.spans
         )
     except WireError:
-        spans = []  # whoever opens it says what is wrong
+        spans = []  # opening the file reports the error
     for start, end in spans:
-        if end - start > _NEAR:
+        if end - start > _LARGEST_GAP:
             file.bring(at, start)
             at = end
     file.bring(at, None)

@@ -1,7 +1,7 @@
-"""Where models lie: folders of this machine, and stores that fsspec reaches, in the same words.
+"""Where models are stored: local folders, and stores that fsspec supports, behind one interface.
 
-A path is what the storage itself calls a file, a URL what a person writes.  Whatever goes wrong there is one sentence:
-a ModelFileError where it stays so, a TransientStorageError where another try may do.
+A path is the storage's own name of a file; a URL is the name that users give.  An error is one sentence: a
+ModelFileError if it is permanent, a TransientStorageError if a retry may help.
 """
 
 import errno
@@ -20,16 +20,16 @@ from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.versions import install_command
 
 METADATA_FOLDER = ".surgeon"
-"""The folder below a target that holds what surgeon notes there."""
+"""The folder below a target for surgeon's own files."""
 _TEMPORARY = "tmp"
-# What a store calls what changes with a file, the surest first.
+# Keys of a store's metadata that change with a file, the most reliable first.
 _TOKENS = ("ETag", "etag", "sha256", "md5Hash", "content_md5", "checksum", "CRC", "mtime", "LastModified", "updated")
-_OF_OBJECTS = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "hf", "memory"}
+_OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "hf", "memory"}
 _DATES = ("last_modified", "modified", "created")
-_REMOTE_IO = 121  # what a store's own failure is told by; errno has its name on Linux alone
-_PASSING = {_REMOTE_IO, errno.EIO, errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE}
-_PASSING.add(errno.ECONNREFUSED)
-_WORDS = {
+_REMOTE_IO = 121  # the errno of a failure inside a store; the module errno has its name only on Linux
+_TRANSIENT_ERRNOS = {_REMOTE_IO, errno.EIO, errno.EBUSY, errno.EAGAIN, errno.ETIMEDOUT, errno.ECONNRESET, errno.EPIPE}
+_TRANSIENT_ERRNOS.add(errno.ECONNREFUSED)
+_CLAUSES = {
     FileNotFoundError: "there is nothing of that name",
     PermissionError: "permission is denied",
     IsADirectoryError: "it is a folder",
@@ -38,39 +38,42 @@ _WORDS = {
 
 
 class TransientStorageError(ModelFileError):
-    """A store did not answer, or answered that it cannot just now."""
+    """A store did not answer, or refused for now."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as its storage lists it.  token: what tells one state of it from another without reading."""
+    """A file in a storage."""
 
     path: str
+    """The path in its storage."""
     size: int
+    """The size in bytes."""
     token: str
+    """A token that changes with the file."""
 
 
 class Storage(ABC):
-    """Files by their paths.  has_atomic_writes: whether a file is not seen before all of it is there."""
+    """Files by their paths.  has_atomic_writes: whether a file is visible only when it is complete."""
 
     is_local = False
     has_atomic_writes = False
 
     @abstractmethod
     def url(self, path: str) -> str:
-        """What a person calls a file."""
+        """The URL of a file."""
 
     @abstractmethod
-    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
-        """All files below a folder, hidden ones too, in any order; none where there is no such folder.
+    def find(self, folder: str, depth: int | None = None) -> Iterator[StoredFile]:
+        """All files below a folder, also hidden ones, in any order; none below a missing folder.
 
-        deep: how many folders further down to look at least, None for all.  What is at the end of a link to a folder is
-        found where a number is given.
+        depth: how many levels of folders to search at least, None for all.  With a number, links to folders are
+        followed.
         """
 
     @abstractmethod
     def stored(self, path: str) -> StoredFile | None:
-        """One file as it is now; None where there is none."""
+        """One file in its current state; None if it does not exist."""
 
     @abstractmethod
     def read(self, path: str, start: int, end: int) -> bytes:
@@ -78,19 +81,19 @@ class Storage(ABC):
 
     @abstractmethod
     def text(self, path: str) -> str | None:
-        """A small file; None where there is none."""
+        """The text of a small file; None if it does not exist."""
 
     @abstractmethod
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file, whole or not at all."""
+        """Write a small file atomically."""
 
     @abstractmethod
     def download(self, path: str, to: Path) -> None:
-        """Bring a file to this machine, piece by piece."""
+        """Copy a file to this machine, in chunks."""
 
     @abstractmethod
     def send(self, file: Path, to: str) -> None:
-        """Put a file of this machine there; it may be gone here then."""
+        """Move or copy a local file into the storage."""
 
     @abstractmethod
     def copy(self, path: str, to: str) -> None:
@@ -98,15 +101,15 @@ class Storage(ABC):
 
     @abstractmethod
     def move(self, path: str, to: str) -> None:
-        """Give a file another name, in the place of what had it."""
+        """Rename a file, and replace a file of the new name."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Take a file away, or a folder with all in it; nothing where there is none."""
+        """Remove a file, or a folder with its files, if it exists."""
 
     @abstractmethod
     def is_same(self, other: "Storage") -> bool:
-        """Whether it can copy from the other by itself."""
+        """Whether the storage can copy from the other one by itself."""
 
     def join(self, folder: str, name: str) -> str:
         """The path of a file below a folder."""
@@ -114,7 +117,7 @@ class Storage(ABC):
 
 
 def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
-    """The storage that a URL names, and the path in it.  Raises UsageError where the URL cannot be read."""
+    """The storage of a URL, and the path in it.  Raises UsageError for an invalid URL."""
     text = os.fspath(url)
     if "://" not in text and "::" not in text:
         return LocalStorage(), os.path.abspath(text)
@@ -126,32 +129,32 @@ def storage_of(url: str | os.PathLike[str]) -> tuple[Storage, str]:
         raise UsageError(f"{text} lies in a store, which needs fsspec: {install_command('fleet')}.") from None
     try:
         system, path = url_to_fs(text, use_listings_cache=False)
-    except ImportError as error:  # the package of this store
+    except ImportError as error:  # the store needs a package
         raise UsageError(f"{text} cannot be reached: {str(error).rstrip('.')}.") from None
     except ValueError as error:
         raise UsageError(f"{text} names no store: {str(error).rstrip('.')}.") from None
-    except Exception as error:  # noqa: BLE001 - whatever a store's package raises on its settings
-        raise ModelFileError(f"{text} cannot be reached: {_told(error)}.") from None
+    except Exception as error:  # noqa: BLE001 - each store's package raises its own errors
+        raise ModelFileError(f"{text} cannot be reached: {_error_clause(error)}.") from None
     return RemoteStorage(system, text, path), path
 
 
 def sibling_url(url: str, name: str = "") -> str:
-    """The URL of a file that is called so from the folder of another; of the folder itself where no name is given."""
+    """The URL of a file in the folder of another file; the URL of the folder for an empty name."""
     head, chained, tail = url.partition("::")
     return f"{head.rpartition('/')[0]}/{name}{chained}{tail}"
 
 
 class LocalStorage(Storage):
-    """Folders of this machine."""
+    """Local folders."""
 
     is_local = True
 
     def url(self, path: str) -> str:
         return path
 
-    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
-        for home, folders, names in os.walk(folder, onerror=_unlisted, followlinks=deep is not None):
-            if deep is not None and home.removeprefix(folder).count(os.sep) >= deep:
+    def find(self, folder: str, depth: int | None = None) -> Iterator[StoredFile]:
+        for home, folders, names in os.walk(folder, onerror=_raise_listing_error, followlinks=depth is not None):
+            if depth is not None and home.removeprefix(folder).count(os.sep) >= depth:
                 folders.clear()
             for name in names:
                 path = os.path.join(home, name)
@@ -183,8 +186,8 @@ class LocalStorage(Storage):
         with storage_errors(path, "written"):
             file = Path(path)
             file.parent.mkdir(parents=True, exist_ok=True)
-            with _replaced(str(file)) as made:
-                made.write_text(text, encoding="utf-8")
+            with _replacing(str(file)) as temporary:
+                temporary.write_text(text, encoding="utf-8")
 
     def download(self, path: str, to: Path) -> None:
         with storage_errors(path, "read"):
@@ -205,10 +208,10 @@ class LocalStorage(Storage):
 
         with storage_errors(to, "written"):
             os.makedirs(os.path.dirname(to), exist_ok=True)
-            with _replaced(to) as made:
+            with _replacing(to) as temporary:
                 source = open_read(Path(path))
                 try:
-                    target = open_new(made)
+                    target = open_new(temporary)
                     try:
                         copy_file(source, target)
                     finally:
@@ -230,28 +233,28 @@ class LocalStorage(Storage):
 
 
 @contextmanager
-def _replaced(path: str) -> Iterator[Path]:
-    """Where a new file is to be made, which takes the place of another when it is whole and is gone otherwise."""
-    made = Path(f"{path}.{os.getpid()}.tmp")
-    made.unlink(missing_ok=True)
+def _replacing(path: str) -> Iterator[Path]:
+    """The path of a temporary file that replaces a file at the end, or is removed on an error."""
+    temporary = Path(f"{path}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
     try:
-        yield made
-        os.replace(made, path)
+        yield temporary
+        os.replace(temporary, path)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def _unlisted(error: OSError) -> None:
-    """What `os.walk` would pass over in silence; what is no folder, or none any more, has nothing in it."""
+def _raise_listing_error(error: OSError) -> None:
+    """Raise an error that `os.walk` would ignore; a missing folder is empty."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         with storage_errors(str(error.filename), "listed"):
             raise error
 
 
 class RemoteStorage(Storage):
-    """What fsspec reaches.  system: its file system.  given: a URL in it, and path: what that is there.
+    """A file system of fsspec.  system: the file system.  given: a URL in it.  path: the path of that URL.
 
-    Together they tell how its files are called: what stands before a path is a bucket's scheme here, a host there.
+    URL and path together show the prefix of its URLs: the scheme in an object store, a host elsewhere.
     """
 
     def __init__(self, system: Any, given: str, path: str) -> None:
@@ -261,12 +264,12 @@ class RemoteStorage(Storage):
         head, path = head.rstrip("/"), path.rstrip("/")
         self._head = head[: len(head) - len(path)] if head.endswith(path) else f"{self._protocol}://"
         self._tail = chained + tail
-        self.has_atomic_writes = self._protocol in _OF_OBJECTS
+        self.has_atomic_writes = self._protocol in _OBJECT_STORES
 
     def url(self, path: str) -> str:
         return f"{self._head}{path}{self._tail}"
 
-    def find(self, folder: str, deep: int | None = None) -> Iterator[StoredFile]:
+    def find(self, folder: str, depth: int | None = None) -> Iterator[StoredFile]:
         with storage_errors(self.url(folder), "listed"):
             try:
                 found = self._system.find(folder, detail=True)
@@ -326,7 +329,7 @@ class RemoteStorage(Storage):
                 self._system.rm(path, recursive=True)
             except FileNotFoundError:
                 return
-            except OSError:  # some servers of S3 refuse many at once for a checksum that clients send no more
+            except OSError:  # some S3 servers refuse bulk deletes without a checksum
                 for one in self._system.find(path):
                     self._system.rm_file(one)
 
@@ -334,8 +337,8 @@ class RemoteStorage(Storage):
         return isinstance(other, RemoteStorage) and other._system == self._system
 
     def _open_folder(self, path: str) -> None:
-        """Make the folder of a file where the store has such; one of objects would make a bucket instead."""
-        if self._protocol not in _OF_OBJECTS:
+        """Create the folder of a file; an object store has none, and would create a bucket."""
+        if self._protocol not in _OBJECT_STORES:
             self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
 
 
@@ -347,45 +350,45 @@ def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:
 
 @contextmanager
 def storage_errors(url: str, done: str) -> Iterator[None]:
-    """Turn what a storage raises into one sentence.  done: what cannot be done with the file, as a participle."""
+    """Turn errors of a storage into one sentence.  done: the failed action as a participle."""
     try:
         yield
     except SurgeonError:
         raise
-    except Exception as error:  # noqa: BLE001 - each store's package has errors of its own
-        if _may_pass(error):
-            raise TransientStorageError(f"{url} cannot be {done} just now: {_told(error)}.") from None
-        raise ModelFileError(f"{url} cannot be {done}: {_told(error)}.") from None
+    except Exception as error:  # noqa: BLE001 - each store's package raises its own errors
+        if _is_transient(error):
+            raise TransientStorageError(f"{url} cannot be {done} just now: {_error_clause(error)}.") from None
+        raise ModelFileError(f"{url} cannot be {done}: {_error_clause(error)}.") from None
 
 
-def _may_pass(error: Exception) -> bool:
-    """Whether another try may do: the store failed, or the way to it."""
+def _is_transient(error: Exception) -> bool:
+    """Whether a retry may help: the store or the connection failed."""
     if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound"):
         return False
     if isinstance(error, TimeoutError | ConnectionError):
         return True
     if isinstance(error, OSError):
-        return error.errno in _PASSING
+        return error.errno in _TRANSIENT_ERRNOS
     return any(word in type(error).__name__ for word in ("Connect", "Timeout", "ServerError", "Disconnected"))
 
 
-def _told(error: Exception) -> str:
-    """What an error says, as a clause."""
+def _error_clause(error: Exception) -> str:
+    """The message of an error, as a clause."""
     if isinstance(error, UnicodeDecodeError):
         return "it is no text in UTF-8"
     if "Credential" in type(error).__name__ or "Credentials" in str(error):
         return "no credentials were found: give them as the store's own tools take them"
-    for kind, words in _WORDS.items():
+    for kind, clause in _CLAUSES.items():
         if isinstance(error, kind):
-            return words
+            return clause
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()).rstrip(".") or type(error).__name__
 
 
 def stage_in(storage: Storage, root: str, home: str | None = None) -> Path:
-    """A new folder of this machine for what is on its way to a target: inside it where that is local, else in `home`.
+    """A new local folder for results before they are published: inside a local target, else in `home`.
 
-    So nothing has to be copied from one disk to another in the end.
+    A local result is then renamed instead of copied.
     """
     with storage_errors(storage.url(root), "written"):
         if storage.is_local:
@@ -395,5 +398,5 @@ def stage_in(storage: Storage, root: str, home: str | None = None) -> Path:
 
 
 def staging_path(storage: Storage, root: str, name: str = "") -> str:
-    """Where below a target lies what is not published yet."""
+    """The path below a target for files that are not published yet."""
     return storage.join(storage.join(root, f"{METADATA_FOLDER}/{_TEMPORARY}"), name).rstrip("/")

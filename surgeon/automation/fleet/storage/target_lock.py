@@ -1,4 +1,4 @@
-"""One run at a time writes to a target: what one takes away in the end may be what another works with."""
+"""Locks a target, so that only one run writes to it: at its end a run removes files that another may use."""
 
 import errno
 import os
@@ -9,10 +9,11 @@ from surgeon.errors import UsageError
 
 
 def locked(storage: Storage, root: str) -> IO[str] | None:
-    """Hold a target for this process until the file that is returned is closed, or the process ends.
+    """Lock a target for this process until the returned file is closed, or the process ends.
 
-    None where nothing can be held: in a store, on Windows, on a file system without locks.  Raises UsageError where
-    another process holds it.
+    Returns None where locks are not available: in a store, on Windows, on a file system without locks.  Raises
+    UsageError
+    if another process has the lock.
     """
     try:
         import fcntl
@@ -23,9 +24,9 @@ def locked(storage: Storage, root: str) -> IO[str] | None:
     path = storage.join(root, f"{METADATA_FOLDER}/lock")
     with storage_errors(path, "written"):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - it is held
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115 - the caller closes it
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of this process, and not of those that it forks
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a lock of this process; its children do not inherit it
     except OSError as error:
         file.close()
         if error.errno in (errno.EACCES, errno.EAGAIN):
