@@ -49,7 +49,7 @@ BUDGETS = {
     "cli": 3_050,
     "diagnostics": 1_800,
     "display": 6_100,
-    "edits": 7_400,
+    "edits": 7_100,
     "file": 4_100,
     "ir": 2_200,
     "ops": 4_250,
@@ -60,7 +60,7 @@ BUDGETS = {
     "rules": 11_650,
     "rules of `patterns`": 13_250,
     "runtime": 12_050,
-    "shapes": 6_800,
+    "shapes": 7_250,
     "targets": 3_450,
     "torch": 4_700,
 }

@@ -19,9 +19,7 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 REGISTRIES = {
     "authoring.learning.codegen",
     "authoring.learning.learn",
-    "edits.detection.column_tracing",
     "edits.detection.head_columns",
-    "edits.dynamic_dims.batch_mixing",
     "edits.dynamic_dims.op_constraints",
     "edits.dynamic_dims.size_sources",
     "ir.constants",
@@ -41,11 +39,6 @@ LISTED = {
     "edits.detection.head_columns": (
         FOUND,
         "Add Concat Floor Mod Mul Pow ReduceMax Round Slice Split Sqrt Sub TopK Where",
-    ),
-    "edits.detection.column_tracing": (
-        FOUND,
-        "Cast Clip Concat Div Flatten Gather GatherElements GatherND Identity Max Min Mul Reshape Slice Split Squeeze "
-        "Transpose Unsqueeze",
     ),
     "edits.strip_qdq": (FOUND, "Abs Clip DequantizeLinear Exp Identity QuantizeLinear Relu Sigmoid Softmax"),
     "edits.model_io.retype": (BUILT, "Cast"),

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surgeon.edits.append import FLOATS
-from surgeon.edits.detection.column_tracing import MOVES, is_constant, maker_of, scales, shape_of
+from surgeon.edits.detection.column_tracing import is_constant, maker_of, scales, shape_of
 from surgeon.edits.detection.head_columns import ENDS, JOINS, columns_of, raw_tensors
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Node
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.proof.model.exposed_outputs import required_nodes
+from surgeon.shapes.op_rules.element_origins import MOVES
 
 NMS_OP = "NonMaxSuppression"
 _SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative

@@ -10,6 +10,7 @@ from surgeon.edits.dynamic_dims.planned_inputs import CannotBeDynamic, Revisit
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.shapes.algebra.size_expressions import Size, exact_quotient, symbols
+from surgeon.shapes.op_rules.element_origins import AXIS_ORIGINS
 from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
@@ -104,8 +105,9 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
     op, told = site.node.op, traits_of(site.node.op)
     if op in SEVERAL:
         SEVERAL[op](walk, site, axis, size)
-    elif op in HANDED:
-        found = HANDED[op](walk, site, axis)
+    elif op in AXIS_ORIGINS:
+        made = walk.view.facts(site.scope, site.node.outputs[0]).shape or ()
+        found = AXIS_ORIGINS[op](site, made, axis)
         if found is not None:
             make_follow(walk, site, *found, size)
     elif told.shape.broadcasts:
@@ -150,70 +152,6 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
         found.sort(key=lambda item: item[:2])
         _, place, wanted = found[walk.choose(site, ("follow", given, made, axis), len(found))]
         make_follow(walk, site, 0, axis=place, size=wanted)
-
-
-def _transposed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    shape = site.shape(0) or ()
-    order = site.attribute("perm") or list(reversed(range(len(shape))))
-    return 0, order[axis]
-
-
-def _unsqueezed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    shape, axes = site.shape(0), site.axes(1)
-    if shape is None or axes is None:
-        return None
-    new = {normalize_axis(place, len(shape) + len(axes)) for place in axes}
-    return None if axis in new else (0, axis - sum(place < axis for place in new))
-
-
-def _squeezed(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    shape, axes = site.shape(0), site.axes(1)
-    if shape is None or axes is None:
-        return None
-    gone = {normalize_axis(place, len(shape)) for place in axes}
-    return 0, [place for place in range(len(shape)) if place not in gone][axis]
-
-
-def _joined(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    rank = len(site.shape(0) or ())
-    return None if normalize_axis(site.attribute("axis", 0), rank) == axis else (0, axis)
-
-
-def _gathered(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    table, indices = site.shape(0), site.shape(1)
-    if table is None or indices is None:
-        return None
-    along = normalize_axis(site.attribute("axis", 0), len(table))
-    if along <= axis < along + len(indices):
-        return 1, axis - along
-    return 0, axis if axis < along else axis - len(indices) + 1
-
-
-def _cut(walk: SizePropagation, site: NodeView, axis: int) -> tuple[int, int] | None:
-    found = slice_parameters(site)
-    if found is None:
-        return None
-    rank = len(site.shape(0) or ())
-    return None if any(normalize_axis(place, rank) == axis for place in found[2]) else (0, axis)
-
-
-HANDED: dict[str, Callable[[SizePropagation, NodeView, int], tuple[int, int] | None]] = {
-    "Transpose": _transposed,
-    "Unsqueeze": _unsqueezed,
-    "Squeeze": _squeezed,
-    "Concat": _joined,
-    "Gather": _gathered,
-    "Slice": _cut,
-    "Expand": lambda walk, site, axis: (0, at) if (at := axis - _more(walk, site)) >= 0 else None,
-    "Tile": lambda walk, site, axis: (0, axis),
-    "Trilu": lambda walk, site, axis: (0, axis),
-}
-
-
-def _more(walk: SizePropagation, site: NodeView) -> int:
-    """How many axes the result has more than the input."""
-    made = walk.view.facts(site.scope, site.node.outputs[0]).shape
-    return len(made or ()) - len(site.shape(0) or ())
 
 
 SEVERAL: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}

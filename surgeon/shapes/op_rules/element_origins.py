@@ -1,0 +1,202 @@
+"""Which elements of an op's inputs its outputs hold: by axis, and by index along one axis."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node
+from surgeon.shapes.algebra.size_expressions import product
+from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.op_rules.indexing import slice_parameters
+from surgeon.shapes.tensor_types import NodeView, Shape, normalize_axis
+
+AxisOrigin: TypeAlias = tuple[int, int]
+"""An input's slot, and an axis of it."""
+Position: TypeAlias = tuple[int, int]
+"""An axis, and an index along it."""
+_Origin: TypeAlias = tuple[str, Position | None]
+"""A tensor, and the position in it; None for any."""
+
+
+def _transposed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    shape = site.shape(0) or ()
+    order = site.attribute("perm") or list(reversed(range(len(shape))))
+    return 0, order[axis]
+
+
+def _unsqueezed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    shape, axes = site.shape(0), site.axes(1)
+    if shape is None or axes is None:
+        return None
+    new = {normalize_axis(place, len(shape) + len(axes)) for place in axes}
+    return None if axis in new else (0, axis - sum(place < axis for place in new))
+
+
+def _squeezed(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    shape, axes = site.shape(0), site.axes(1)
+    if shape is None or axes is None:
+        return None
+    gone = {normalize_axis(place, len(shape)) for place in axes}
+    return 0, [place for place in range(len(shape)) if place not in gone][axis]
+
+
+def _joined(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    rank = len(site.shape(0) or ())
+    return None if normalize_axis(site.attribute("axis", 0), rank) == axis else (0, axis)
+
+
+def _gathered(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    table, indices = site.shape(0), site.shape(1)
+    if table is None or indices is None:
+        return None
+    along = normalize_axis(site.attribute("axis", 0), len(table))
+    if along <= axis < along + len(indices):
+        return 1, axis - along
+    return 0, axis if axis < along else axis - len(indices) + 1
+
+
+def _cut(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    found = slice_parameters(site)
+    if found is None:
+        return None
+    rank = len(site.shape(0) or ())
+    return None if any(normalize_axis(place, rank) == axis for place in found[2]) else (0, axis)
+
+
+def _expanded(site: NodeView, made: Shape, axis: int) -> AxisOrigin | None:
+    own = axis - len(made) + len(site.shape(0) or ())
+    return (0, own) if own >= 0 else None
+
+
+def _same(site: NodeView, _: Shape, axis: int) -> AxisOrigin | None:
+    return 0, axis
+
+
+AXIS_ORIGINS: Mapping[str, Callable[[NodeView, Shape, int], AxisOrigin | None]] = {
+    "Transpose": _transposed,
+    "Unsqueeze": _unsqueezed,
+    "Squeeze": _squeezed,
+    "Concat": _joined,
+    "Gather": _gathered,
+    "Slice": _cut,
+    "Expand": _expanded,
+    "Tile": _same,
+    "Trilu": _same,
+}
+"""From a node, the shape of its output and an axis of that: the axis of an input that it comes from."""
+
+
+def _shape(index: Index, name: str) -> Shape | None:
+    return shapes_of(index).shape(index.main, name)
+
+
+def _size_of(shape: Sequence[Any] | None, axis: int) -> Any:
+    return None if shape is None else shape[axis]
+
+
+def _of_concat(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    axis, place = at
+    given = node.attribute("axis")
+    shape = _shape(index, node.outputs[0]) or ()
+    if given is None or normalize_axis(given.i, len(shape)) != axis:
+        return node.inputs[0], at  # all levels are written alike
+    for part in node.inputs:
+        size = _size_of(_shape(index, part), axis)
+        if not isinstance(size, int):
+            return None
+        if place < size:
+            return part, (axis, place)
+        place -= size
+    return None
+
+
+def _of_reshape(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    """The axis of the input that has as many elements before it, or the same sizes from it on.
+
+    Where it is of size 1 or new, there is none.
+    """
+    before, after = (_shape(index, name) for name in (node.inputs[0], node.outputs[0]))
+    behind = (after or ())[at[0] :]
+    if before is None or after is None or not behind:
+        return None
+    if len(before) >= len(behind) and tuple(before[-len(behind) :]) == tuple(behind):
+        return node.inputs[0], (len(before) - len(behind), at[1])
+    if behind[0] == 1:
+        return node.inputs[0], None
+    ahead = product(after[: at[0]])
+    alike = [axis for axis, size in enumerate(before) if size == behind[0] and product(before[:axis]) == ahead]
+    return (node.inputs[0], (alike[0], at[1])) if alike else None
+
+
+def _of_transpose(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    order = node.attribute("perm")
+    rank = len(_shape(index, node.outputs[0]) or ())
+    return node.inputs[0], (order.ints[at[0]] if order is not None else rank - 1 - at[0], at[1])
+
+
+def _of_split(index: Index, node: Node, name: str, at: Position) -> _Origin | None:
+    given = node.attribute("axis")
+    rank = len(_shape(index, name) or ())
+    if (given.i if given is not None else 0) % rank != at[0]:
+        return node.inputs[0], at
+    sizes = [_size_of(_shape(index, each), at[0]) for each in node.outputs[: node.outputs.index(name)]]
+    return (node.inputs[0], (at[0], at[1] + sum(sizes))) if all(isinstance(size, int) for size in sizes) else None
+
+
+def _of_slice(index: Index, node: Node, name: str, at: Position) -> _Origin | None:
+    sizes = [_size_of(_shape(index, each), at[0]) for each in (node.inputs[0], name)]
+    if sizes[0] == sizes[1]:
+        return node.inputs[0], at
+    starts = index.constants.array(index.main, node.inputs[1]) if len(node.inputs) > 1 else None
+    if starts is None or starts.size != 1:
+        return None
+    start = int(starts.flat[0])
+    return node.inputs[0], (at[0], at[1] + (start if start >= 0 else sizes[0] + start))
+
+
+def _of_gather(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    """What is taken along another axis, as of the last layer's boxes, leaves the place as it is."""
+    shapes = [_shape(index, name) for name in node.inputs]
+    if shapes[0] is None or shapes[1] is None:
+        return None
+    given, rank = node.attribute("axis"), len(shapes[1])
+    axis = (given.i if given is not None else 0) % len(shapes[0])
+    if at[0] >= axis + rank:
+        return node.inputs[0], (at[0] - rank + 1, at[1])
+    return (node.inputs[0], at) if at[0] < axis else None
+
+
+def _of_elements(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    """What is taken along another axis, whole rows by repeated indices."""
+    given, shape = node.attribute("axis"), _shape(index, node.inputs[0])
+    if shape is None or normalize_axis(given.i if given is not None else 0, len(shape)) == at[0]:
+        return None
+    return node.inputs[0], at
+
+
+def _of_tuples(index: Index, node: Node, _: str, at: Position) -> _Origin | None:
+    """Only axes behind those that index tuples select are followed."""
+    shapes = [_shape(index, name) for name in node.inputs]
+    if shapes[0] is None or not shapes[1] or not isinstance(shapes[1][-1], int):
+        return None
+    given, rank = node.attribute("batch_dims"), len(shapes[1]) - 1
+    selected = (given.i if given is not None else 0) + shapes[1][-1]
+    return (node.inputs[0], (selected + at[0] - rank, at[1])) if at[0] >= rank else None
+
+
+POSITION_ORIGINS: Mapping[str, Callable[[Index, Node, str, Position], _Origin | None]] = {
+    "Concat": _of_concat,
+    "Reshape": _of_reshape,
+    "Flatten": _of_reshape,
+    "Gather": _of_gather,
+    "GatherElements": _of_elements,
+    "GatherND": _of_tuples,
+    "Unsqueeze": _of_reshape,
+    "Squeeze": _of_reshape,
+    "Transpose": _of_transpose,
+    "Split": _of_split,
+    "Slice": _of_slice,
+}
+"""From a node, one of its outputs and a position in that: the input and the position that it comes from."""
+MOVES = frozenset((*POSITION_ORIGINS, "Cast", "Identity"))
+"""Ops that keep the numbers of an input, and may move them."""
