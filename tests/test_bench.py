@@ -235,7 +235,7 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
             self.seconds = 1e-3 * len(proto.graph.node)
 
         def bind_inputs(self, feeds):
-            really, tick = super().prepared(feeds), clock.runs("", self.seconds)
+            really, tick = super().bind_inputs(feeds), clock.runs("", self.seconds)
             return lambda: (really(), tick())
 
     class Here:

@@ -364,7 +364,7 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.runtime.provider_support.missing",
+        "surgeon.runtime.provider_support.missing_reason",
         at(17, "(double[2, 4] x, double[4, 4] w) => (double[2, 4] y) { b = MatMul(x, w) a = Neg(b) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon convert IN OUT --from float64 --to float32",
@@ -511,7 +511,7 @@ CASES = [
         "surgeon upgrade IN OUT --opset 10",
     ),
     Case(
-        "surgeon.edits.dynamic_dims.propagation.give",
+        "surgeon.edits.dynamic_dims.propagation.plan_input",
         at(18, "(float[4, 6] x) => (float[4, 6] y) { a = m.f(x) y = Relu(a) }", m=1)
         + '<domain: "m", opset_import: ["" : 18]> f (x) => (y) '
         "{ s = Constant<value = int64[2] {4, 6}>() y = Reshape(x, s) }",
@@ -532,7 +532,7 @@ CASES = [
         },
     ),
     Case(
-        "surgeon.cli.commands.append.asked",
+        "surgeon.cli.commands.append.requested_edits",
         RELU,
         "record recipe.toml append IN OUT ORIGINAL",
         "surgeon merge IN @/original.onnx OUT --connect OUTPUT=INPUT",
@@ -574,7 +574,7 @@ CASES = [
         files={"recipe.toml": RECIPE},
     ),
     Case(
-        "surgeon.cli.fleet_options._lacking",
+        "surgeon.cli.fleet_options._missing_model_message",
         RELU,
         "run IN OUT",
         "surgeon run RECIPE.toml @/in.onnx @/first.onnx",
@@ -583,7 +583,7 @@ CASES = [
         files={"recipe.toml": RECIPE},
     ),
     Case(
-        "surgeon.cli.fleet_options._lacking",
+        "surgeon.cli.fleet_options._missing_model_message",
         RELU,
         "run IN OUT",
         "surgeon rewrite @/in.onnx @/first.onnx --rules NAMES",

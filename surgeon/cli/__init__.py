@@ -1,6 +1,6 @@
-"""The command line: options, commands, progress, and files of reports.
+"""The command line: options, commands, progress, and report files.
 
-It holds no logic that Python users lack.  Start with `app.py` and one file of `commands`.
+Its commands only call functions that Python users have too.  Start with `app.py` and one file of `commands`.
 """
 
 __all__ = ["app"]

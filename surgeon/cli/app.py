@@ -1,7 +1,7 @@
-"""The command line: arguments in, exit code out.
+"""The command line and its exit codes.
 
-0  fine
-1  a check failed, or proved too little with --require-proof; what is proved was written, save where nobody is to blame
+0  success
+1  a check failed, or was unproved with --require-proof; proved sites are written if the faulty ones are known
 2  bad input or usage
 3  --expect was not met; nothing was written
 """
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from surgeon.rules.rule import Rule
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set:
         from surgeon.versions import own_version
 
         click.echo(f"surgeon {own_version()}")
         ctx.exit()
 
 
-def _traceback(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    ctx.meta[TRACEBACK] = wanted
+def _traceback(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+    ctx.meta[TRACEBACK] = is_set
 
 
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -156,11 +156,11 @@ def rewrite(
         quiet=quiet,
     )
     if quiet:
-        _whisper(report)
+        _print_warnings(report)
 
 
 def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
-    """The rules for placeholders that are to be plugins."""
+    """The rules that write placeholders as plugins."""
     if not specs:
         return []
     if target != "tensorrt":
@@ -170,8 +170,8 @@ def _plugin_rules(specs: Sequence[str], target: str) -> "list[Rule]":
     return plugin_rules(specs)
 
 
-def _whisper(report: "Report") -> None:
-    """Say on stderr what a quiet run that ends well must not hide."""
+def _print_warnings(report: "Report") -> None:
+    """Print on stderr the warnings of a quiet run that succeeds."""
     from surgeon.display.content.near_misses import warning_lines
     from surgeon.pipeline.rewriting.verification import rollback_message
 
@@ -183,7 +183,7 @@ def _whisper(report: "Report") -> None:
         click.echo(sanitise(line), err=True)
 
 
-_ELSEWHERE = (
+_LAZY_COMMANDS = (
     "append",
     "bench",
     "capture",
@@ -205,7 +205,7 @@ _ELSEWHERE = (
     "split",
     "view",
 )
-main.elsewhere |= {name: f"surgeon.cli.commands.{name}" for name in _ELSEWHERE}
+main.lazy_commands |= {name: f"surgeon.cli.commands.{name}" for name in _LAZY_COMMANDS}
 
 
 @main.command(short_help="List the rules, print the manual of one, or prove it.")
@@ -237,31 +237,31 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     found = unique_rules(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):
         ctx.exit(CHECK_FAILED)
-    for place, rule in enumerate(() if prove else found):
-        if place:
+    for number, rule in enumerate(() if prove else found):
+        if number:
             click.echo()
         print_manual(rule, sys.stdout)
 
 
 def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
-    """Prove rules from themselves and print what came of each; whether all of it is proved, or spared by the rule."""
+    """Prove rules and print the results; returns whether all are proved."""
     from surgeon.authoring.rule_proof.prover import prove_rule
     from surgeon.display.terminal.rule_proof import print_rule_proof
     from surgeon.proof.check_result import Outcome
     from surgeon.runtime.sessions.ort_session import require_libraries
 
     libraries = require_libraries(custom_ops)
-    gc.freeze()  # what is imported is no garbage
-    gc.enable()  # each instance leaves an index, full of cycles
-    good = True
-    for place, rule in enumerate(found):
+    gc.freeze()  # imported modules are not garbage
+    gc.enable()  # each instance leaves reference cycles
+    all_proved = True
+    for number, rule in enumerate(found):
         with progress(False, "proof") as note:
             proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
-        if place:
+        if number:
             click.echo()
         print_rule_proof(proof, sys.stdout)
-        good = good and proof.outcome is Outcome.PROVED
-    return good
+        all_proved = all_proved and proof.outcome is Outcome.PROVED
+    return all_proved
 
 
 @main.command(short_help="Show what is in a model.")

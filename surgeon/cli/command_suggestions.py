@@ -1,4 +1,4 @@
-"""What a user may have meant by a word of the command line that names nothing: a command, or an argument too many."""
+"""Suggestions for a mistyped command line: an unknown command, or too many arguments."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import click
 from surgeon.printed_commands import command
 from surgeon.text import close_matches
 
-_WORDS = {
+_SYNONYMS = {
     "--help": "help man usage",
     "--version": "version",
     "append": "postprocess",
@@ -31,31 +31,31 @@ _WORDS = {
     "upgrade": "opset version-converter",
     "view": "gui netron open serve",
 }
-"""Words that other tools have for what a command does."""
+"""Names of the same commands in other tools."""
 _EXTRA = re.compile(r"unexpected extra arguments? \((.*)\)", re.DOTALL)
 QUOTE = "If the shell expanded a pattern to several files, quote it, as in '*.onnx'."
 
 
 def unknown_command(name: str, known: Sequence[str]) -> str:
-    """A sentence on a command that there is not, with the commands that may be meant."""
+    """The error message for an unknown command, with suggestions."""
     if os.path.isfile(name):
         return f"{name!r} is a file; name a command first, as in: {command('inspect', name)}"
-    meant = [one for one, words in _WORDS.items() if name.lower() in words.split()]
-    meant = meant or close_matches(name, known)
-    how = f"did you mean {' or '.join(f'surgeon {one}' for one in meant)}?" if meant else "surgeon --help lists them."
+    meant = [known_name for known_name, words in _SYNONYMS.items() if name.lower() in words.split()]
+    names = [f"surgeon {known_name}" for known_name in meant or close_matches(name, known)]
+    how = f"did you mean {' or '.join(names)}?" if names else "surgeon --help lists them."
     return f"There is no command {name!r}; {how}"
 
 
-def extra_arguments(message: str, ctx: click.Context | None) -> str:
-    """What to do about arguments too many, behind click's message on them; "" behind any other."""
+def extra_argument_hint(message: str, ctx: click.Context | None) -> str | None:
+    """A hint for click's message about too many arguments; None for another message, or without a hint."""
     found = _EXTRA.search(message)
     words = found[1].split() if found else []
     if any(os.path.exists(word) for word in words):
         return QUOTE
     options = [option for item in ctx.command.params for option in item.opts] if ctx is not None else []
     if words and "--rules" in options:
-        from surgeon.rules.catalogue import is_known  # not at the top: it looks for what is installed
+        from surgeon.rules.catalogue import is_known  # imported here: it searches installed packages
 
         rules = [word for word in words if is_known(word)]
-        return f"Name rules with --rules, as in --rules {','.join(rules)}." if rules else ""
-    return ""
+        return f"Name rules with --rules, as in --rules {','.join(rules)}." if rules else None
+    return None

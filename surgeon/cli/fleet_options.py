@@ -1,4 +1,4 @@
-"""The options of `surgeon run` that make one model many, and what is done with them."""
+"""The options of `surgeon run` for many models, and the run itself."""
 
 import functools
 import re
@@ -14,13 +14,13 @@ from surgeon.errors import UsageError
 from surgeon.printed_commands import command as printed
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_OF_ONE = {"lock": "--lock", "expect_same": "--expect-same", "force": "--force"}
-_OWN = ("to", "engine", "at_once", "model_time", "model_memory", "resume", "baseline", "rows", "own_proofs")
-REGRESSED = 1  # the exit code where a model is wrong, or worse than in the baseline
+_ONE_MODEL_OPTIONS = {"lock": "--lock", "expect_same": "--expect-same", "force": "--force"}
+_FLEET_OPTIONS = ("to", "engine", "at_once", "model_time", "model_memory", "resume", "baseline", "rows", "own_proofs")
+REGRESSED = 1  # the exit code for a failed model, or a regression from the baseline
 
 
 class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """A number of bytes, with a unit or without."""
+    """A number of bytes, with or without a unit."""
 
     name = "SIZE"
 
@@ -36,7 +36,7 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add them; those of a fleet come as one dict `fleet`, None where one model is named."""
+    """Add the options for many models as one dict `fleet`, None for one model."""
     options = (
         click.option(
             "--over",
@@ -75,23 +75,23 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
     @functools.wraps(command)
-    def run(*, over: Sequence[str], source: str | None, output: str | None, **named: Any) -> Any:
-        fleet = {name: named.pop(name) for name in _OWN}
+    def run(*, over: Sequence[str], source: str | None, output: str | None, **keywords: Any) -> Any:
+        fleet = {name: keywords.pop(name) for name in _FLEET_OPTIONS}
         if not over:
             given = [name for name in ("to", "rows", "baseline", "resume", "own_proofs") if fleet[name]]
             if given:
                 raise UsageError(f"--{given[0].replace('_', '-')} is for many models; name them with --over.")
             if source is None or output is None:
-                raise UsageError(_lacking(named["recipe"], source))
-            return command(source=source, output=output, fleet=None, **named)
+                raise UsageError(_missing_model_message(keywords["recipe"], source))
+            return command(source=source, output=output, fleet=None, **keywords)
         if source is not None:
             raise UsageError(f"{source} is named beside --over; give one of them. {QUOTE}")
-        if not fleet["to"] and not named["dry_run"]:
+        if not fleet["to"] and not keywords["dry_run"]:
             raise UsageError("Say where the results go, with --to.")
-        wrong = next((flag for name, flag in _OF_ONE.items() if named.get(name)), None)
-        if wrong is not None:
-            raise UsageError(f"{wrong} is for one model; of a fleet, rows are compared: --rows and --baseline.")
-        return command(source="", output="", fleet={**fleet, "over": over}, **named)
+        conflicting = next((flag for name, flag in _ONE_MODEL_OPTIONS.items() if keywords.get(name)), None)
+        if conflicting is not None:
+            raise UsageError(f"{conflicting} is for one model; of a fleet, rows are compared: --rows and --baseline.")
+        return command(source="", output="", fleet={**fleet, "over": over}, **keywords)
 
     decorated: Callable[..., Any] = run
     for option in reversed(options):
@@ -99,8 +99,8 @@ def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-def _lacking(recipe: str, source: str | None) -> str:
-    """A sentence on a model, or a recipe, that was not named."""
+def _missing_model_message(recipe: str, source: str | None) -> str:
+    """The error message for a missing model, or a missing recipe."""
     if Path(recipe).suffix != ".toml" and (source is None or Path(source).suffix != ".toml"):
         first, plain = printed("run", "RECIPE.toml", recipe, source or ""), ("rewrite", recipe, source or "OUT")
         return (
@@ -118,26 +118,26 @@ def run_fleet(
     report_path: str | None,
     quiet: bool,
 ) -> None:
-    """Run a recipe on many models, and leave with the exit code that tells what came of it."""
+    """Run a recipe on many models, and exit with the code of the result."""
     from surgeon.automation.fleet.run_many import run_many
     from surgeon.cli.report_file import require_report_path, write_report
     from surgeon.display.terminal.fleet import FleetProgress, print_fleet
 
     require_report_path(report_path)
-    asked = {name: fleet[name] for name in _OWN if name not in ("to", "at_once")}
+    fleet_settings = {name: fleet[name] for name in _FLEET_OPTIONS if name not in ("to", "at_once")}
     shared = ("check", "require_proof", "external_data", "dry_run", "variables", "options")
-    kept = {name: settings[name] for name in shared}
-    with FleetProgress(quiet) as watch:
+    shared_settings = {name: settings[name] for name in shared}
+    with FleetProgress(quiet) as progress:
         found = run_many(
             recipe,
             fleet["over"],
             to=fleet["to"] or ".",
             jobs=fleet["at_once"],
-            progress=watch.tell,
-            begins=watch.begins,
-            dashboard=None if quiet else watch.dashboard,
-            **asked,
-            **kept,
+            progress=progress.show_row,
+            begins=progress.begins,
+            dashboard=None if quiet else progress.dashboard,
+            **fleet_settings,
+            **shared_settings,
         )
     if report_path is not None:
         write_report(found, report_path)

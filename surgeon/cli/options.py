@@ -1,4 +1,4 @@
-"""What the commands of the command line share: errors as one sentence and an exit code, and common options."""
+"""Shared by all commands: errors as one sentence with an exit code, and common options."""
 
 import functools
 import importlib
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from surgeon.cli.command_suggestions import extra_arguments, unknown_command
+from surgeon.cli.command_suggestions import extra_argument_hint, unknown_command
 from surgeon.cli.watchdog import watch
 from surgeon.display.terminal.console import make_printable
 from surgeon.display.terminal.sanitise import sanitise
@@ -22,7 +22,7 @@ from surgeon.runtime.processes.fork import allow_fork
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, RUNTIMES, TENSORRT
 
 Sizes = tuple[int, int, int]
-"""The least, the best and the largest size of a dimension."""
+"""The minimum, optimum and maximum of a dimension."""
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CHECK_FAILED, BAD_INPUT, UNEXPECTED, DEFECT = 1, 2, 3, 4
@@ -32,7 +32,7 @@ TRACEBACK = "surgeon.traceback"  # in a context's meta: whether to show where a 
 
 
 class Terminated(BaseException):
-    """A signal asked the process to end; what is under way cleans up behind itself.  number: of the signal."""
+    """A signal asked the process to end; the stack unwinds and cleans up.  number: of the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -40,14 +40,14 @@ class Terminated(BaseException):
 
 
 def raise_on_termination() -> None:
-    """Have SIGTERM and SIGHUP raise Terminated, which unwinds as an interrupt does, unless they are ignored (nohup)."""
+    """Make SIGTERM and SIGHUP raise Terminated, as SIGINT raises KeyboardInterrupt, unless they are ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         return
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
     def end(number: int, _: object) -> NoReturn:
         for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # a second one must not break the cleaning up
+            signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleanup
         raise Terminated(number)
 
     for number in numbers:
@@ -56,56 +56,56 @@ def raise_on_termination() -> None:
 
 
 class CommandGroup(click.Group):
-    """A group whose commands turn what went wrong into one sentence and an exit code.
+    """A group whose commands turn errors into one sentence and an exit code.
 
-    elsewhere: the modules of commands that are imported when they are asked for, by name.
+    lazy_commands: the modules of commands that are imported on first use, by name.
     """
 
-    def __init__(self, *rest: Any, **named: Any) -> None:
-        super().__init__(*rest, **named)
-        self.elsewhere: dict[str, str] = {}
+    def __init__(self, *rest: Any, **keywords: Any) -> None:
+        super().__init__(*rest, **keywords)
+        self.lazy_commands: dict[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note what was typed, which pages name."""
+        """Record the command line for report pages."""
         ctx.meta[TYPED] = ("surgeon", *args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
-        return sorted({*super().list_commands(ctx), *self.elsewhere})
+        return sorted({*super().list_commands(ctx), *self.lazy_commands})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, None where there is none of this name."""
-        if cmd_name in self.elsewhere:
-            self.add_command(getattr(importlib.import_module(self.elsewhere.pop(cmd_name)), cmd_name))
+        """Return a command, None for an unknown name."""
+        if cmd_name in self.lazy_commands:
+            self.add_command(getattr(importlib.import_module(self.lazy_commands.pop(cmd_name)), cmd_name))
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that was typed; a word that names none is refused with what may be meant."""
+        """Find the command of the command line; an unknown name is an error with suggestions."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(unknown_command(args[0], self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 
-    def main(self, args: Any = None, *rest: Any, **named: Any) -> Any:
-        """Run the program; as a process of its own (no arguments given) it ends here."""
+    def main(self, args: Any = None, *rest: Any, **keywords: Any) -> Any:
+        """Run the program; as a process (without arguments given) it exits here."""
         if args is not None:
-            return super().main(args, *rest, **named)
+            return super().main(args, *rest, **keywords)
         make_printable(sys.stdout, sys.stderr)
         allow_fork()
         code: Any = 0
         try:
             raise_on_termination()
             watch()
-            super().main(args, *rest, **named)
+            super().main(args, *rest, **keywords)
         except SystemExit as end:
             code = end.code
         except Terminated as end:
             click.echo(f"Ended by {signal.Signals(end.number).name}.", err=True)
             code = 128 + end.number  # as a shell reports it
         if "surgeon.runtime.processes.worker" in sys.modules:
-            sys.modules["surgeon.runtime.processes.worker"].stop()  # nobody else waits for their end
+            sys.modules["surgeon.runtime.processes.worker"].stop()  # nothing else waits for the workers
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else bool(code))  # the kernel frees a million objects faster than Python
@@ -124,7 +124,7 @@ class CommandGroup(click.Group):
         except MemoryError:
             _leave(ctx, "Memory ran out; close other programs or use a larger machine.", BAD_INPUT)
         except BrokenPipeError:
-            # Nobody reads on: leave as a program does that the signal ends, and keep Python's last flush quiet.
+            # The reader closed the pipe: exit as after SIGPIPE, without an error from Python's last flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(BROKEN_PIPE)
         except OSError as error:
@@ -136,13 +136,13 @@ class CommandGroup(click.Group):
             click.echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except click.UsageError as error:
-            hint = extra_arguments(error.message, error.ctx)
-            if not hint:
+            hint = extra_argument_hint(error.message, error.ctx)
+            if hint is None:
                 raise
             raise click.UsageError(f"{error.message.rstrip('.')}. {hint}", error.ctx) from None
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except Exception as error:  # the last resort: nobody is left alone with a traceback, and no code is 0 or 1
+        except Exception as error:  # the last resort: one sentence instead of a traceback
             if ctx.meta.get(TRACEBACK):
                 raise
             _leave(ctx, _defect(error), DEFECT)
@@ -150,14 +150,14 @@ class CommandGroup(click.Group):
 
 
 def typed() -> str:
-    """The command line of the command that runs."""
-    import shlex  # not at the top: few runs ask
+    """The command line of the running command."""
+    import shlex  # imported here: few runs need it
 
     return shlex.join(click.get_current_context().meta.get(TYPED, ()))
 
 
 def _defect(error: Exception) -> str:
-    """A sentence on what should never be raised, with the last place of ours that it went through."""
+    """The message for an unexpected exception, with the last function of surgeon in its traceback."""
     walked = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     own = [frame for frame in walked if frame.f_globals.get("__name__", "").startswith(__package__.partition(".")[0])]
     code = (own or walked)[-1].f_code
@@ -174,20 +174,21 @@ def _leave(ctx: click.Context, sentence: str, code: int) -> NoReturn:
 
 
 def explain_invalid_names(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Explain what a command stumbles over in a model whose names are not UTF-8: protobuf hands them out as bytes.
+    """Explain errors in a model with names that are not UTF-8, which protobuf returns as bytes.
 
-    The model is `source`, and where there are two, also `second`.  Looking at every name beforehand would cost more
-    than all else, so it is done when something has gone wrong.
+    The model is `source`, and for two models also `second`.  Checking all names first would be slow, so they are
+    checked
+    after an error.
     """
 
     @functools.wraps(command)
-    def run(source: str, **named: Any) -> Any:
+    def run(source: str, **keywords: Any) -> Any:
         try:
-            return command(source, **named)
-        except (AttributeError, TypeError, ValueError, RuntimeError):  # the last where a child stumbles
+            return command(source, **keywords)
+        except (AttributeError, TypeError, ValueError, RuntimeError):  # RuntimeError from a child process
             from surgeon.file.model import Model
 
-            for path in filter(None, (source, named.get("second"))):
+            for path in filter(None, (source, keywords.get("second"))):
                 with Model.open(path) as model:
                     model.check_names()
             raise
@@ -244,24 +245,24 @@ class Opset(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
 
 
 def check_and_output_options(*checks: str, dim: str = "--dim", layers: bool = True) -> Decorator:
-    """Add the options of every command that checks and writes a model; those of the check come as one `options`.
+    """Add the options of every command that checks and writes a model; the check's options become one `options`.
 
-    checks: what `--check` may be, the default first.  dim: the option for sizes in the check.  layers: whether inner
-    tensors can be compared.
+    checks: the choices of `--check`, the default first.  dim: the name of the option for sizes in the check.  layers:
+    whether inner tensors can be compared.
     """
-    return lambda command: _writing(command, checks, dim, layers)
+    return lambda command: _with_options(command, checks, dim, layers)
 
 
-def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layers: bool) -> Callable[..., Any]:
+def _with_options(command: Callable[..., Any], checks: Sequence[str], dim: str, layers: bool) -> Callable[..., Any]:
     meaning = {
         "sites": "sites: prove every rewritten site on its own",
         "model": "model: run both whole models under ONNX Runtime and compare",
         "auto": "auto: the same, where it does not follow from the nodes, which are the original's own",
     }
-    told = "; ".join(meaning[name] for name in sorted(checks, reverse=True) if name in meaning)
-    told += "; or both" * ("both" in checks)
+    check_help = "; ".join(meaning[name] for name in sorted(checks, reverse=True) if name in meaning)
+    check_help += "; or both" * ("both" in checks)
     options: tuple[Decorator, ...] = (
-        click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{told}."),
+        click.option("--check", type=click.Choice(checks), default=checks[0], show_default=True, help=f"{check_help}."),
         click.option("--require-proof", is_flag=True, help="Treat a result that cannot be proved as a failed one."),
         *check_options(dim, layers),
         *(_proof_options() if "sites" in checks else ()),
@@ -285,18 +286,18 @@ def _writing(command: Callable[..., Any], checks: Sequence[str], dim: str, layer
         rtol: float | None,
         atol: float | None,
         inputs: Sequence[str],
-        **named: Any,
+        **keywords: Any,
     ) -> Any:
         from surgeon.proof.check_options import CheckOptions
 
-        if named["check"] != "none" and not named.get("dry_run"):
-            # Not at the top: it imports numpy, and other commands do without.
+        if keywords["check"] != "none" and not keywords.get("dry_run"):
+            # Imported here: other commands do not need numpy.
             from surgeon.runtime.processes.worker_pool import prefork_workers
 
-            prefork_workers(named.get("jobs", 1))
-        limits = {name: named.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in named}
+            prefork_workers(keywords.get("jobs", 1))
+        limits = {name: keywords.pop(name) for name in ("layers", "proof_time", "run_time", "jobs") if name in keywords}
         options = CheckOptions(dict(dims), seed, custom_ops, rtol=rtol, atol=atol, inputs=inputs, **limits)
-        return command(options=options, **named)
+        return command(options=options, **keywords)
 
     decorated: Callable[..., Any] = run
     for option in reversed(options):
@@ -339,7 +340,7 @@ run_time: Decorator = click.option(
 
 
 def runtime_option(what: str) -> Decorator:
-    """The option of a command that runs models under ONNX Runtime or TensorRT.  what: the models."""
+    """The option that chooses ONNX Runtime or TensorRT.  what: the models, for the help text."""
     return click.option(
         "--with",
         "runtime",
@@ -351,7 +352,7 @@ def runtime_option(what: str) -> Decorator:
 
 
 def check_options(dim: str = "--dim", layers: bool = True) -> tuple[Decorator, ...]:
-    """The options of a check: which inputs, which ops, which tolerances.  dim: what that for sizes is called.
+    """The options of a check: inputs, ops, tolerances.  dim: the name of the option for sizes.
 
     layers: whether inner tensors can be compared.
     """

@@ -1,4 +1,4 @@
-"""The name of a target as an argument: what is installed is looked for only where it is none of surgeon's own."""
+"""The name of a target as an argument; installed targets are searched only if it is not one of surgeon's own."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,11 @@ from surgeon.target_registry import OWN, names, target_of
 if TYPE_CHECKING:
     Names = click.Choice[str]
 else:
-    Names = click.Choice  # before click 8.2 it says of nothing what it holds
+    Names = click.Choice  # not generic before click 8.2
 
 
 class TargetName(Names):
-    """One of the targets that are installed.  among: names them, where not all will do."""
+    """The name of an installed target.  among: returns the valid names."""
 
     def __init__(self, among: Callable[[], Sequence[str]] = names) -> None:
         self._among = among
@@ -22,13 +22,13 @@ class TargetName(Names):
 
     @property
     def choices(self) -> Sequence[str]:  # type: ignore[override]  # click's is a plain attribute
-        """The names, for those who ask."""
+        """The valid names."""
         return tuple(self._among())
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name that was given; click's own complaint where there is no such target.
+        """The given name; click's own error for an unknown target.
 
-        Raises UsageError for one that cannot be loaded.
+        Raises UsageError for a target that cannot be loaded.
         """
         if self._among is names and value in OWN:
             return str(value)

@@ -1,4 +1,4 @@
-"""A sign of life on the terminal for work that takes long; rich is loaded only when it does."""
+"""A spinner on the terminal for long work; rich is imported only when it is shown."""
 
 import sys
 import threading
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 REWRITE = "rewrite"
-DELAY = 0.5  # seconds of work before anything is shown
+DELAY = 0.5  # seconds before the spinner is shown
 PHASES = {
     "prove": "proving {}",
     "check": "checking what was written",
     "bisect": "looking for the sites at fault among {}",
 }
-STRIDE = 64  # rewrites between two looks at the display, as thousands are done in a second; of proofs each is shown
+STRIDE = 64  # rewrites between two updates, as there are thousands per second; every proof is an update
 
 
 class Spinner:
-    """A line on stderr that appears after half a second and goes when the work is done.  unit: what is counted."""
+    """A line on stderr that appears after half a second of work and disappears at its end.  unit: of the counts."""
 
     def __init__(self, unit: str = REWRITE) -> None:
         self._unit = unit
@@ -45,7 +45,7 @@ class Spinner:
                 self._status.stop()
 
     def update(self, what: str, count: int) -> None:
-        """Say how far the rewrite has come.  what: a rule, with the rewrites so far, or a phase, with its sites."""
+        """Show progress.  what: a rule, with its rewrites so far, or a phase, with its sites."""
         if what in PHASES:
             self._text = PHASES[what].format(format_count(count, 'site'))
         else:
@@ -55,7 +55,7 @@ class Spinner:
             self._status.update(self._text)
 
     def wait(self) -> None:
-        """Wait until the line is there or the work is done."""
+        """Wait until the line is shown or the work is done."""
         self._timer.join()
 
     def _show(self) -> None:
@@ -70,7 +70,7 @@ class Spinner:
 
 @contextmanager
 def progress(quiet: bool, unit: str = REWRITE) -> Iterator[Callable[[str, int], None] | None]:
-    """A callback that shows progress on a terminal once the work takes long.  unit: what it counts."""
+    """A callback that shows progress on a terminal if the work takes long.  unit: of the counts."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""The file that a command writes its report to: refused before any work where it cannot be, whole or not there."""
+"""Report files of commands: checked before the work begins, and written atomically."""
 
 import os
 import re
@@ -14,16 +14,16 @@ from surgeon.errors import CheckFailed, ExpectationUnmet, ModelFileError, UsageE
 from surgeon.file.io.atomic_file import is_stream, write_text
 from surgeon.result_base import FIRST, SUFFIXES
 
-SEARCHED = 1 << 26  # bytes of a model file up to which searching it for a word is faster than parsing it
+SEARCHED = 1 << 26  # model files up to this size are searched for a name before they are parsed
 
 
 def require_report_path(path: str | None, *models: str) -> None:
-    """Refuse, before any work, a report that could not be written or would overwrite what is no report.
+    """Raise an error, before the work begins, for a report that cannot be written or would overwrite another file.
 
-    path: None where none is asked for.  models: those that are read, and what is written last.
+    path: None without a report.  models: the models that are read; the last one is the output.
     """
     if path is None or is_stream(path):
-        return  # opening it on trial would tell the reader that all is over
+        return  # opening and closing it would end the reader's input
     real = os.path.realpath(path)
     if any(real == os.path.realpath(model) or _same_file(real, model) for model in models):
         raise UsageError(f"--report names {path}, which is the model; name another file.")
@@ -51,7 +51,7 @@ def _same_file(one: str, other: str) -> bool:
 
 
 def _is_report(path: str) -> bool:
-    """Whether a file is empty or begins as a report does."""
+    """Whether a file is empty or begins like a report."""
     with open(path, "rb") as file:
         head = file.read(64)
     is_json = re.match(rb'\s*\{\s*"(source|to|models?|original|rules)"\s*:', head) is not None
@@ -59,9 +59,9 @@ def _is_report(path: str) -> bool:
 
 
 def _is_data_file(path: str, source: str, output: str) -> bool:
-    """Whether the model keeps data, or will keep them, in the file at this real path."""
+    """Whether the model has, or will have, its data in this file."""
     if not os.path.isfile(source):
-        return False  # reading it will say why
+        return False  # reading the model reports the error
     if os.path.getsize(source) <= SEARCHED:
         with open(source, "rb") as file:
             if os.fsencode(os.path.basename(path)) not in file.read():
@@ -76,9 +76,9 @@ def _is_data_file(path: str, source: str, output: str) -> bool:
 
 
 def report_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The option of every command that writes what it found to a file.  what: the things."""
-    told = f"Write {what} to a file: a page where its name ends in .html, else JSON."
-    return click.option("--report", "report_path", metavar="FILE", help=told)
+    """The option `--report` of a command.  what: the content of the report, for the help text."""
+    help_text = f"Write {what} to a file: a page where its name ends in .html, else JSON."
+    return click.option("--report", "report_path", metavar="FILE", help=help_text)
 
 
 def run_and_report(
@@ -88,13 +88,14 @@ def run_and_report(
     report_path: str | None,
     quiet: bool,
 ) -> Any:
-    """Run what gives a report, show that and write it, also where a check failed; the report.  Raises as what is run.
+    """Run a function, show its report and write it, also after a failed check; returns the report.
 
-    run: takes what to tell its progress.  files: the models that are read, and what is written last.
+    Raises the errors of `run`.  run: takes a progress callback.  files: the models that are read; the last one is the
+    output.
     """
     require_report_path(report_path, *files)
 
-    def tell_of(report: Any) -> None:
+    def publish(report: Any) -> None:
         if report_path is not None:
             write_report(report, report_path)
         if not quiet:
@@ -105,9 +106,9 @@ def run_and_report(
             _, report = run(note)
     except (CheckFailed, ExpectationUnmet) as error:
         if error.report is not None:
-            tell_of(error.report)
+            publish(error.report)
         raise
-    tell_of(report)
+    publish(report)
     return report
 
 
@@ -119,9 +120,9 @@ def emit_result(
     data: Mapping[str, Any] | None = None,
     title: str = "",
 ) -> None:
-    """Write what a command found where that is asked for, and print it as JSON or for people, as `show` does.
+    """Write the report file of a result if requested, then print the result as JSON, or as text with `show`.
 
-    data, title: as `write_report` has them.
+    data, title: as in `write_report`.
     """
     if report_path is not None:
         write_report(found, report_path, data, title)
@@ -132,9 +133,9 @@ def emit_result(
 
 
 def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, title: str = "") -> None:
-    """Write what a command found, whole or not at all where it goes to a file.
+    """Write a result to a file atomically.
 
-    data: what JSON has of it, where that is more than its own.  title: of the page.
+    data: the content of JSON if it differs from the result's own.  title: of the page.
     """
     if path.lower().endswith(SUFFIXES) and not is_stream(path):
         from surgeon.display.html.render import page
@@ -150,16 +151,16 @@ def write_report(result: Any, path: str, data: Mapping[str, Any] | None = None, 
 
 
 def _lines(data: Mapping[str, Any]) -> str:
-    """JSON with a line for each entry, and for each record of a list: a site is found and compared by its line."""
+    """JSON with one line per entry, and per record of a list, so that tools find and compare a site by its line."""
     import json
 
-    def told(value: Any) -> str:
+    def json_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
     def entry(value: Any) -> str:
         if not (isinstance(value, list) and value and isinstance(value[0], dict)):
-            return told(value)
-        return "[\n  " + ",\n  ".join(map(told, value)) + "\n ]"
+            return json_text(value)
+        return "[\n  " + ",\n  ".join(map(json_text, value)) + "\n ]"
 
-    entries = [f" {told(str(key))}: {entry(value)}" for key, value in data.items()]
+    entries = [f" {json_text(str(key))}: {entry(value)}" for key, value in data.items()]
     return "{\n" + ",\n".join(entries) + "\n}\n"

@@ -1,8 +1,8 @@
-"""A process that ends this one when a signal asked it to end and it does not.
+"""A process that kills this one if it does not end after a signal.
 
-Python runs its own signal handlers between two of its instructions, so C code that does not return, as onnx's shape
-inference and inliner on a hostile model, keeps a program from seeing SIGTERM.  The C half of a handler still writes
-the signal's number to a pipe; the process at its other end waits a moment and then kills the program.
+Python runs signal handlers between two of its instructions.  C code that does not return, such as onnx's shape
+inference on a hostile model, delays them.  The C part of a handler still writes the signal's number to a pipe; the
+process at its other end waits a moment and then kills the program.
 """
 
 import os
@@ -15,21 +15,21 @@ from typing import NoReturn
 from surgeon.runtime.processes.kill import kill_descendants
 
 GRACE = 1.5
-"""Seconds that a program has to clean up after the signal."""
+"""Seconds that a program has for its cleanup after the signal."""
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def watch() -> None:
-    """Start the watchdog of this process, where the system can copy a process.  Call it in the main thread, early."""
+    """Start the watchdog of this process, on systems with fork.  Call it early in the main thread."""
     if not hasattr(os, "fork"):
         return
     receiver, sender = os.pipe()
     program = os.getpid()
-    with warnings.catch_warnings():  # Python 3.12 warns where there are threads
+    with warnings.catch_warnings():  # Python 3.12 warns about threads
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             pid = os.fork()
-        except OSError:  # no process can be started: the program runs without a watchdog
+        except OSError:  # fork failed: run without a watchdog
             os.close(receiver)
             os.close(sender)
             return
@@ -41,12 +41,12 @@ def watch() -> None:
 
 
 def _guard(program: int, receiver: int, sender: int) -> NoReturn:
-    """Be the watchdog: it ends with the program, when the last copy of the pipe's other end closes."""
+    """Run as the watchdog; it ends with the program, when the other end of the pipe closes."""
     try:
-        for number in SIGNALS:  # a terminal, or a shell that ends a job, sends them to the whole group
+        for number in SIGNALS:  # terminals and shells send them to the whole process group
             signal.signal(number, signal.SIG_IGN)
         os.close(sender)
-        for stream in (0, 1):  # whoever reads the program's output sees its end
+        for stream in (0, 1):  # readers of the program's output see its end
             os.close(stream)
         while received := os.read(receiver, 64):
             asked = [number for number in SIGNALS if number in received]

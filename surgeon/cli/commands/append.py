@@ -1,4 +1,4 @@
-"""The command `surgeon append`: what is done with a model's answer, inside of it."""
+"""The command `surgeon append`: adds post-processing behind a model's outputs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,17 +29,17 @@ TAKES = {
     "topk": ("k", "axis", "keep"),
     **_TAILS,
 }
-"""By what is appended, its settings."""
+"""The settings of each kind."""
 SETTINGS = tuple(dict.fromkeys(name for takes in TAKES.values() for name in takes))
 
 
 class Kind(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """What is appended: one of a few, or another model."""
+    """The kind of post-processing, or the path of another model."""
 
     name = "kind"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return it."""
+        """Return the kind or path."""
         if value not in TAKES and not str(value).endswith(".onnx"):
             self.fail(f"{value!r} cannot be appended; give one of {', '.join(TAKES)}, or FILE.onnx", param, ctx)
         return str(value)
@@ -98,21 +98,21 @@ def append(source: str, output: str, options: "CheckOptions", **settings: Any) -
     FILE.onnx appends another model, whose only input the answer feeds; `surgeon merge` connects several.
     Example: surgeon append yolov8n.onnx detector.onnx nms --iou 0.5 --least 0.3
     """
-    left = {name: value for name, value in settings.items() if name not in (*SETTINGS, "kind", "name")}
+    other_settings = {name: value for name, value in settings.items() if name not in (*SETTINGS, "kind", "name")}
     kind, ctx = settings["kind"], click.get_current_context()
     if kind in TAKES:
-        run_edits(asked(ctx), source, output, options=options, **left)
+        run_edits(requested_edits(ctx), source, output, options=options, **other_settings)
         return
-    _refuse_strange(kind, (), ctx)
-    left["check"] = "none" if left["check"] == "none" else "model"
-    joint = {
+    _given_settings(kind, (), ctx)
+    other_settings["check"] = "none" if other_settings["check"] == "none" else "model"
+    connections = {
         settings["name"] or single_input_or_output(source, "output"): [single_input_or_output(kind, "input", "merge")]
     }
-    run_merge(source, kind, output, connect=joint, options=options, **left)
+    run_merge(source, kind, output, connect=connections, options=options, **other_settings)
 
 
-def asked(ctx: click.Context) -> "list[Edit]":
-    """The edit that was typed.  Raises UsageError for a setting that what is appended has not."""
+def requested_edits(ctx: click.Context) -> "list[Edit]":
+    """The edits of the command line.  Raises UsageError for a setting that the kind does not have."""
     from surgeon.edits.append import AppendArgMax, AppendSigmoid, AppendSoftmax, AppendTopK
     from surgeon.edits.detection.postprocessing_edits import detector_tail
 
@@ -120,7 +120,7 @@ def asked(ctx: click.Context) -> "list[Edit]":
     if kind not in TAKES:
         how = command("merge", "IN", kind, "OUT", "--connect", "OUTPUT=INPUT")
         raise UsageError(f"{kind} is a model, which a recipe cannot append; merge it: {how}")
-    given = _refuse_strange(kind, TAKES[kind], ctx)
+    given = _given_settings(kind, TAKES[kind], ctx)
     if kind in _TAILS:
         return detector_tail(ctx.params["source"], kind, output=name or "", **given)
     kinds: dict[str, Any] = {
@@ -132,10 +132,10 @@ def asked(ctx: click.Context) -> "list[Edit]":
     return [kinds[kind](name or single_input_or_output(ctx.params["source"], "output"), **given)]
 
 
-def _refuse_strange(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:
-    """The settings that were typed.  Raises UsageError for one that what is appended has not."""
+def _given_settings(kind: str, known: Sequence[str], ctx: click.Context) -> dict[str, Any]:
+    """The settings of the command line.  Raises UsageError for a setting that the kind does not have."""
     given = {name: ctx.params[name] for name in SETTINGS if ctx.params[name] is not None}
-    strange = next((name for name in given if name not in known), None)
-    if strange is not None:
-        raise UsageError(f"{kind} has no setting {strange!r}; it has {', '.join(known) or 'none'}.")
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"{kind} has no setting {unknown!r}; it has {', '.join(known) or 'none'}.")
     return given

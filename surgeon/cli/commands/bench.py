@@ -1,4 +1,4 @@
-"""The command `surgeon bench`: how long models take, held against each other."""
+"""The command `surgeon bench`: compares the latency of models."""
 
 import sys
 from collections.abc import Sequence
@@ -78,7 +78,9 @@ def bench(
 
 
 def print_bench(found: "Bench", stream: TextIO) -> None:
-    """Print the latency of each model, its ratio to the first with the verdict, and on what this was measured."""
+    """Print the latency of each model, its ratio to the first with the verdict, and the conditions of the
+    measurement.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -90,7 +92,7 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
     for title in (*map(percentile_title, PERCENTILES), "ratio", "95 % interval"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    told = [
+    ratio_cells = [
         (
             f"{ratio.ratio:.3f}",
             f"{ratio.low:.3f} to {ratio.high:.3f}",
@@ -99,7 +101,7 @@ def print_bench(found: "Bench", stream: TextIO) -> None:
         for ratio in found.ratios
     ]
     names = short_names([latency.name for latency in found.models])
-    for name, latency, ratio in zip(names, found.models, [(), *told], strict=True):
+    for name, latency, ratio in zip(names, found.models, [(), *ratio_cells], strict=True):
         table.add_row(name, *(milliseconds_text(latency.percentile(share)) for share in PERCENTILES), *ratio)
     console.print(table)
     console.print()

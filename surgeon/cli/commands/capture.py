@@ -1,4 +1,4 @@
-"""The command `surgeon capture`: a selection of a model as a rule."""
+"""The command `surgeon capture`: writes a rule from a part of a model."""
 
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def capture(source: str, froms: str | None, tos: str | None, name: str, output: 
     path = Path(output or f"{name}.py")
     found.save(path)
     click.echo(f"{path}: it matches {format_count(found.sites, 'site')}; {found.compared} others were compared")
-    rules = f"./{path}" if path == Path(path.name) else path  # a name alone would be one of an installed rule
-    for one in found.looser:
-        if one.sites > found.sites:
-            click.echo(f"with {one.what} free it would match {one.sites:,}")
+    rules = f"./{path}" if path == Path(path.name) else path  # a bare name would be an installed rule
+    for relaxed in found.looser:
+        if relaxed.sites > found.sites:
+            click.echo(f"with {relaxed.what} free it would match {relaxed.sites:,}")
     click.echo(f"Fill in what is to be written, then: {command('rewrite', source, 'OUT', '--rules', rules)}")

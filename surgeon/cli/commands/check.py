@@ -1,4 +1,4 @@
-"""`surgeon check`: what keeps a model from running on a target, as people and as programs read it."""
+"""The command `surgeon check`: what prevents a model from running on a target."""
 
 import sys
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def check(
 def print_findings(
     found: Sequence[Diagnostic], target: str, stream: TextIO, runtime: RuntimeResult | None = None
 ) -> None:
-    """Print what stands against a target, what its own runtime said, then one line that sums up."""
+    """Print the findings for a target, the results of its runtime, then a summary line."""
     from rich.text import Text
 
     console = make_console(stream)

@@ -1,4 +1,4 @@
-"""The command `surgeon compare`: two files, equal or not."""
+"""The command `surgeon compare`: compares the outputs of two models."""
 
 import sys
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def compare(
 
 
 def print_comparison(result: "CheckResult", stream: TextIO) -> None:
-    """Print the error of each output, of the worst layers if they were compared, the outcome and its reason."""
+    """Print the error of each output and of the worst layers if compared, the outcome and its reason."""
 
     console = make_console(stream)
     line = labelled_line_printer(console)

@@ -1,4 +1,4 @@
-"""The command `surgeon convert`: a model in another precision."""
+"""The command `surgeon convert`: converts a model to another precision."""
 
 import sys
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def convert(
 
 
 def print_conversion(report: "ConvertReport", stream: TextIO) -> None:
-    """Print what was converted and what was kept, how far the outputs move, and what was written."""
+    """Print the converted and the kept nodes, the errors of the outputs, and the output file."""
     from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
     from surgeon.precision.convert_report import ORDER
     from surgeon.text import format_count

@@ -1,4 +1,4 @@
-"""The command `surgeon diff`: how two models differ."""
+"""The command `surgeon diff`: shows how two models differ."""
 
 import sys
 from typing import TYPE_CHECKING, TextIO
@@ -42,7 +42,7 @@ def diff(source: str, second: str, report_path: str | None, as_json: bool) -> No
 
 
 def print_diff(found: "ModelDiff", stream: TextIO) -> None:
-    """Print what differs, a line each, and how much is the same."""
+    """Print the differences, one per line, and how much is equal."""
     from surgeon.display.content.diff import change_words, common_nodes_text, no_difference_text
     from surgeon.text import and_more
 
@@ -57,8 +57,8 @@ def print_diff(found: "ModelDiff", stream: TextIO) -> None:
         line("", f"{more} (--json has all)")
     if not found.differs:
         line("differs", no_difference_text(found))
-    for place, told in enumerate(found.told[:MOST]):
-        line("" if place else "told", sanitise(told))
+    for place, note in enumerate(found.told[:MOST]):
+        line("" if place else "told", sanitise(note))
     if more := and_more(len(found.told) - MOST).lstrip():
         line("", f"{more} (--json has all)")
     line("time", seconds_text(found.seconds))

@@ -1,4 +1,4 @@
-"""The command `surgeon draw`: a graph, or a part of one, as an SVG file."""
+"""The command `surgeon draw`: draws a graph, or a part of one, as an SVG file."""
 
 import click
 
@@ -26,7 +26,7 @@ def draw(
     Example: surgeon draw model.onnx gelu.svg --around /mlp/Gelu
     """
     models = [source] if beside is None else [source, beside]
-    require_svg(output)  # before what takes long, or is missing
+    require_svg(output)  # before slow or failing steps
     try:
         picture = run(*models, around=around, radius=radius, inside=inside, nodes=nodes)
     except TooManyNodes as error:

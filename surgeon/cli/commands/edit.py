@@ -1,4 +1,4 @@
-"""The command `surgeon edit`: changes of a whole model, in the order in which they are typed."""
+"""The command `surgeon edit`: changes a model by edits, in the order of the command line."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from surgeon.pipeline.reports.edit_report import EditReport
     from surgeon.proof.check_options import CheckOptions
 
-_META = "surgeon.edits"  # in a context's meta: the edits that were typed
+_META = "surgeon.edits"  # in a context's meta: the edits of the command line
 
 
 @cache
 def _options() -> tuple[click.Option, ...]:
-    """An option for each edit that there is."""
+    """An option for each installed edit."""
     from surgeon.edits.installed_edits import all_edits
 
     return tuple(
@@ -41,27 +41,29 @@ def _options() -> tuple[click.Option, ...]:
 
 
 class EditCommand(click.Command):
-    """A command that takes edits; which there are is looked up when it is run or asked for help."""
+    """A command that takes edits; installed edits are searched when it runs or prints its help."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the options of all edits, and the others behind them."""
-        own = super().get_params(ctx)
+        """Return the options of all edits, followed by the others."""
+        own_options = super().get_params(ctx)
         return [
-            *(item for item in own if isinstance(item, click.Argument)),
+            *(item for item in own_options if isinstance(item, click.Argument)),
             *_options(),
-            *(item for item in own if not isinstance(item, click.Argument)),
+            *(item for item in own_options if not isinstance(item, click.Argument)),
         ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Note the edits in the order in which they were typed, which click's own values do not have."""
+        """Record the edits in the order of the command line, which click's own values do not have."""
         typed, _, order = self.make_parser(ctx).parse_args(list(args))
-        left = {name: list(values) if isinstance(values, list) else [values] for name, values in typed.items()}
-        ctx.meta[_META] = [(item, left[item.name].pop(0)) for item in order if item in _options() and item.name in left]
+        remaining = {name: list(values) if isinstance(values, list) else [values] for name, values in typed.items()}
+        ctx.meta[_META] = [
+            (item, remaining[item.name].pop(0)) for item in order if item in _options() and item.name in remaining
+        ]
         return super().parse_args(ctx, args)
 
 
-def asked(ctx: click.Context) -> "list[Edit]":
-    """The edits that were typed, in order.  Raises UsageError for one not of its form, or where there is none."""
+def requested_edits(ctx: click.Context) -> "list[Edit]":
+    """The edits of the command line, in order.  Raises UsageError for an invalid edit, or if there are none."""
     from surgeon.edits.installed_edits import all_edits
 
     kinds = all_edits()
@@ -86,9 +88,9 @@ def edit_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def single_input_or_output(source: str, side: str, instead: str = "") -> str:
-    """The name of the one input or output of a model.  Raises UsageError where it has several, or none.
+    """The name of the only input or output of a model.  Raises UsageError for a model with another number.
 
-    instead: the command that takes several, where no option says which is meant.
+    instead: the command for several, if no option chooses one.
     """
     from surgeon.file.model import Model
     from surgeon.pipeline.editing.draft import ModelDraft
@@ -97,9 +99,9 @@ def single_input_or_output(source: str, side: str, instead: str = "") -> str:
         draft = ModelDraft(model)
         names = [value.name for value in (draft.inputs if side == "input" else draft.graph.output)]
     if len(names) != 1:
-        told = f"it has {', '.join(names)}" if names else "it has none"
+        found = f"it has {', '.join(names)}" if names else "it has none"
         how = f"use surgeon {instead}" if instead else f"with --{side}"
-        raise UsageError(f"Say which {side} of {source} is meant, {how}; {told}.")
+        raise UsageError(f"Say which {side} of {source} is meant, {how}; {found}.")
     return names[0]
 
 
@@ -115,15 +117,19 @@ def edit(source: str, output: str, options: "CheckOptions", **settings: Any) -> 
     What no edit touches stays byte for byte, and weights are not read.  IN and OUT may be the same file.
     Example: surgeon edit in.onnx out.onnx --rename images=pixels --add-output features
     """
-    run_edits(asked(click.get_current_context()), source, output, options=options, **settings)
+    run_edits(requested_edits(click.get_current_context()), source, output, options=options, **settings)
 
 
 def run_requested_edits(
-    asked: "Callable[[click.Context], list[Edit]]", own: Sequence[str], source: str, output: str, **settings: Any
+    edits_of: "Callable[[click.Context], list[Edit]]",
+    own_options: Sequence[str],
+    source: str,
+    output: str,
+    **settings: Any,
 ) -> None:
-    """Run what a command was asked for.  own: its options that say so, which are no settings of a run."""
-    left = {name: value for name, value in settings.items() if name not in own}
-    run_edits(asked(click.get_current_context()), source, output, **left)
+    """Run the edits that a command requests.  own_options: the options that describe the edits."""
+    other_settings = {name: value for name, value in settings.items() if name not in own_options}
+    run_edits(edits_of(click.get_current_context()), source, output, **other_settings)
 
 
 def run_edits(
@@ -136,7 +142,7 @@ def run_edits(
     diff: bool,
     **settings: Any,
 ) -> None:
-    """Run edits for a command, and tell what they did.  Raises as `surgeon.edit`."""
+    """Run edits for a command, and print the report.  Raises as `surgeon.edit`."""
     from surgeon.pipeline.editing.driver import edit as run
 
     report_edit(
@@ -155,21 +161,21 @@ def report_edit(
     report_path: str | None,
     quiet: bool,
 ) -> None:
-    """Run a change of a whole model as `run_and_report` does, and say on stderr what a quiet run must not hide."""
+    """Run an edit as `run_and_report` does, and print on stderr the warnings of a quiet run."""
     report = run_and_report(lambda _: run(), show, files, report_path=report_path, quiet=quiet)
-    check = getattr(report, "check", report)  # a conversion says itself what came of it
+    check = getattr(report, "check", report)  # a conversion is its own result
     if quiet and report.outcome == "unproved" and check is not None:
         click.echo(sanitise(f"UNPROVED: {check.reason}"), err=True)
 
 
 def print_edits(report: "EditReport", stream: TextIO, diff: bool) -> None:
-    """Print what is listed otherwise where that was asked for, what edits did, the outcome, and what was written."""
+    """Print the changed listings if requested, the effects of the edits, the outcome, and the output file."""
     from surgeon.display.content.edit import edit_effects, listing_diff_lines, outcome_words
 
     if diff:
         colours = {"-": "red", "+": "green"}
-        told = (click.style(sanitise(line), fg=colours[line[0]]) for line in listing_diff_lines(report))
-        click.echo("\n".join(told), file=stream)
+        lines = (click.style(sanitise(line), fg=colours[line[0]]) for line in listing_diff_lines(report))
+        click.echo("\n".join(lines), file=stream)
     console = make_console(stream)
     line = labelled_line_printer(console)
 

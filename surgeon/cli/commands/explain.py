@@ -1,4 +1,4 @@
-"""`surgeon explain`: why rules do not fire where they nearly could, as people and as programs read it."""
+"""The command `surgeon explain`: why rules nearly fire, but do not."""
 
 import sys
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def explain(
 def print_explanations(
     found: Sequence[Explanation], stream: TextIO, node: str | None = None, *, verbose: bool = False
 ) -> None:
-    """Print what stands against each rule.  node: the name that was asked for.  verbose: of each rule of a group."""
+    """Print the mismatches of each rule.  node: the requested name.  verbose: for every rule of a group."""
     from rich.text import Text
 
     console = make_console(stream)

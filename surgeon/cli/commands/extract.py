@@ -1,4 +1,4 @@
-"""The command `surgeon extract`: a part of a model by itself."""
+"""The command `surgeon extract`: writes a part of a model as a model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,11 @@ def extract(source: str, output: str, **settings: Any) -> None:
     The result is held against the inner tensors of IN under ONNX Runtime.
     Example: surgeon extract in.onnx out.onnx --from /layer.1/out --to /layer.3/out
     """
-    run_requested_edits(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(requested_edits, SETTINGS, source, output, **settings)
 
 
-def asked(ctx: click.Context) -> "list[Edit]":
-    """The edit that was typed.  Raises UsageError where it says no cut."""
+def requested_edits(ctx: click.Context) -> "list[Edit]":
+    """The edit of the command line.  Raises UsageError without a cut."""
     from surgeon.edits.extract import Extract
 
     froms, tos = ctx.params["froms"], ctx.params["tos"]

@@ -1,4 +1,4 @@
-"""The command `surgeon insert`: one node in the place of what lies between two cuts."""
+"""The command `surgeon insert`: replaces the nodes between two cuts with one node."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,11 @@ def insert(source: str, output: str, **settings: Any) -> None:
     It is proved by the op's implementation, given with --custom-ops; without one it is unproved.
     Example: surgeon insert in.onnx out.onnx --between boxes,scores --and kept --op trt.plugins::MyNMS --attr iou=0.5
     """
-    run_requested_edits(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(requested_edits, SETTINGS, source, output, **settings)
 
 
-def asked(ctx: click.Context) -> "list[Edit]":
-    """The edit that was typed."""
+def requested_edits(ctx: click.Context) -> "list[Edit]":
+    """The edit of the command line."""
     from surgeon.edits.attribute_text import parse_attribute
     from surgeon.edits.insert import Insert
     from surgeon.pipeline.editing.edit import parse_names

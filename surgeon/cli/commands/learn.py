@@ -1,4 +1,4 @@
-"""`surgeon learn`: what exporters write for an operation, as a pattern file to paste and review."""
+"""The command `surgeon learn`: writes a pattern file from exports of an operation."""
 
 import ast
 from collections.abc import Sequence
@@ -47,16 +47,16 @@ def learn(
     if any(source.endswith(".onnx") for source in sources):
         if shapes or dtypes or arguments or vary or exporters or opsets or free_sizes:
             raise UsageError("Models are exported already; leave out the options that say how to export.")
-        lesson = _from_models(sources, title)
+        learned = _from_models(sources, title)
     elif len(sources) > 1:
         raise UsageError(f"Learn from one module at a time, or from models; {', '.join(sources)} are neither.")
     else:
-        lesson = _from_torch(
+        learned = _from_torch(
             sources[0],
-            [_shape(text) for text in shapes or ("2,3",)],
+            [_parse_shape(text) for text in shapes or ("2,3",)],
             dtypes or ("float32",),
-            arguments=dict(map(_pair, arguments)),
-            vary=dict(map(_pair, vary)) or None,
+            arguments=dict(map(_parse_argument, arguments)),
+            vary=dict(map(_parse_argument, vary)) or None,
             exporters=exporters or None,
             opsets=opsets or None,
             free_sizes=free_sizes,
@@ -64,8 +64,8 @@ def learn(
         )
     from surgeon.authoring.learning.known_rules import remark
 
-    remark(lesson)
-    click.echo(lesson.text(), nl=False)
+    remark(learned)
+    click.echo(learned.text(), nl=False)
 
 
 def _from_models(paths: Sequence[str], title: str | None) -> "LearnedOperation":
@@ -108,10 +108,10 @@ def _from_torch(
     return run(name, *inputs, **settings)
 
 
-def _shape(text: str) -> tuple[int, ...]:
+def _parse_shape(text: str) -> tuple[int, ...]:
     try:
         parts = text.replace("x", ",").split(",") if text.strip() else []
-        shape = tuple(map(int, parts[:-1] if parts and not parts[-1].strip() else parts))  # (2,) as Python has it
+        shape = tuple(map(int, parts[:-1] if parts and not parts[-1].strip() else parts))  # also (2,), as in Python
     except ValueError:
         shape = (-1,)
     if any(size < 1 for size in shape):
@@ -119,7 +119,7 @@ def _shape(text: str) -> tuple[int, ...]:
     return shape
 
 
-def _pair(text: str) -> tuple[str, Any]:
+def _parse_argument(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise UsageError(f"{text!r} is not of the form NAME=VALUE.")

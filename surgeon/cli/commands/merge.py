@@ -1,4 +1,4 @@
-"""The command `surgeon merge`: two models made one."""
+"""The command `surgeon merge`: merges two models."""
 
 import sys
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def merge(source: str, second: str, output: str, connect: Sequence[str], prefix:
 def run_merge(
     source: str, second: str, output: str, *, report_path: str | None, quiet: bool, diff: bool, **settings: Any
 ) -> None:
-    """Merge two models for a command, and tell what came of it.  Raises as `surgeon.merge`."""
+    """Merge two models for a command, and print the report.  Raises as `surgeon.merge`."""
     from surgeon.edits.merge_split.merge import merge as run
 
     report_edit(

@@ -1,4 +1,4 @@
-"""`surgeon new`: files to begin with, which work as they are."""
+"""The command `surgeon new`: writes working files to start from."""
 
 import keyword
 import re
@@ -80,9 +80,9 @@ def rule(name: str) -> None:
 
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise UsageError(f"{name!r} is no name for a rule; write small letters, digits and _, as in squared_relu.")
-    taken = next((known for _, _, known in all_rules() if known.name == name), None)
-    if taken is not None:
-        raise UsageError(f"A rule is called {name!r} already ({taken.where}); choose another name.")
+    namesake = next((known for _, _, known in all_rules() if known.name == name), None)
+    if namesake is not None:
+        raise UsageError(f"A rule is called {name!r} already ({namesake.where}); choose another name.")
     is_checkout = Path("patterns").is_dir() and Path("tests", "patterns").is_dir()
     if not is_checkout and find_spec(name) is not None and not Path(f"{name}.py").exists():
         raise UsageError(f"{name!r} is a module of Python's here, which {name}.py would hide; choose another name.")
@@ -98,10 +98,10 @@ def rule(name: str) -> None:
 
 
 def _write(texts: dict[Path, str]) -> None:
-    """Write all files, or none where one is there already."""
-    there = [str(path) for path in texts if path.exists()]
-    if there:
-        raise UsageError(f"{' and '.join(there)} would be overwritten; choose another name, or move what is there.")
+    """Write all files, or none if one of them exists."""
+    existing = [str(path) for path in texts if path.exists()]
+    if existing:
+        raise UsageError(f"{' and '.join(existing)} would be overwritten; choose another name, or move what is there.")
     written: list[Path] = []
     try:
         for path, text in texts.items():

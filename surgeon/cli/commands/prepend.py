@@ -1,4 +1,4 @@
-"""The command `surgeon prepend`: what was done to pictures before a model, inside of it."""
+"""The command `surgeon prepend`: adds image preprocessing in front of a model."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +50,11 @@ def prepend(source: str, output: str, **settings: Any) -> None:
 
     Example: surgeon prepend in.onnx out.onnx image --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --resize 224
     """
-    run_requested_edits(asked, SETTINGS, source, output, **settings)
+    run_requested_edits(requested_edits, SETTINGS, source, output, **settings)
 
 
-def asked(ctx: click.Context) -> "list[Edit]":
-    """The edit that was typed."""
+def requested_edits(ctx: click.Context) -> "list[Edit]":
+    """The edit of the command line."""
     from surgeon.edits.prepend import PrependImage, parse_size
 
     given = {name: ctx.params[name] for name in SETTINGS[2:]}

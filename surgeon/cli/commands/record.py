@@ -1,4 +1,4 @@
-"""The command `surgeon record`: a command line as steps of a recipe."""
+"""The command `surgeon record`: writes a command line as steps of a recipe."""
 
 import importlib
 from collections.abc import Iterable, Sequence
@@ -52,29 +52,29 @@ def record(ctx: click.Context, recipe: str, command: str, arguments: tuple[str, 
 
 
 def _require_rules(names: Sequence[str], expected: Iterable[str]) -> None:
-    """Raise RuleError or UsageError for names that lead to no rule; files and modules are not read here."""
+    """Raise RuleError or UsageError for unknown rule names; files and modules are not read here."""
     from surgeon.rules.catalogue import resolve_with_edits, unique_rules
 
     given = [name.strip() for item in names for name in item.split(",")]
     plain = [name for name in given if not set(name) & set("./\\")]
     found, tails = resolve_with_edits(plain) if any(not name.startswith("-") for name in plain) else ({}, [])
     known = [*found, *tails, *(rule.name for rule in unique_rules(found))]
-    strange = next((name for name in expected if name not in known), None) if plain == given else None
-    if strange is not None:
+    unknown = next((name for name in expected if name not in known), None) if plain == given else None
+    if unknown is not None:
         raise UsageError(
-            f"A number of sites is expected of {strange!r}, which is not run; {did_you_mean(strange, known)}"
+            f"A number of sites is expected of {unknown!r}, which is not run; {did_you_mean(unknown, known)}"
         )
 
 
 def _steps(command: str, ctx: click.Context) -> "tuple[list[Step], dict[str, Any]]":
-    """The steps that a parsed command line asks for, and the target that it names."""
+    """The steps of a parsed command line, and its target."""
     from surgeon.automation.recipes.recipe import Rules
     from surgeon.pipeline.rewriting.rewrite_settings import require_target
 
     head: dict[str, Any] = {"target": "ort", "ep": None}
     given = ctx.params
     if command != "rewrite":
-        return list(importlib.import_module(f"surgeon.cli.commands.{command}").asked(ctx)), head
+        return list(importlib.import_module(f"surgeon.cli.commands.{command}").requested_edits(ctx)), head
     if not given["names"] or given["plugins"]:
         raise UsageError("A recipe runs rules by name; give --rules, and plugins as rules of a file.")
     require_target(given["target"], given["ep"])

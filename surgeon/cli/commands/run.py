@@ -1,4 +1,4 @@
-"""The commands `surgeon run` and `surgeon record`: recipes, and how they come to be."""
+"""The command `surgeon run`: runs a recipe."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Variable(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4 on
-    """NAME=VALUE; a value that is a number is one."""
+    """NAME=VALUE; a numeric value becomes a number."""
 
     name = "NAME=VALUE"
 
@@ -72,10 +72,10 @@ def run(
         settings |= {"variables": dict(variables), "options": options}
         run_fleet(recipe, fleet, settings, report_path=report_path, quiet=quiet)
         return
-    from surgeon.automation.recipes.run_recipe import run as go
+    from surgeon.automation.recipes.run_recipe import run as run_recipe
 
     run_and_report(
-        lambda _: go(recipe, source, output, variables=dict(variables), options=options, **settings),
+        lambda _: run_recipe(recipe, source, output, variables=dict(variables), options=options, **settings),
         lambda report: print_recipe(report, sys.stdout),
         (source, output),
         report_path=report_path,
@@ -84,7 +84,7 @@ def run(
 
 
 def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
-    """Print what each step did, and the outcome of all."""
+    """Print the results of each step, and the outcome."""
 
     from surgeon.display.content.edit import edit_effects
     from surgeon.display.content.near_misses import warning_lines
@@ -99,8 +99,8 @@ def print_recipe(report: "RecipeReport", stream: TextIO) -> None:
                 line(done.edit.flag, f" {sanitise('; '.join(edit_effects(done)))}")
         else:
             fired = ", ".join(f"{rule} {count:,}" for rule, count in part.counts.items() if count)
-            gone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
-            line("rules", f" {fired or 'nothing fired'}{gone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
+            undone = f"; {len(part.rolled_back):,} rolled back" if part.rolled_back else ""
+            line("rules", f" {fired or 'nothing fired'}{undone}; nodes {part.nodes_before:,} -> {part.nodes_after:,}")
             for remark in warning_lines(part):
                 line("", f" {sanitise(remark)}")
         for reason in dict.fromkeys(part.doubts):

@@ -1,4 +1,4 @@
-"""The command `surgeon split`: a model in parts that follow each other."""
+"""The command `surgeon split`: splits a model into consecutive parts."""
 
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
@@ -16,7 +16,7 @@ from surgeon.text import join_first, seconds_text
 if TYPE_CHECKING:
     from surgeon.edits.merge_split.split import SplitReport
 
-SHOWN = 8  # tensors that a part takes or gives
+SHOWN = 8  # inputs or outputs shown per part
 
 
 @click.command(short_help="Cut a model into parts that follow each other.")
@@ -58,7 +58,7 @@ def split(
 
 
 def print_split(report: "SplitReport", stream: TextIO) -> None:
-    """Print the parts, the outcome, and what was written."""
+    """Print the parts, the outcome, and the output folder."""
 
     console = make_console(stream)
     line = labelled_line_printer(console)

@@ -1,4 +1,4 @@
-"""The command `surgeon view`: a model to walk about in, in a browser."""
+"""The command `surgeon view`: opens a model in the viewer."""
 
 import click
 

@@ -59,7 +59,7 @@ class FleetProgress:
         """Note that a model is worked on from now on."""
         self._begun[model] = time.monotonic()
 
-    def tell(self, row: "FleetRow", done: int, total: int) -> None:
+    def show_row(self, row: "FleetRow", done: int, total: int) -> None:
         """Note that one is done."""
         self._begun.pop(row.model, None)
         self._done, self._total = done, total
