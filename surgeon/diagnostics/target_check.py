@@ -158,9 +158,7 @@ def _wanted(name: str) -> Target:
     return found
 
 
-def _findings(
-    model: Model, target: Target, provider: str | None, custom: UserOps, request: RuntimeRequest
-) -> Findings:
+def _findings(model: Model, target: Target, provider: str | None, custom: UserOps, request: RuntimeRequest) -> Findings:
     found = DiagnosticCollector()
     proto = model.skeleton
     check_versions(proto, found, target.knows_imports)

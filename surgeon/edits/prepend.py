@@ -75,8 +75,13 @@ class PrependImage(KeyedEdit):
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
-        "layout": str, "dtype": str, "mean": parse_numbers, "std": parse_numbers, "scale": float,
-        "resize": parse_size, "bgr": parse_flag,
+        "layout": str,
+        "dtype": str,
+        "mean": parse_numbers,
+        "std": parse_numbers,
+        "scale": float,
+        "resize": parse_size,
+        "bgr": parse_flag,
     }
 
     def __post_init__(self) -> None:

@@ -136,9 +136,7 @@ def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:
     return least is not None and bool((least >= 0).all())
 
 
-def _clip(
-    draft: ModelDraft, node: NodeProto, source: str, limits: tuple[float, float]
-) -> list[onnx.TensorProto]:
+def _clip(draft: ModelDraft, node: NodeProto, source: str, limits: tuple[float, float]) -> list[onnx.TensorProto]:
     """Make a Clip of a DequantizeLinear.  Returns its limits, to be stored."""
     dtype = onnx.helper.tensor_dtype_to_np_dtype(draft.shapes.dtype(draft.index.main, source) or onnx.TensorProto.FLOAT)
     if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
@@ -148,9 +146,7 @@ def _clip(
         return []
     names = [draft.fresh(f"{node.output[0]}_{what}") for what in ("least", "largest")]
     node.CopyFrom(onnx.helper.make_node("Clip", [source, *names], list(node.output), node.name))
-    return [
-        numpy_helper.from_array(np.array(limit, dtype), name) for limit, name in zip(limits, names, strict=True)
-    ]
+    return [numpy_helper.from_array(np.array(limit, dtype), name) for limit, name in zip(limits, names, strict=True)]
 
 
 def _settings(node: NodeProto) -> tuple[str, str]:

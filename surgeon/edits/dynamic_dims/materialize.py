@@ -230,4 +230,3 @@ def _drop_unread(draft: ModelDraft, names: set[str]) -> None:
     filter_repeated(draft.graph.initializer, lambda _, tensor: tensor.name not in gone)
     filter_repeated(draft.graph.node, lambda _, node: not (node.op_type == "Constant" and node.output[0] in gone))
     filter_repeated(draft.graph.value_info, lambda _, value: value.name not in gone)
-

@@ -1,6 +1,6 @@
-"""Whether what a model is for runs what a rule writes, and ran what it replaces: by kernels, and by a target's limits.
+"""Whether the target runs a replacement, and ran the nodes that it replaces: by its kernels and its limits.
 
-What is not known never stands in the way: dtypes that nothing tells, ops of domains without schemas, local functions.
+Unknown facts never block a rewrite: unknown dtypes, ops of domains without schemas, local functions.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from surgeon.text import join_first
 if TYPE_CHECKING:
     from surgeon.targets.op_limits import NodeLimits
 
-ANY_PROVIDER = "any"  # ask none
+ANY_PROVIDER = "any"  # no provider in particular
 
 
 class MissingKernel(NamedTuple):
@@ -34,23 +34,23 @@ class MissingKernel(NamedTuple):
 
     op: str
     """Op type."""
-    told: str
+    reason: str
     """Why the provider cannot run it, as a sentence."""
     opset: int | None = None
     """First opset at which the provider runs it; None if there is none."""
 
 
 def resolve_provider(target: str, ep: str | None) -> str | None:
-    """The execution provider to ask: the one named, else the first that the target has, else none.
+    """The execution provider: the given one, else the first of the target, else None.
 
-    Raises UsageError for a target or a provider that is not known.
+    Raises UsageError for an unknown target or provider.
     """
     first = next((one.name for one in target_of(target).providers), None)
     if ep is None or ep == first:
         return first
     if ep == ANY_PROVIDER:
         return None
-    if provider(ep) is not None:  # no table is read where a target has it
+    if provider(ep) is not None:  # a target has it: no need to read its table
         return ep
     try:
         return ProviderSupport.of(ep).name
@@ -67,10 +67,10 @@ def missing_kernel(
     is_there: bool = False,
     among: Collection[Provider] | None = None,
 ) -> MissingKernel | None:
-    """The first of nodes, in order, that a provider cannot run.  dtypes: of tensors, by name; versions: by domain.
+    """The first node, in order, that a provider cannot run.
 
-    is_there: whatever runs them will do, as the model has them already, or they are only to load.  among: what may be
-    chosen in its place.
+    dtypes: by tensor name.  versions: opsets by domain.  is_there: accept whatever runs the nodes, because the model
+    has them already or they only have to load.  among: providers to suggest instead.
     """
     kernels = ProviderSupport.of(provider)
     known: dict[str, int | None] = dict(dtypes)
@@ -78,20 +78,20 @@ def missing_kernel(
         opset = versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
         version = schema(node.domain, node.op_type, opset)
         if version is None:
-            infer_output_dtypes(node, opset, known)  # a target may know its own
+            infer_output_dtypes(node, opset, known)  # a target may know the op
             continue
         types = variables(version, map(known.get, node.input), map(known.get, node.output))
         runs = is_there and kernels.runs(node.domain, node.op_type, opset, types)
-        told = "" if runs else kernels.missing_reason(node.domain, node.op_type, opset, dtypes=types, among=among)
-        if told:
+        reason = "" if runs else kernels.missing_reason(node.domain, node.op_type, opset, dtypes=types, among=among)
+        if reason:
             raised = kernels.next_supported_opset(node.domain, node.op_type, opset, types)
-            return MissingKernel(node.op_type, told, raised)
+            return MissingKernel(node.op_type, reason, raised)
         infer_output_dtypes(node, opset, known)
     return None
 
 
 def supported_before(provider: str, match: Match) -> bool:
-    """Whether the provider can run the nodes that a match found; where it cannot, a rewrite takes nothing away."""
+    """Whether the provider can run the nodes of a match.  If it cannot, a rewrite loses nothing."""
     shapes = shapes_of(match.index)
 
     def runs(node: Node) -> bool:
@@ -102,7 +102,7 @@ def supported_before(provider: str, match: Match) -> bool:
 
 
 def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | None", match: Match) -> bool:
-    """Whether a target runs the nodes of a match as they stand; True where it is not known that it does not."""
+    """Whether a target runs the nodes of a match as they are; True if that is not known."""
     reads, versions = target_of(target).reads, match.scope.versions
     if limits is not None and any(True for node in match.nodes for _ in limits.of(node)):
         return False
@@ -113,7 +113,7 @@ def is_supported_now(target: str, provider: str | None, limits: "NodeLimits | No
 
 
 def ops_left(target: str, index: Index) -> Iterator[str]:
-    """What to do about ONNX Runtime's own ops that a target does not have and that no rule replaced, a clause."""
+    """What to do about remaining ONNX Runtime ops that the target does not have, one clause."""
     wanted = target_of(target)
     if wanted.reads is None:
         return
@@ -128,7 +128,7 @@ def ops_left(target: str, index: Index) -> Iterator[str]:
 
 
 def limits_for(target: str, provider: str | None, index: Index) -> "NodeLimits | None":
-    """The limits of a target and of one of its providers; None where they say none."""
+    """The limits of a target and of one of its providers; None without any."""
     found = target_of(target)
     if not isinstance(found, Target) or not found.limits_on(provider):
         return None
@@ -136,9 +136,9 @@ def limits_for(target: str, provider: str | None, index: Index) -> "NodeLimits |
 
 
 def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) -> tuple[str, str] | None:
-    """A limit that a node to be written breaks, and what helps; None where a node that is there breaks one, too.
+    """A limit that a node of a replacement breaks, and what helps; None if a node of the match also breaks one.
 
-    The shape of what a node reads from others of the replacement is not known yet, and never counts against it.
+    Shapes of tensors inside the replacement are unknown and never break a limit.
     """
     if not any(node.qualified in limits for node in fragment.nodes):
         return None
@@ -157,7 +157,7 @@ def violated_limit(limits: "NodeLimits", match: Match, fragment: Replacement) ->
 
 
 def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, and all in their bodies: what takes a branch out of an If writes nodes of which some are there already."""
+    """Nodes, and all nodes in their bodies: inlining a branch of an If writes some of these again."""
     for node in nodes:
         yield node
         for body in node.scope.bodies:
@@ -166,7 +166,7 @@ def with_bodies(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def first_supported_opset(provider: str, rule: Rule, plan: RulePlan, match: Match) -> int | None:
-    """The opset with which a form of the rule comes that the provider has kernels for, None if there is none."""
+    """The opset from which a form of the rule has kernels of the provider; None if there is none."""
     kernels, dtype = ProviderSupport.of(provider), shapes_of(match.index).dtype(match.scope, match.outputs[0])
     types = {} if dtype is None else {"T": dtype}
     for form in plan.newer:

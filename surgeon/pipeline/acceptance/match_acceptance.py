@@ -1,7 +1,6 @@
-"""Whether a match may be rewritten: by the rule's conditions, the form at this opset, schemas, kernels, and names.
+"""Decides whether a match may be rewritten: conditions, form at this opset, schemas, kernels, names.
 
-The rewrite and its explanation accept by this one function.  Replacements are made once for all matches that are
-alike, and held against the schemas.
+Rewriting and explaining share this decision.  Equal matches share one replacement, which is checked against schemas.
 """
 
 from dataclasses import dataclass, replace
@@ -45,13 +44,16 @@ KINDS: dict[str, FailureKind] = {"dtype": "dtype", "shape": "shape condition"}
 class MatchDeclined(Exception):
     """A match may not be rewritten.
 
-    finding: why; advice: what to do, for a sentence that has no room elsewhere.  is_of_form: another form of the rule
-    might do.  fragment: what would be written, where the target does not run it and all else is well.
+    Attributes:
+        finding: Why.
+        is_of_form: Whether another form of the rule might be accepted.
+        fragment: Replacement that is valid except that the target does not run it; None if it is invalid.
     """
 
     def __init__(
         self, finding: MatchFailure, advice: str = "", *, is_of_form: bool = False, fragment: Replacement | None = None
     ) -> None:
+        """advice: what to do, appended to the sentence of the finding."""
         super().__init__(finding.sentence + advice)
         self.finding, self.is_of_form, self.fragment = finding, is_of_form, fragment
 
@@ -79,7 +81,7 @@ class MatchAcceptance:
     def over(
         cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None
     ) -> "MatchAcceptance":
-        """One with its own cache.  ep: the execution provider; None for the CPU's, where target is its own."""
+        """An acceptance with a cache of its own.  ep: execution provider; None for the default of the target."""
         provider = resolve_provider(target, ep)
         limits = limits_for(target, provider, index)
         loader = CPU if provider is None and ep is None else None
@@ -89,14 +91,14 @@ class MatchAcceptance:
         )
 
     def runs(self, rule: Rule) -> bool:
-        """Whether a rule is for the execution provider of this run, or for any."""
+        """Whether a rule is for the execution provider of this run or for any."""
         return rule.ep in (None, self.provider)
 
     def replacement(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
-        """What to write in place of a match: by the plan's form, else by the first other one that will do.
+        """The replacement of a match: by the form of the plan, else by the first other form that is accepted.
 
-        What the target does not run is written only where its provider had no kernels for what is there.  Raises
-        MatchDeclined where it must stay as it is, RuleError or RewriteError where the rule itself is wrong.
+        A replacement that the target does not run is accepted only if its provider has no kernels for the match
+        either.  Raises MatchDeclined if the match must stay, RuleError or RewriteError if the rule itself is wrong.
         """
         known = None if match.template is None else self.cache.known(match)
         if known is not None:
@@ -118,17 +120,17 @@ class MatchAcceptance:
             is_foreign = self.provider is None and not all(knows_domain(node.proto.domain) for node in match.nodes)
             if best is None or asked is None or (supported_before(asked, match) and not is_foreign):
                 raise
-            return best  # nothing is lost: it could not run before either
+            return best  # nothing is lost: the match cannot run either
 
     def _depends_on_facts(self, plan: RulePlan, fragment: Replacement) -> bool:
-        """Whether nothing but dtypes, and what a rule's functions ask, may keep a fragment from an equal site."""
+        """Whether equal matches with equal facts may share a replacement."""
         (output, *others), limits = fragment.outputs, self.limits
         is_held = any(item.like is not None for item in fragment.constants) or bool(others) or output.kind != "inner"
         is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
         return not (plan.lacking or is_held or is_limited)
 
     def _written(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
-        """What the form of a plan writes in place of a match.  Raises as `replacement`."""
+        """The replacement by the form of a plan.  Raises as `replacement`."""
         match.asked_last = None
         step: FailureKind = "condition"
         fragment: Replacement | None = None
@@ -179,11 +181,11 @@ class MatchAcceptance:
         return fragment
 
     def _beyond_limit(self, match: Match, reason: str, help_: str, fragment: Replacement) -> MatchDeclined:
-        """The target does not take a node of what would be written."""
+        """A limit of the target excludes a node of the replacement."""
         where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
-        told = "; ".join(filter(None, (reason, help_)))
+        reason = "; ".join(filter(None, (reason, help_)))
         return MatchDeclined(
-            MatchFailure("kernel", wanted, "", seen="", told=told, where=where, at=at),
+            MatchFailure("kernel", wanted, "", seen="", told=reason, where=where, at=at),
             is_of_form=True,
             fragment=fragment,
         )
@@ -191,14 +193,14 @@ class MatchAcceptance:
     def _no_kernel(
         self, rule: Rule, plan: RulePlan, match: Match, lacking: MissingKernel, fragment: Replacement
     ) -> MatchDeclined:
-        """The execution provider has no kernel for a node of what would be written."""
+        """The execution provider has no kernel for a node of the replacement."""
         raised = lacking.opset or (first_supported_opset(self.provider, rule, plan, match) if self.provider else None)
         if raised is None or match.scope.function is not None:
             raised = 0
         change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
         finding = MatchFailure(
-            "kernel", wanted, "none", seen="", told=lacking.told, change=change, where=where, at=at, opset=raised
+            "kernel", wanted, "none", seen="", told=lacking.reason, change=change, where=where, at=at, opset=raised
         )
         return MatchDeclined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
@@ -206,11 +208,11 @@ class MatchAcceptance:
         scope = match.scope
         wants = f"the form for target {self.target} needs opset {needs}"
         if scope.function is not None:
-            told, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
+            reason, change = f"{wants} and {scope.function.label} has {scope.opset}, its own", ""
             advice, opset = "; export it at a newer one", 0
         else:
             upgrade = upgrade_to(needs)
-            told, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
+            reason, change = f"{wants} and the model has {scope.opset}", f"raise the opset: {upgrade}"
             advice, opset = f"; raise it with: {upgrade}", needs
         found, at = f"opset {scope.opset}", match.root.label
         finding = MatchFailure(
@@ -218,7 +220,7 @@ class MatchAcceptance:
             f"opset {needs}",
             found,
             seen="",
-            told=told,
+            told=reason,
             change=change,
             where=match.pattern.where,
             op="",
@@ -229,7 +231,7 @@ class MatchAcceptance:
 
 
 def _require_opset(compiled: CompiledPattern, match: Match) -> None:
-    """Raise MatchDeclined for a node that does not belong to the declared opset: its meaning is unknown."""
+    """Raise MatchDeclined for a node that does not fit the declared opset: its meaning is unknown."""
     opset = match.scope.versions.get("", 1)
     for node in match.nodes:
         found = misfit(node.proto, opset) if node.original else ""
@@ -240,14 +242,14 @@ def _require_opset(compiled: CompiledPattern, match: Match) -> None:
 
 
 def provider_mismatch(rule: Rule) -> str:
-    """Why a rule for another execution provider writes nothing."""
-    told, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
+    """Why a rule for another execution provider does not fire."""
+    reason, name = f"it is for the execution provider {rule.ep} alone", rule.ep or ""
     near = [] if provider(name) else close_matches(name, [one.name for one in beside(name)], 1)
-    return f"{told} (did you mean {near[0]!r}?)" if near else told
+    return f"{reason} (did you mean {near[0]!r}?)" if near else reason
 
 
 def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: str) -> MatchFailure:
-    """A refusal in fields.  What a condition looked at last is what it is about."""
+    """A refusal as a record.  Its subject is the tensor that the condition inspected last."""
     asked, found, at = match.asked_last, "", match.root.label
     if asked is not None and kind == "condition":
         kind = KINDS.get(asked[0], kind)
@@ -259,7 +261,7 @@ def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: st
 
 
 def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
-    """Raise MatchDeclined where the first output of a match is of a dtype that its rule is not for."""
+    """Raise MatchDeclined if the rule is not for the dtype of the first output of a match."""
     if not rule.dtypes or not match.outputs:
         return
     name = match.outputs[0]
@@ -267,14 +269,16 @@ def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
     found = "unknown" if dtype is None else dtype_name(dtype)
     if found not in rule.dtypes:
         wanted = " or ".join(rule.dtypes)
-        told = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
+        reason = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
         raise MatchDeclined(
-            MatchFailure("dtype", wanted, found, seen=f"in {name!r}", told=told, where=compiled.pattern.where, at=name)
+            MatchFailure(
+                "dtype", wanted, found, seen=f"in {name!r}", told=reason, where=compiled.pattern.where, at=name
+            )
         )
 
 
 def _type_text(match: Match, name: str) -> str:
-    """dtype and shape of a tensor: float[n, 4]."""
+    """Dtype and shape of a tensor as text: float[n, 4]."""
     dtype, shape = shapes_of(match.index).facts(match.scope, name)
     text = dtype_word(dtype) if dtype is not None else "unknown dtype"
     if shape is None:
@@ -283,7 +287,7 @@ def _type_text(match: Match, name: str) -> str:
 
 
 def _is_about_dtypes(match: Match, fragment: Replacement) -> bool:
-    """Whether a replacement would suit its schemas if nothing were known of dtypes."""
+    """Whether a replacement would fit its schemas if no dtypes were known."""
     scope = match.scope
     for node in fragment.as_protos():
         opset = scope.versions.get(node.domain) or opset_to_import(node.domain, node.op_type)

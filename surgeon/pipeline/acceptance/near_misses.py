@@ -1,4 +1,4 @@
-"""Why a rule does not fire where it nearly could: the deepest miss at each node where it might start."""
+"""Near misses of a rule: the furthest failure at each node where a pattern could start."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,46 +23,46 @@ from surgeon.rules.mismatches.tolerant_matcher import furthest_failure
 from surgeon.rules.rule import Rule, RulePlan
 from surgeon.text import close_matches
 
-Accept = Callable[[Match], object]  # raises MatchDeclined for a match that must stay as it is
-TRIED, COUNTED = 32, 256  # places at which a rewrite tries a rule again to say why, and one that fired elsewhere
-FAR = 2  # roots that look alike and were far from a match, after which a rewrite spares the others
-TOLD = 5  # different near misses of a rule
+Accept = Callable[[Match], object]  # raises MatchDeclined for a match that may not be rewritten
+TRIED, COUNTED = 32, 256  # most roots that a rewrite explains for a rule that did not fire, and for one that did
+FAR = 2  # roots of one neighbourhood that were far from a match, after which a rewrite skips the others
+MOST_REPORTED = 5  # different near misses of a rule
 
 
 def group_equal(misses: Iterable[Mismatch]) -> list[Mismatch]:
-    """Misses that came furthest first, equal ones as one that names the others."""
+    """Near misses, nearest first; equal ones become one that names the other nodes."""
     groups: dict[tuple[object, ...], list[Mismatch]] = {}
     for miss in misses:
         key = (miss.rule, miss.pattern, miss.where, miss.kind, miss.wanted, miss.found, miss.matched, bool(miss.change))
         groups.setdefault(key, []).append(miss)
-    told = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
-    return sorted(told, key=nearness)
+    grouped = [replace(first, others=tuple(miss.node for miss in rest)) for first, *rest in groups.values()]
+    return sorted(grouped, key=nearness)
 
 
 def mark_near(miss: Mismatch, root: Node) -> Mismatch:
-    """The miss, noted as near where it is: half of the pattern fits, or more, and more of it than the op of the root.
+    """The mismatch, marked as near if at least half of the pattern fits, and more than the op of the root.
 
-    An op that nobody knows tells enough: it is a placeholder, and of the kind that the rule is for.
+    A root of an unknown op is always near: it is a placeholder that the rule is for.
     """
-    if miss.kind == "target":  # a rule for somebody else
+    if miss.kind == "target":  # the rule is for another provider
         return miss
     is_placeholder = not knows_domain(split_op(root.op)[0]) and miss.kind not in KINDS_AT_UNMATCHED_NODE
     return replace(miss, near=is_placeholder or (miss.matched > 1 and is_near(miss)))
 
 
 def is_near(miss: Mismatch) -> bool:
-    """Whether half of the pattern fits, or more."""
+    """Whether at least half of the pattern fits."""
     return 2 * miss.matched >= miss.total
 
 
 def nearness(miss: Mismatch) -> tuple[float, int]:
-    """Sorts what came furthest first."""
+    """Sort key: nearest first."""
     return -miss.matched / max(miss.total, 1), -miss.matched
 
 
 def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
-    """The few misses that came furthest, one of each reason."""
-    return group_equal(misses)[:TOLD]
+    """The few nearest mismatches, one for each reason."""
+    return group_equal(misses)[:MOST_REPORTED]
 
 
 @dataclass(slots=True)
@@ -79,14 +79,14 @@ class Explainer:
     def misses_at(
         self, compiled: CompiledPattern, scope: Scope, roots: Iterable[Node], accept: Accept | None = None
     ) -> "list[NearMissSite]":
-        """The deepest miss at each root that no other explains already."""
+        """The furthest failure at each root that no earlier one explains."""
         places = (self.miss_at(compiled, scope, root, accept) for root in roots)
         return [place for place in places if place is not None]
 
     def miss_at(
         self, compiled: CompiledPattern, scope: Scope, root: Node, accept: Accept | None = None, has_fired: bool = False
     ) -> "NearMissSite | None":
-        """The deepest miss at one root; None where another explains it, or nothing stands against a match.
+        """The furthest failure at one root; None if an earlier one explains it, or the pattern matches.
 
         has_fired: as for `near_misses`.
         """
@@ -98,15 +98,15 @@ class Explainer:
         has_all = has_fired or all(scope.has_any(group) for group in compiled.written_ops.required)
         miss = mark_near(miss, root) if has_all else miss
         is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
-        if is_said and best.also is None:  # where two things are wrong, another pattern may find one
+        if is_said and best.also is None:  # if two things are wrong, another pattern may have only one of them
             self.covered.update(best.nodes)
         return NearMissSite(miss, best, root)
 
     def _attempt(self, compiled: CompiledPattern, root: Node, accept: Accept | None) -> FurthestFailure | None:
-        """The deepest miss of a pattern at a node; None where it fits and may be rewritten."""
+        """The furthest failure of a pattern at a node; None if it matches and may be rewritten."""
 
         def refuse(match: Match, is_at_fault: bool = False) -> MatchFailure | None:
-            """Why a match is declined; the rule need not bear one with a miss in it."""
+            """Why a match is declined.  is_at_fault: the match is partial, so the rule may raise."""
             try:
                 if accept is not None:
                     accept(match)
@@ -134,13 +134,13 @@ class NearMissSite(NamedTuple):
     """Node where the pattern could start."""
 
     def order(self) -> tuple[object, ...]:
-        """Sorts what came furthest first; then where one thing is wrong; what is certain, and few nodes."""
+        """Sort key: nearest first, then one failure before two, certain before uncertain, few nodes before many."""
         best = self.best
         return *nearness(self.miss), best.also is not None, not best.is_certain, len(set(best.nodes)), self.root.slot
 
 
 def without_overlaps(found: Iterable[NearMissSite], taken: Iterable[Node] = ()) -> Iterator[Mismatch]:
-    """The misses of places, nearest first; of those that overlap, the nearest.  taken: nodes where the rule fires."""
+    """The mismatches, nearest first, without those that overlap a nearer one.  taken: nodes where the rule fires."""
     seen = set(taken)
     for place in sorted(found, key=NearMissSite.order):
         if 2 * len(seen.intersection(place.best.nodes)) <= len(place.best.nodes) and place.root not in seen:
@@ -149,12 +149,12 @@ def without_overlaps(found: Iterable[NearMissSite], taken: Iterable[Node] = ()) 
 
 
 def accept_by(acceptance: MatchAcceptance, rule: Rule, plan: RulePlan, compiled: CompiledPattern) -> Accept:
-    """Accept what the rule itself would."""
+    """A function that accepts the matches that a rewrite would accept."""
     return lambda match: acceptance.replacement(rule, plan, compiled, match)
 
 
 def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: FurthestFailure) -> Mismatch:
-    """A miss as data.  A node at which something is wrong does not count as matched."""
+    """A failure as a mismatch.  A node with a failure does not count as matched."""
     finding, total = best.finding, pattern_size(pattern, best.made)
     matched = total if best.is_whole else max(0, min(best.matched, total - 1, _fitting(best)))
     return Mismatch(
@@ -178,7 +178,7 @@ def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Fur
 
 
 def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
-    """Whether a rule wrote one of the nodes that match, or that at which something is wrong."""
+    """Whether a rule inserted one of the matched nodes or the node with the failure."""
     if any(node.encoded is not None for node in best.nodes):
         return True
     at = best.finding.at
@@ -189,20 +189,20 @@ def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
 
 
 def _fitting(best: FurthestFailure) -> int:
-    """Nodes of the model that fit: where one is missing, they are fewer than those of the pattern."""
+    """Number of nodes of the model that fit."""
     wrong = [best.finding] if best.also is None else [best.also]
     taken = sum(finding.kind not in KINDS_AT_UNMATCHED_NODE for finding in wrong)
     if best.is_only or best.also is not None:
-        taken = 1 + taken * (best.also is not None)  # what is excused is among the nodes, whatever it is
+        taken = 1 + taken * (best.also is not None)  # the tolerated failure is at one of the nodes
     return len(set(best.nodes)) - taken
 
 
 def near_misses(
     index: Index, rule: Rule, target: str, ep: str | None = None, *, has_fired: bool = False
 ) -> list[Mismatch]:
-    """The deepest miss at each of the first places where a rule could start; else what the model lacks altogether.
+    """The furthest failure at each of the first roots where a rule could start; else an op that the model lacks.
 
-    has_fired: the rule did elsewhere, which may have used up what is rarest of that which it needs.
+    has_fired: the rule fired elsewhere, and may have consumed all nodes of the rarest op.
     """
     explainer, acceptance = Explainer(index, rule.name), MatchAcceptance.over(index, target, ep)
     if not acceptance.runs(rule):
@@ -219,7 +219,7 @@ def near_misses(
             )
         ]
     found: list[NearMissSite] = []
-    far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and looks
+    far = Counter[tuple[int, tuple[object, ...]]]()  # roots that were far from a match, by pattern and neighbourhood
     for scope, plan in rule_plans(index, rule, target):
         for compiled in plan.sources:
             accept = partial(_accept_or_decline, accept_by(acceptance, rule, plan, compiled))
@@ -235,7 +235,7 @@ def near_misses(
 
 
 def misses_of_pattern(index: Index, compiled: CompiledPattern, scope: Scope) -> Iterator[Mismatch]:
-    """Why a pattern does not match: the deepest miss at each node where it could start."""
+    """Why a pattern does not match: the furthest failure at each node where it could start."""
     missing = _absent(index, "", compiled, [scope])
     if missing is not None and next(candidate_roots(compiled, scope, 1), None) is None:
         yield missing
@@ -246,7 +246,7 @@ def misses_of_pattern(index: Index, compiled: CompiledPattern, scope: Scope) -> 
 
 
 def _accept_or_decline(accept: Accept, match: Match) -> object:
-    """As `accept`, but a rule that breaks at a place that it was never asked to rewrite declines it."""
+    """As `accept`, but an error of the rule declines the match, because a rewrite would not try it."""
     try:
         return accept(match)
     except SurgeonError as error:
@@ -256,7 +256,7 @@ def _accept_or_decline(accept: Accept, match: Match) -> object:
 
 
 def rule_plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, RulePlan]]:
-    """The scopes for which a rule has a plan."""
+    """Scopes for which a rule has a plan."""
     for scope in index.scopes:
         plan = rule.plan(target, scope.opset) if not scope.is_gone else None
         if isinstance(plan, RulePlan):
@@ -264,7 +264,7 @@ def rule_plans(index: Index, rule: Rule, target: str) -> Iterator[tuple[Scope, R
 
 
 def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
-    """Why a rule cannot start anywhere, for each of its patterns."""
+    """For each pattern of a rule, an op or combination of ops that the model lacks."""
     found = list(rule_plans(index, rule, target))
     if not found:
         plan = rule.plan(target, index.main.opset)
@@ -329,7 +329,7 @@ def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Sco
 
 
 def _misspelt(ops: Iterable[str]) -> str:
-    """The operator that a pattern may mean by a name which no operator of a known domain has, as a clause."""
+    """The operator that a misspelt op of a pattern may mean, as a clause; may be empty."""
     for domain, name in map(split_op, ops):
         near = close_matches(name, operators(domain), 1) if knows_domain(domain) and not history(domain, name) else []
         if near:

@@ -1,4 +1,4 @@
-"""What became of the ops of a model while rules ran: what a rule finds absent may have been there before."""
+"""Which rules removed the ops that a pattern now lacks, and what they produced instead."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.splicer import RewriteStep
 from surgeon.text import join_first
 
-SHOWN = 2  # ops and rules named of those that were there
+SHOWN = 2  # ops and rules named in a message
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class _Op:
 
 
 class OpHistory:
-    """What the steps of a log made of an index, read once somebody asks: most runs have nothing to say of it."""
+    """What the steps of a log did to each op; computed on demand, because most runs never need it."""
 
     def __init__(self, index: Index, log: Sequence[RewriteStep]) -> None:
         self._index, self._log = index, log
@@ -49,7 +49,7 @@ class OpHistory:
         return found
 
     def annotate(self, miss: Mismatch) -> Mismatch:
-        """A miss; of an op that is not there any more, with the rules that took it and what they made."""
+        """A mismatch, with the rules that removed the missing op and the ops that they produced."""
         wanted = miss.wanted.split(" or ")
         if miss.kind != "absent" or self._ever.isdisjoint(wanted):
             return miss
@@ -62,6 +62,6 @@ class OpHistory:
 
 
 def _first(found: Sequence[Mapping[str, int]]) -> str:
-    """The names that come first in the log."""
+    """The names that come first in the log, as text."""
     at = sorted((number, name) for one in found for name, number in one.items())
     return join_first(list(dict.fromkeys(name for _, name in at)), SHOWN)

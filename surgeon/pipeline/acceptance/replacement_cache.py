@@ -1,4 +1,4 @@
-"""What rules say of matches and write in their places: asked once for all matches that give them the same answers."""
+"""Caches conditions and replacements for matches with equal bindings, dtypes and shapes."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -43,11 +43,10 @@ class _Answers:
 
 
 class ReplacementCache:
-    """The fragments of one run.
+    """The replacements of one run.
 
-    What a rule's function says of one match, and the fragment that it builds, serve every match that gives it the same
-    answers: the same numbers bound and, if it asked for them, the same dtypes and shapes.  Of one that looked at more,
-    at the values of a weight, say, nothing is kept.
+    Matches share the result of a rule's function if they bind the same numbers and have the same dtypes and shapes, as
+    far as the function reads these.  A function that reads more, such as the values of a weight, is not cached.
     """
 
     def __init__(
@@ -57,15 +56,15 @@ class ReplacementCache:
         among: Collection[Provider] | None = None,
         loader: str | None = None,
     ) -> None:
-        """provider: the execution provider that is to run what is made, None for any.  among: others of the target.
+        """provider: execution provider that must run the replacements; None for any.  among: others of the target.
 
-        loader: the provider that has to load what is made where none is to run it, be it by a coarse body.
+        loader: provider that must load the replacements if `provider` is None, at least by their function bodies.
         """
         self._index, self._provider, self._among, self._loader = index, provider, among, loader
         self._said: dict[Any, _Answers] = {}
         self._alike: dict[object, _Answers] = {}  # by the template of a match
         self._run: dict[Any, MissingKernel | None] = {}
-        self._checked: dict[Any, tuple[Replacement, MissingKernel | None]] = {}  # keeps alive what it knows by id
+        self._checked: dict[Any, tuple[Replacement, MissingKernel | None]] = {}  # keeps alive the ids in its keys
 
     @cached_property
     def _shapes(self) -> ShapeInference:
@@ -76,7 +75,7 @@ class ReplacementCache:
         return Entrances(self._index, self._shapes)
 
     def known(self, match: Match) -> Replacement | None:
-        """What is written at sites that look exactly like this one and have the same facts; None before the first."""
+        """The replacement of an earlier match of the same template and facts; None without one."""
         said = self._alike.get(match.template)
         found: Replacement | None = None if said is None else said.by_facts.get(self._seen(match, said.asks))
         return found
@@ -84,7 +83,7 @@ class ReplacementCache:
     def keep(
         self, functions: Sequence[Callable[..., Any]], compiled: CompiledPattern, match: Match, fragment: Replacement
     ) -> None:
-        """Note what is written at sites of a template, unless functions of the rule asked for more than facts."""
+        """Keep the replacement for the matches of a template, unless a function of the rule reads more than facts."""
         asks = NOTHING
         for function in functions:
             said = self._said.get(self._kind(function, compiled, match))
@@ -97,20 +96,20 @@ class ReplacementCache:
             alike.by_facts[self._seen(match, alike.asks)] = fragment
 
     def _seen(self, match: Match, asks: int) -> tuple[Any, ...]:
-        """The facts of what is captured, and the dtypes of it and of what is made, which schemas tell."""
+        """The facts of the captures, and the dtypes of captures and outputs, which the schema check needs."""
         made = [self._shapes.dtype(match.scope, name) for name in match.outputs]
         return (*made, *self._facts(match, max(asks, DTYPES)))
 
     def require(self, condition: Callable[..., Any], compiled: CompiledPattern, match: Match) -> None:
-        """Hold a match against a condition of its rule.  Raises ConditionFailed where it does not hold."""
+        """Check a condition of a rule.  Raises ConditionFailed if it does not hold."""
         why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
         if why is not None:
             raise ConditionFailed(why)
 
     def build(self, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
-        """The replacement of a match.  Raises what the rule's own code raises, such as ConditionFailed.
+        """The replacement of a match.  Raises what the rule's code raises, such as ConditionFailed.
 
-        In a local function it is the same for all calls; what the rule's code refuses in one of them is refused.
+        In a local function all calls share the replacement; if the rule refuses one of them, it is refused.
         """
         function = plan.form.function
         return self._once(
@@ -118,11 +117,11 @@ class ReplacementCache:
         )
 
     def _refusal(self, condition: Callable[..., Any], match: Match) -> str | None:
-        """Why a condition does not let a match pass, in a local function in one of its calls; None where it does."""
+        """Why a condition refuses a match, in a local function for any of its calls; None if it does not."""
         return next(filter(None, self._in_each_call(match, partial(_refused, condition))), None)
 
     def _in_each_call(self, match: Match, ask: Callable[[Match], T]) -> list[T]:
-        """What is said of a match, whatever the call of its function is, and then of each call."""
+        """The results of a function for a match: first for any call of its local function, then for each call."""
         found = [ask(match)]
         try:
             for shapes in self._calls(match):
@@ -133,11 +132,11 @@ class ReplacementCache:
         return found
 
     def _calls(self, match: Match) -> list[ShapeInference]:
-        """The shapes in each call of the local function in which a match lies; none outside of functions."""
+        """Shapes in each call of the local function that contains a match; empty outside functions."""
         return [] if match.scope.function is None else self._entrances.into(match.scope)
 
     def _once(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]) -> T:
-        """What a rule's function says of a match, asked for only where no match with the same answers was before."""
+        """The result of a rule's function for a match; it is called only if no equal match is cached."""
         kind = self._kind(function, compiled, match)
         said = self._said.get(kind)
         known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
@@ -158,12 +157,12 @@ class ReplacementCache:
         return found
 
     def _kind(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match) -> tuple[Any, ...]:
-        """What tells one question to a function from another, but for the facts that it may ask for."""
+        """The cache key of a call, apart from the facts that the function may read."""
         bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
         return function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound
 
     def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
-        """What there is to be asked of the captured tensors, so far as this goes."""
+        """The facts of the captured tensors.  asks: NOTHING, DTYPES or SHAPES."""
         if asks == NOTHING:
             return ()
         held = [item if isinstance(item, VariadicBinding) else (item,) for item in match.bound.values()]
@@ -172,16 +171,16 @@ class ReplacementCache:
         return tuple([ask(match.scope, name) for ask in seen for name in names])
 
     def require_valid(self, match: Match, fragment: Replacement) -> MissingKernel | None:
-        """Refuse a replacement whose nodes break their schemas, before anything is edited.
+        """Check a replacement against schemas before anything is edited.
 
-        Returns the node that the execution provider cannot run, in a local function for one of its calls, if there is
-        one.  Raises ConditionFailed where it does not suit this model, RuleError where it would suit none.
+        Returns the node that the execution provider cannot run, in a local function for any of its calls; None without
+        one.  Raises ConditionFailed if it does not fit this model, RuleError if it would fit no model.
         """
         ways = (self._shapes, *self._calls(match))
         return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)
 
     def _lacking_of(self, match: Match, fragment: Replacement, shapes: ShapeInference) -> MissingKernel | None:
-        """The same for what these shapes tell of the dtypes."""
+        """The same for the dtypes that these shapes give."""
         scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
         made = tuple([shapes.dtype(scope, name) for name in match.outputs])
@@ -209,7 +208,7 @@ class ReplacementCache:
     def _lacking(
         self, fragment: Replacement, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
     ) -> MissingKernel | None:
-        """The node that the provider cannot run; asked once for all fragments of the same nodes and dtypes."""
+        """The node that the provider cannot run; cached by nodes and dtypes."""
         provider = self._provider or self._loader
         if provider is None:
             return None
@@ -223,7 +222,7 @@ class ReplacementCache:
 
 
 def _refused(condition: Callable[..., Any], match: Match) -> str | None:
-    """Why a condition does not let a match pass; None where it does."""
+    """Why a condition refuses a match; None if it does not."""
     try:
         run_condition(condition, match)
     except ConditionFailed as refusal:
@@ -232,21 +231,21 @@ def _refused(condition: Callable[..., Any], match: Match) -> str | None:
 
 
 def _written(held: Any) -> Any:
-    """What a name is bound to, but for which tensors these are."""
+    """A binding as a cache key, without names of tensors."""
     if isinstance(held, str):
         return ""
     return len(held) if isinstance(held, VariadicBinding) else repr(held)
 
 
 def _is_plain(held: Any) -> bool:
-    """Whether what a name is bound to is said in full by how it is written: not a dict of tensors, say."""
+    """Whether the text of a binding identifies it; not so for a dict of tensors."""
     if isinstance(held, tuple) and not isinstance(held, VariadicBinding):
         return all(isinstance(item, PLAIN) for one in held for item in (one if isinstance(one, list) else (one,)))
     return True
 
 
 def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:
-    """Raise RuleError for a node that is wrong whatever the model: the rule is to blame."""
+    """Raise RuleError for a node that is invalid in any model."""
     newest = schema(node.domain, node.op_type, None)
     complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)
     if complaints:

@@ -172,4 +172,3 @@ def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
 
 def _told(names: Sequence[str]) -> str:
     return join_first([repr(name) for name in names], SHOWN)
-
