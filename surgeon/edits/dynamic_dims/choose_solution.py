@@ -154,10 +154,10 @@ class _Judge:
 
     def run(self, choices: Choices) -> SampleRun:
         """Run one interpretation as a batch; where it is none, at larger sizes."""
-        made, old = ModelDraft(self.draft.source), self.samples.freed.old
+        made, old = ModelDraft(self.draft.source), self.samples.claim.old
         made.skeleton.CopyFrom(self.draft.skeleton)
         made.changed()
-        walk = SizePropagation(made.index, {self.samples.freed.name: old}, choices)
+        walk = SizePropagation(made.index, {self.samples.claim.name: old}, choices)
         walk.run(check)
         _apply(made, walk)
         assert self.draft.runs is not None  # else there is no judge

@@ -1,4 +1,4 @@
-"""Models one after the other, held against one that does the same at once."""
+"""Checks that models run one after the other give the outputs of one model."""
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,13 +42,13 @@ def check_chain(
     skeleton: ModelProto,
     links: Sequence[ChainLink],
     options: CheckOptions,
-    told: Callable[[str], str],
+    reworded: Callable[[str], str] = str,
 ) -> CheckResult:
-    """Run a model, and others one after the other on the same inputs, and compare what the model gives.
+    """Run a model and a chain of others on the same inputs, and compare the outputs.
 
-    skeleton: of the model.  links: they take its inputs, and give its outputs, by its own names; none is loaded while
-    another is.  told: puts a reason in words, which speaks of the model as of the original.  What a model does never
-    raises; raises UsageError for options that mean nothing.
+    skeleton: of the model.  links: models with its inputs and outputs, by its names; one is loaded at a time.
+    reworded: changes a reason that calls the model the original.  Errors of a model are outcomes; raises UsageError for
+    invalid options.
     """
     started = time.perf_counter()
     away = IsolatedRuntime(options.required(), options.run_time)
@@ -58,18 +58,18 @@ def check_chain(
         whole, skeleton, seed=options.seed, dims={} if given else options.dims, away=away, given=given
     )
     trials.run()
-    verdict = ComparisonTally(trials, rtol, atol)
+    tally = ComparisonTally(trials, rtol, atol)
     refusal = (
         _load(whole, links, away, trials.unavailable_because)
         if trials.unavailable_because
-        else _follow(links, away, trials, verdict)
+        else _follow(links, away, trials, tally)
     )
-    outcome, reason = refusal or verdict.outcome()
-    return build_check_result(outcome, told(reason), verdict, started=started, asked=(rtol, atol))
+    outcome, reason = refusal or tally.outcome()
+    return build_check_result(outcome, reworded(reason), tally, started=started, asked=(rtol, atol))
 
 
 def _load(whole: OutputModel, links: Sequence[ChainLink], away: IsolatedRuntime, why: str) -> tuple[Outcome, str]:
-    """The outcome where the model itself does not run: a failure, if it does not load and the others do."""
+    """The outcome if the model itself does not run: a failure if it does not load and the others do."""
     try:
         with away.open(whole):
             return Outcome.UNPROVED, why
@@ -85,9 +85,9 @@ def _load(whole: OutputModel, links: Sequence[ChainLink], away: IsolatedRuntime,
 
 
 def _follow(
-    links: Sequence[ChainLink], away: IsolatedRuntime, trials: OriginalRuns, verdict: ComparisonTally
+    links: Sequence[ChainLink], away: IsolatedRuntime, trials: OriginalRuns, tally: ComparisonTally
 ) -> tuple[Outcome, str] | None:
-    """Run the links on all trials; an outcome only if they do not get through."""
+    """Run the links on all trials; returns an outcome only if one does not run."""
     held: list[dict[str, np.ndarray]] = [dict(trial.feeds) for trial in trials.runs]
     for link in links:
         try:
@@ -122,5 +122,5 @@ def _follow(
                 return Outcome.UNPROVED, f"Nothing here runs {link.title}: {refused.message}"
             return Outcome.FAILED, f"The original runs but {link.title} does not: {refused.message}"
     for trial, values in zip(trials.runs, held, strict=True):
-        verdict.add(trial, values)
+        tally.add(trial, values)
     return None

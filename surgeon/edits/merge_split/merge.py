@@ -22,6 +22,7 @@ from surgeon.file.temporary_model import temporary_model
 from surgeon.ops.schemas import schema
 from surgeon.ops.traversal import function_key, imports_of, node_label, nodes_of
 from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit_settings import EditSettings
 from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.upgrading.upgrade import plan_upgrade, require_opset
@@ -104,26 +105,24 @@ def merge(
         >>> report.outcome
         'proved'
     """
-    asked = resolve_options(options)
-    _refuse_misuse(
-        first, second, output, check=check, require_proof=require_proof, dry_run=dry_run, prefix=prefix, options=asked
+    settings = EditSettings(
+        output,
+        check,
+        require_proof=require_proof,
+        dry_run=dry_run,
+        external_data=external_data,
+        force=force,
+        options=resolve_options(options),
     )
+    _refuse_misuse(first, second, prefix, settings)
     if connect is not None and not _is_connection(connect):
         raise UsageError(f"connect says which output feeds which input, as {{'y': 'x'}}, not {connect!r}.")
     started = time.perf_counter()
     report = EditReport(model_name(first), str(output or ""), by_structure=False, other="it is made of two models")
-    run = _Merge(
-        report,
-        check,
-        require_proof,
-        data=external_data,
-        force=force,
-        options=asked,
-        originals=(resolve_model(first), resolve_model(second)),
-    )
+    run = _Merge(report, settings, (resolve_model(first), resolve_model(second)))
     try:
         with ExitStack() as stack:
-            made = run.go(stack, connect, prefix, output=output, dry_run=dry_run)
+            made = run.go(stack, connect, prefix)
             if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
                 made = gs.import_onnx(made)
     finally:
@@ -131,64 +130,48 @@ def merge(
     return ModelAndReport((made, report))
 
 
-def _refuse_misuse(
-    first: Any,
-    second: Any,
-    output: str | os.PathLike[str] | None,
-    check: str,
-    require_proof: bool,
-    dry_run: bool,
-    prefix: Sequence[str],
-    options: CheckOptions,
-) -> None:
-    options.require()
-    require_check(check, MERGE_CHECKS, require_proof)
+def _refuse_misuse(first: Any, second: Any, prefix: Sequence[str], settings: EditSettings) -> None:
+    settings.options.require()
+    require_check(settings.check, MERGE_CHECKS, settings.require_proof)
     if not isinstance(prefix, (tuple, list)) or len(prefix) != 2 or not all(isinstance(one, str) for one in prefix):
         raise UsageError("There are two models; give one prefix for each, either of which may be empty.")
     in_memory = is_in_memory(first) and is_in_memory(second)
-    require_output(in_memory, output, dry_run)
+    require_output(in_memory, settings.output, settings.dry_run)
 
 
 @dataclass(slots=True)
 class _Merge:
-    """One merge of two models.  originals: the two as they were given."""
+    """One merge of two models."""
 
     report: EditReport
-    check: str
-    require_proof: bool
-    data: ExternalDataMode
-    force: bool
-    options: CheckOptions
+    """Report, which is updated."""
+    settings: EditSettings
+    """How the result is checked and written."""
     originals: Sequence[OutputModel]
+    """The two models as the user gave them."""
 
-    def go(
-        self,
-        stack: ExitStack,
-        connect: Mapping[str, str | Sequence[str]] | None,
-        prefix: tuple[str, str],
-        output: str | os.PathLike[str] | None,
-        dry_run: bool,
-    ) -> Any:
-        """Join the two, and write what comes of it."""
+    def go(self, stack: ExitStack, connect: Mapping[str, str | Sequence[str]] | None, prefix: tuple[str, str]) -> Any:
+        """Join the two models, check the result and write it."""
         first, second = self.originals
+        output = self.settings.output
         models = [stack.enter_context(Model.open(source)) for source in (first, second)]
         by_input = _connected(models, connect)
         raised, said = _raise_opsets(models, stack, output)
         draft = ModelDraft(raised[0])
-        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
+        draft.index  # noqa: B018  # raises for an invalid model
         ModelDraft(raised[1]).index  # noqa: B018
         beside = None if output is None else Path(os.path.abspath(output))
         joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
-        draft.index  # noqa: B018  # nor is one made
+        draft.index  # noqa: B018  # raises for an invalid result
         outputs = {value.name for value in models[0].skeleton.graph.output}
-        told = (_feeding(name, source, source in outputs) for name, source in by_input.items())
-        asked = Merging(model_name(first), model_name(second), by_input, prefix)
-        self.report.edits.append(AppliedEdit(asked, (*told, *said, *joined.messages)))
+        connected = (_feeding(name, source, source in outputs) for name, source in by_input.items())
+        request = Merging(model_name(first), model_name(second), by_input, prefix)
+        self.report.edits.append(AppliedEdit(request, (*connected, *said, *joined.messages)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
         self.report.nodes = len(models[0].skeleton.graph.node), len(draft.graph.node)
         patch = draft.patch()
         links = _links(models, (first, second), joined)
-        if dry_run:
+        if self.settings.dry_run:
             for model in models:
                 model.check_data()
             return None
@@ -205,27 +188,29 @@ class _Merge:
             models[1].check_unchanged()
             self._look(draft, models, path, links)
 
-        save(draft.source, patch, output, external_data=self.data, force=self.force, check=look)
+        how = self.settings
+        save(draft.source, patch, output, external_data=how.external_data, force=how.force, check=look)
         self.report.written = True
         return output
 
     def _look(self, draft: ModelDraft, models: Sequence[Model], made: OutputModel, links: Sequence[ChainLink]) -> None:
-        """Hold what was made against the two, one after the other; raises where it answers otherwise."""
+        """Compare the merged model with the two run one after the other; raises if it differs."""
         complaint = structural_fault(draft.source, made)
         if complaint is not None:
             raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
-        self.report.refused = require_loaded("merged", self.originals, made, options=self.options, report=self.report)
-        if self.check == "none":
+        options = self.settings.options
+        self.report.refused = require_loaded("merged", self.originals, made, options=options, report=self.report)
+        if self.settings.check == "none":
             return
         for model in models:
             model.check_data(sums=True)
-        self.report.check = found = check_chain(made, draft.skeleton, links, options=self.options, told=_told)
+        self.report.check = found = check_chain(made, draft.skeleton, links, options=options, reworded=_of_merged)
         differs, doubted = "The merged model differs from the two", "The merged model is not proved"
-        require_equal_with_words(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+        require_equal_with_words(found, self.settings.require_proof, self.report, differs=differs, doubted=doubted)
 
 
 def _is_connection(connect: object) -> bool:
-    """Whether it names an input, or several, by an output."""
+    """Whether it maps outputs to an input or several."""
     if not isinstance(connect, Mapping):
         return False
     fed = [[one] if isinstance(one, str) else one for one in connect.values()]
@@ -234,7 +219,7 @@ def _is_connection(connect: object) -> bool:
 
 
 def _feeding(name: str, source: str, is_output: bool) -> str:
-    """What feeds an input of the second model, in words."""
+    """A clause on what feeds an input of the second model."""
     if is_output:
         same = f"the output {source!r} of the first model feeds the input of that name"
         return same if name == source else f"{source!r} feeds {name!r}"
@@ -242,8 +227,8 @@ def _feeding(name: str, source: str, is_output: bool) -> str:
     return f"the input {source!r} of the first model is {other} of the second too"
 
 
-def _told(reason: str) -> str:
-    """A reason that speaks of the merged model as of the original."""
+def _of_merged(reason: str) -> str:
+    """A reason about the original, reworded for the merged model."""
     return reason.replace("The original", "The merged model").replace("the original", "the merged model")
 
 

@@ -21,6 +21,7 @@ from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve
 from surgeon.file.save import ExternalDataMode, OutputModel, require_folder, save
 from surgeon.pipeline.editing.claim_check import proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
+from surgeon.pipeline.editing.edit_settings import EditSettings
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
 from surgeon.proof.check_options import CheckOptions, require_check, resolve_options
@@ -140,22 +141,26 @@ def split(
         >>> report.outcome, [path.name for path in paths]
         ('proved', ['tiny_distilbert-1.onnx', 'tiny_distilbert-2.onnx'])
     """
-    asked = resolve_options(options)
-    _refuse_misuse(
-        source, at, parts, output=output, check=check, require_proof=require_proof, dry_run=dry_run, options=asked
+    settings = EditSettings(
+        output,
+        check,
+        require_proof=require_proof,
+        dry_run=dry_run,
+        external_data=external_data,
+        force=force,
+        options=resolve_options(options),
     )
+    _refuse_misuse(source, at, parts, settings)
     original = resolve_model(source)
     report = SplitReport(model_name(source), str(output or ""))
     started = time.perf_counter()
     try:
         with Model.open(original) as model:
             whole = ModelDraft(model)
-            whole.index  # noqa: B018  # a model that breaks ONNX's rules is refused before anything is said of it
-            run = _Splitting(
-                whole, report, check, require_proof=require_proof, data=external_data, force=force, options=asked
-            )
-            parting = SplitPlanner(whole)
-            ends = parting.at_tensors(at) if at else parting.into_parts(parts or 0)
+            whole.index  # noqa: B018  # raises for an invalid model
+            run = _Splitting(whole, report, settings)
+            planner = SplitPlanner(whole)
+            ends = planner.at_tensors(at) if at else planner.into_parts(parts or 0)
             if dry_run:
                 run.plan(model, original, ends)
                 return ModelAndReport(([], report))
@@ -168,17 +173,8 @@ def split(
         report.seconds = time.perf_counter() - started
 
 
-def _refuse_misuse(
-    source: Any,
-    at: Sequence[str],
-    parts: int | None,
-    output: str | os.PathLike[str] | None,
-    check: str,
-    require_proof: bool,
-    dry_run: bool,
-    options: CheckOptions,
-) -> None:
-    options.require()
+def _refuse_misuse(source: Any, at: Sequence[str], parts: int | None, settings: EditSettings) -> None:
+    settings.options.require()
     if isinstance(at, str) or not isinstance(at, Collection) or not all(isinstance(name, str) for name in at):
         raise UsageError(f"Tensors to cut at are a list of names, not {at!r}.")
     if parts is not None and (not isinstance(parts, int) or isinstance(parts, bool)):
@@ -188,28 +184,27 @@ def _refuse_misuse(
     twice = next((name for name in at if list(at).count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"{twice!r} is named twice; name it once.")
-    require_check(check, SPLIT_CHECKS, require_proof)
+    require_check(settings.check, SPLIT_CHECKS, settings.require_proof)
     in_memory = is_in_memory(source)
-    if in_memory and output is not None:
+    if in_memory and settings.output is not None:
         raise UsageError("A model in memory comes back in parts as it was given; save them yourself, or pass a path.")
-    if output is None and not in_memory and not dry_run:
+    if settings.output is None and not in_memory and not settings.dry_run:
         raise UsageError("Say which folder to write the parts to: output='parts'.")
 
 
 @dataclass(slots=True)
 class _Splitting:
-    """One split of a model.  whole: the model as it is."""
+    """One split of a model."""
 
     whole: ModelDraft
+    """The model, unchanged."""
     report: SplitReport
-    check: str
-    require_proof: bool
-    data: ExternalDataMode
-    force: bool
-    options: CheckOptions
+    """Report, which is updated."""
+    settings: EditSettings
+    """How the parts are checked and written."""
 
     def plan(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> None:
-        """Note what the parts would be."""
+        """Add the planned parts to the report."""
         for number, one in enumerate(ends, 1):
             self._part(model, one, _name(original, number, len(ends)))
 
@@ -224,21 +219,21 @@ class _Splitting:
     def into_folder(
         self, model: Model, original: OutputModel, ends: Sequence[PartBoundary], folder: Path
     ) -> list[Path]:
-        """The parts as files of a folder, all of them or none."""
-        whole = self.data not in ("auto", "copy")
-        with _staged(folder, self.force) as staging:
+        """The parts as files in a folder: all of them or none."""
+        mode = self.settings.external_data
+        with _staged(folder, self.settings.force) as staging:
             made = []
             for number, one in enumerate(ends, 1):
                 path = staging / _name(original, number, len(ends))
-                patch = self._part(model, one, path.name).patch(path, whole=whole)
-                save(model, patch, path, external_data=self.data, check=lambda path: _require_valid(model, path))
+                patch = self._part(model, one, path.name).patch(path, whole=mode not in ("auto", "copy"))
+                save(model, patch, path, external_data=mode, check=lambda path: _require_valid(model, path))
                 made.append(path)
             self._look(model, original, made)
         self.report.written = True
         return [folder / path.name for path in made]
 
     def _part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
-        """One part, under edit."""
+        """The draft of one part."""
         draft = ModelDraft(model)
         extract(draft, ends.inputs, ends.outputs, self.whole)
         other = structural_difference(model.skeleton, draft.skeleton, draft.claim)
@@ -247,26 +242,27 @@ class _Splitting:
         return draft
 
     def _look(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
-        """Hold the parts, one after the other, against the whole; raises where they answer otherwise."""
-        told = [require_loaded("split", [original], part, options=self.options, report=self.report) for part in made]
-        self.report.refused = next(filter(None, told), "")
-        if self.check == "none" or (self.check == "auto" and self.report.by_structure):
+        """Compare the parts, run one after the other, with the whole model; raises if they differ."""
+        options, check = self.settings.options, self.settings.check
+        refusals = [require_loaded("split", [original], part, options=options, report=self.report) for part in made]
+        self.report.refused = next(filter(None, refusals), "")
+        if check == "none" or (check == "auto" and self.report.by_structure):
             return
         model.check_data(sums=True)
         links = [
             ChainLink(f"part {number}", part, {}, {name: name for name in ends.outputs})
             for number, (part, ends) in enumerate(zip(made, self.report.parts, strict=True), 1)
         ]
-        found = check_chain(original, model.skeleton, links, options=self.options, told=str)
+        found = check_chain(original, model.skeleton, links, options=options)
         if found.outcome is Outcome.UNPROVED and self.report.by_structure:
             found = proved_by_structure(found)
         self.report.check = found
         differs, doubted = "The parts differ from the whole", "The parts are not proved"
-        require_equal_with_words(found, self.require_proof, self.report, differs=differs, doubted=doubted)
+        require_equal_with_words(found, self.settings.require_proof, self.report, differs=differs, doubted=doubted)
 
 
 def _name(original: OutputModel, number: int, count: int) -> str:
-    """What the file of a part is called."""
+    """File name of a part."""
     stem = original.stem if isinstance(original, Path) else "model"
     return f"{stem}-{number:0{len(str(count))}}.onnx"
 
@@ -279,7 +275,7 @@ def _require_valid(model: Model, part: OutputModel) -> None:
 
 @contextmanager
 def _staged(folder: Path, force: bool) -> Iterator[Path]:
-    """A folder beside one, which takes its place when the context is left in order, and else is gone."""
+    """A temporary folder that replaces `folder` when the context ends; it is removed if an error is raised."""
     require_folder(folder.parent)
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file: name a folder to write the parts to.")
@@ -300,11 +296,11 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
             os.rename(staging, folder)
         sync_folder(folder.parent)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)  # gone where all went well
+        shutil.rmtree(staging, ignore_errors=True)  # it does not exist any more after success
 
 
 def _makes_way(folder: Path) -> bool:
-    """Whether nothing is left at the place of an empty folder: one that a disk is mounted at stays."""
+    """Whether an empty folder is removed; a mount point stays."""
     with suppress(OSError):
         if folder.is_dir():
             folder.rmdir()
@@ -312,7 +308,7 @@ def _makes_way(folder: Path) -> bool:
 
 
 def _move_into(staging: Path, folder: Path) -> None:
-    """Move files into a folder that holds others, those that name others last."""
+    """Move files into a folder with other files; models last, because they refer to data files."""
     files = [path.relative_to(staging) for path in staging.rglob("*") if path.is_file()]
     for path in sorted(files, key=lambda path: path.suffix == ".onnx"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

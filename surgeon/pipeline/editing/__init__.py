@@ -1,4 +1,4 @@
-"""A draft of a model that edits change, what they claim, and how the claim is checked."""
+"""Applies whole-model edits to a draft, checks what they claim about the result, and saves."""
 
 __all__ = [
     "batch_samples",
@@ -9,6 +9,7 @@ __all__ = [
     "driver",
     "dynamic_dims_check",
     "edit",
+    "edit_settings",
     "inline_branch",
     "node_insertion",
     "prune",

@@ -1,4 +1,4 @@
-"""Samples of a batch: what the original answers to each, and whether an edited model does so at other sizes."""
+"""Runs an edited model at other batch sizes and compares each sample with a run of the original."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ Arrays = dict[str, np.ndarray]
 
 
 def batch_sizes(old: int) -> tuple[int, ...]:
-    """The sizes at which a batch is compared with runs of the original.
+    """Batch sizes at which an edited model is compared with runs of the original.
 
-    1, at which broadcasting hides a size that was not changed; 2, the smallest at which samples can mix; 7, which
-    divides no usual size; and one beyond the old size, where that is not smaller.
+    1, because broadcasting then hides a fixed size; 2, the smallest size at which samples can mix; 7, which divides no
+    usual size; and one more than the old size if that is larger.
     """
     return tuple(size for size in (1, 2, 7, *((old + 1,) if old >= 7 else ())) if size != old)
 
@@ -46,28 +46,23 @@ class SampleRun:
 
     @property
     def equal(self) -> frozenset[str]:
-        """The outputs, by the original's names, that answered each sample as the original does, at all sizes."""
+        """Outputs, by the original's names, that equal the original for each sample at all sizes."""
         if self.refusal:
             return frozenset()
         return frozenset(name for name, found in self.compared.items() if all(one.error.ok for one in found))
 
     @property
     def right(self) -> frozenset[str]:
-        """Those among them that answer two samples differently, which shows that samples are independent."""
+        """Those of them that differ between two samples, which shows that samples are independent."""
         return self.equal - self.silent
 
 
 class Samples:
-    """Runs of an original at the one size that it takes, as samples.
-
-    freed: the dynamic dim.  before: the original's skeleton.  names: by tensor of the edited model that bears another
-    name, its name in the original.  Raises InputsUnknown where no inputs can be made, SessionError where the original
-    does not run.
-    """
+    """Runs of an original at its fixed size, as samples."""
 
     def __init__(
         self,
-        freed: DynamicDimsClaim,
+        claim: DynamicDimsClaim,
         before: ModelProto,
         original: OutputModel,
         options: CheckOptions,
@@ -75,35 +70,36 @@ class Samples:
         tolerances: tuple[float | None, float | None],
         names: Mapping[str, str] | None = None,
     ) -> None:
-        self.freed, self.away, self.tolerances, self.names = freed, away, tolerances, names or {}
+        """claim: the dynamic dim.  before: skeleton of the original.  names: old names of renamed tensors.
+
+        Raises InputsUnknown if no inputs can be generated, SessionError if the original does not run.
+        """
+        self.claim, self.away, self.tolerances, self.names = claim, away, tolerances, names or {}
         self._plan, self._seed = InputGenerator(before), options.seed
-        known = {**options.dims, freed.name: freed.old}
+        known = {**options.dims, claim.name: claim.old}
         self._sizes = self._plan.size_sets({name: size for name, size in known.items() if name in self._plan.free})[0]
         self._original = original
         self._fed: list[Arrays] = []
         self._answers: list[Arrays] = []
-        self._extend(2)  # what answers to two tell apart does not depend on the first alone
+        self._extend(2)  # outputs that differ between two depend on more than the shared inputs
 
     def _extend(self, count: int) -> None:
-        """Have the original answer so many sets of inputs, alike in all but the dynamic ones."""
+        """Run the original on more sets of inputs, up to `count`; only the dynamic inputs differ between sets."""
         if len(self._fed) >= count:
             return
         with self.away.open(self._original) as session:
             for number in range(len(self._fed), count):
                 made = self._plan.generate(self._seed + number, self._sizes)
                 first = self._fed[0] if self._fed else made
-                fed = {name: (made if name in self.freed.feeds else first)[name] for name in made}
+                fed = {name: (made if name in self.claim.feeds else first)[name] for name in made}
                 self._answers.append(session.run(fed))
                 self._fed.append(fed)
 
     def run(self, edited: OutputModel, sizes: Sequence[int], *, every: bool = True) -> SampleRun:
-        """Run an edited model at several sizes.  every: stop at the first at which it does not run.
-
-        What a model does never raises.
-        """
+        """Run an edited model at several sizes; errors of the model do not raise.  every: stop at the first error."""
         found = SampleRun(silent=self._silent())
         try:
-            self._extend(-(-max(sizes) // self.freed.old))
+            self._extend(-(-max(sizes) // self.claim.old))
             with self.away.open(edited) as session:
                 for size in sizes:
                     try:
@@ -123,7 +119,7 @@ class Samples:
         return found
 
     def _silent(self) -> frozenset[str]:
-        """The outputs that the original answers alike for the first two samples."""
+        """Outputs of the original that are equal for the first two samples."""
         one, other = self._answers[:2]
         same = [
             name for name in one if name in other and compare(name, one[name], other[name], *self.tolerances).error.ok
@@ -138,13 +134,13 @@ class Samples:
         found: Arrays = {}
         for name in inputs:
             source = self._name(name)
-            axis = self.freed.feeds.get(source)
+            axis = self.claim.feeds.get(source)
             parts = [fed[source] for fed in self._fed]
             found[name] = parts[0] if axis is None else np.concatenate(parts, axis).take(range(size), axis)
         return found
 
     def _compared(self, name: str, array: np.ndarray, size: int) -> Comparison:
-        """One output beside the samples that it should consist of: the closest of all layouts of these."""
+        """An output compared with the samples that it should consist of, in the closest of all layouts."""
         parts = [answer[source] for answer in self._answers if (source := self._name(name)) in answer]
         found = [compare(name, wanted, array, *self.tolerances) for wanted in self._laid(parts, array, size)]
         if found:
@@ -156,16 +152,16 @@ class Samples:
         return _other(name, array, f"has shape {list(array.shape)}, which is not that of {size} samples")
 
     def _is_merged(self, name: str, array: np.ndarray) -> bool:
-        """Whether an output has the samples inside of a longer axis, and could have them on one of the old size."""
-        shape, old = self._answers[0].get(self._name(name), array).shape, self.freed.old
+        """Whether an output has the samples inside a longer axis, although an axis has the old size."""
+        shape, old = self._answers[0].get(self._name(name), array).shape, self.claim.old
         grown = [one for one, other in zip(shape, array.shape, strict=False) if one != other]
         return old in shape and any(size != old for size in grown)
 
     def _laid(self, parts: Sequence[np.ndarray], array: np.ndarray, size: int) -> Iterator[np.ndarray]:
-        """All layouts of so many samples in the shape of an output: along one axis, outside or inside of others."""
+        """All layouts of the samples in the shape of an output: along one axis, as its outer or inner part."""
         if not parts or any(part.shape != parts[0].shape for part in parts) or array.ndim != parts[0].ndim:
             return
-        old, shape = self.freed.old, parts[0].shape
+        old, shape = self.claim.old, parts[0].shape
         for axis, width in enumerate(shape):
             wanted = (*shape[:axis], width // old * size, *shape[axis + 1 :])
             if width % old or width == 0 or array.shape != wanted:
@@ -178,7 +174,7 @@ class Samples:
 
 
 def _other(name: str, array: np.ndarray, why: str) -> Comparison:
-    """The comparison of an output that cannot be one of so many samples."""
+    """A failed comparison of an output that cannot consist of the samples."""
     return Comparison(
         OutputError(name, dtype_name(array), math.inf, max_rel=math.inf, scale=0.0, allowed=0.0, ok=False), why
     )

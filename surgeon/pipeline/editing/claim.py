@@ -1,4 +1,4 @@
-"""What is claimed of sizes that an edit made dynamic: of which inputs, and which outputs keep samples independent."""
+"""What an edit claims about a size that it makes dynamic."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""An edited model held against its original under ONNX Runtime, as its claim says what stands for what."""
+"""Checks the claim of an edited model: runs it and the original, and compares outputs."""
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -33,14 +33,14 @@ STAGED = (
     "The added nodes were run by themselves on what the original gives, as the runtime leaves roundings to float16 out "
     "between nodes; the other nodes are the original's own."
 )
-MOST_MADE = 4  # sets of inputs that are made for the edited model, where the original's are made of those
+MOST_MADE = 4  # sets of inputs generated for the edited model if the original's are computed from them
 
 
 def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, options: CheckOptions) -> CheckResult:
     """Run both models and compare every output of the edited one with the tensor that it claims to be.
 
-    The original runs on made inputs, or the user's; the edited model is fed with what it claims of them.  What a model
-    does never raises: every way of not running is an outcome.  Raises UsageError for options that mean nothing.
+    The original runs on generated inputs or on the user's; the claim maps them to inputs of the edited model.  Errors
+    of a model are outcomes.  Raises UsageError for invalid options.
     """
     started = time.perf_counter()
     before, after, claim = draft.source.skeleton, draft.skeleton, draft.claim
@@ -63,17 +63,17 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
         is_same = claim.by_structure and not structural_difference(before, after, claim)
         trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
-        verdict = ComparisonTally(trials, rtol, atol)
+        tally = ComparisonTally(trials, rtol, atol)
         if trials.unavailable_because:
             outcome, reason = Outcome.UNPROVED, trials.unavailable_because
         else:
-            refusal = _answer(edited, roles, claim, fed=fed, trials=trials, verdict=verdict, away=away)
-            outcome, reason = refusal or verdict.outcome()
+            refusal = _answer(edited, roles, claim, fed=fed, trials=trials, tally=tally, away=away)
+            outcome, reason = refusal or tally.outcome()
             if not refusal and outcome is Outcome.FAILED and claim.answers and uses_float16(before):
                 staged = _in_stages(draft, edited, roles, trials=trials, tolerances=(rtol, atol), away=away)
                 if staged is not None:
-                    verdict, (outcome, reason) = staged
-        found = build_check_result(outcome, reason, verdict, started=started, asked=(rtol, atol))
+                    tally, (outcome, reason) = staged
+        found = build_check_result(outcome, reason, tally, started=started, asked=(rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
             outcome, told, more = check_beyond_fixed_size(
                 draft, original, edited, away=away, tolerances=(rtol, atol), options=options
@@ -87,7 +87,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
 
 
 def proved_by_structure(found: CheckResult) -> CheckResult:
-    """A check that could not tell, of a model whose nodes are the original's own."""
+    """An unproved check of a model whose nodes are those of the original: proved by structure."""
     note = f"The nodes are the original's own, names apart; running told nothing: {found.reason}"
     return replace(found, outcome=Outcome.PROVED, reason=note)
 
@@ -109,7 +109,7 @@ class _Roles:
 
     @classmethod
     def of(cls, before: ModelProto, after: ModelProto, claim: ModelClaim) -> "_Roles":
-        """The roles that a claim gives."""
+        """The roles that follow from a claim."""
         feeds = {value.name: claim.original(value.name) for value in after.graph.input}
         answers = {value.name: claim.original(value.name) for value in after.graph.output}
         outputs = {value.name for value in before.graph.output}
@@ -123,9 +123,9 @@ class _Roles:
     def made_sets(
         self, before: ModelProto, after: ModelProto, claim: ModelClaim, options: CheckOptions
     ) -> dict[str, "_MadeSet"]:
-        """Inputs of the edited model, and the original's that follow from them, by what the trials call them.
+        """Inputs of the edited model and of the original that follow from them, by name of their trial.
 
-        They are the user's, or made.
+        They are the user's or generated.
         """
         found: dict[str, _MadeSet] = {}
         for source, fed in _fed(after, options):
@@ -138,14 +138,14 @@ class _Roles:
         return found
 
     def feed(self, trial: Trial) -> Arrays:
-        """What the edited model is fed with, from a run of the original."""
+        """Inputs of the edited model, from a run of the original."""
         held = {**trial.outputs, **trial.feeds}
         return {name: held[source] for name, source in self.feeds.items() if source in held}
 
     def expected(self, held: Mapping[str, np.ndarray], claim: ModelClaim) -> Arrays:
-        """What the edited model is to answer, from what a run of the original showed.
+        """Expected outputs of the edited model, from the values of a run of the original.
 
-        A sequence comes as `name[i]` and `len(name)`, whatever its name.
+        A sequence has the values `name[i]` and `len(name)`.
         """
         found: Arrays = {}
         for name, source in self.answers.items():
@@ -157,15 +157,15 @@ class _Roles:
             found.update({renamed_part(part, source, name): held[part] for part in parts})
         return found
 
-    def hanging(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
-        """The outputs of the edited model that are made of what the original did not repeat."""
+    def dependents(self, unstable: Sequence[str], claim: ModelClaim) -> list[str]:
+        """Outputs of the edited model that depend on values which differ between runs of the original."""
         found = {name: claim.answers.get(source) for name, source in self.answers.items()}
         sources = {name: (self.answers[name],) if made is None else made.sources for name, made in found.items()}
         return [name for name, of in sources.items() if any(is_part_of(part, one) for part in unstable for one in of)]
 
 
 def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays]]:
-    """Sets of inputs for an edited model, and where they come from: the user's, else made.  Raises InputsUnknown."""
+    """Sets of inputs for an edited model, and their source: the user's, else generated.  Raises InputsUnknown."""
     given = read_inputs(after, options.inputs)
     yield from ((one.source, one.arrays) for one in given)
     if given:
@@ -177,18 +177,18 @@ def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays
 
 
 def is_part_of(part: str, name: str) -> bool:
-    """Whether a value that a run shows is a tensor, or belongs to a sequence, of this name."""
+    """Whether a value of a run is the tensor of this name, or part of the sequence of this name."""
     return _split(part, name) is not None
 
 
 def renamed_part(part: str, name: str, new: str) -> str:
-    """What such a value is called where the tensor or sequence has another name."""
+    """Name of such a value if the tensor or sequence has another name."""
     before, after = _split(part, name) or ("", part.removeprefix(name))
     return f"{before}{new}{after}"
 
 
 def _split(part: str, name: str) -> tuple[str, str] | None:
-    """What stands before and behind a name in what its parts are called: y[0], len(y), keys(y[0])."""
+    """Prefix and suffix around a name in the name of a value: y[0], len(y), keys(y[0])."""
     for before, end in (("", ""), ("len(", ")"), ("keys(", ")")):
         after = part.removeprefix(before + name)
         if part.startswith(before + name) and after.endswith(end) and (after == end or after.startswith("[")):
@@ -197,26 +197,26 @@ def _split(part: str, name: str) -> tuple[str, str] | None:
 
 
 class _ShownTrials(OriginalRuns):
-    """Trials of an original whose answers stand under the names of the edited model."""
+    """Trials of an original with outputs under the names of the edited model."""
 
     def __init__(self, *rest: Any, roles: _Roles, **named: Any) -> None:
         super().__init__(*rest, **named)
         self._roles = roles
-        self.answered_by = ""  # what ran the edited model
-        self._own: dict[int, Trial] = {}  # by id() of a trial, the same with what the original itself answered
+        self.answered_by = ""  # session that ran the edited model
+        self._own: dict[int, Trial] = {}  # by id() of a trial, the trial with the original's outputs
 
     def show(self, trial: Trial, claim: ModelClaim) -> None:
-        """Put what the edited model is to answer in the place of what the original did."""
+        """Replace the outputs of the original by the expected outputs of the edited model."""
         self._own[id(trial)] = replace(trial)
-        trial.unstable = self._roles.hanging(trial.unstable, claim)
+        trial.unstable = self._roles.dependents(trial.unstable, claim)
         trial.outputs = self._roles.expected({**trial.outputs, **trial.feeds}, claim)
 
     def own(self, trial: Trial) -> Arrays:
-        """What the original was fed with and itself answered, by its own names."""
+        """Inputs and outputs of the original, by its names."""
         return {**self._own[id(trial)].outputs, **trial.feeds}
 
     def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
-        """How far outputs move for no reason: those that are tensors of the original, by the edited model's names."""
+        """Rounding noise of outputs that are tensors of the original, by the edited model's names."""
         moved = super().noise([self._own[id(trial)] for trial in trials])
         return [{name: found.get(source, 0.0) for name, source in self._roles.answers.items()} for found in moved]
 
@@ -235,10 +235,10 @@ def _answer(
     claim: ModelClaim,
     fed: Mapping[str, _MadeSet],
     trials: _ShownTrials,
-    verdict: ComparisonTally,
+    tally: ComparisonTally,
     away: IsolatedRuntime,
 ) -> tuple[Outcome, str] | None:
-    """Run the edited model on what it claims to be fed with; return an outcome only if it does not get through."""
+    """Run the edited model on its claimed inputs; return an outcome only if it does not run."""
     where = ""
     try:
         with away.open(edited) as session:
@@ -252,7 +252,7 @@ def _answer(
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
                 trials.show(trial, claim)
-                verdict.hold(trial, session, {name: feeds[name] for name in session.inputs})
+                tally.hold(trial, session, {name: feeds[name] for name in session.inputs})
     except SessionError as refused:
         if refused.is_unsupported:
             return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.message}"
@@ -268,10 +268,10 @@ def _in_stages(
     tolerances: tuple[float | None, float | None],
     away: IsolatedRuntime,
 ) -> tuple[ComparisonTally, tuple[Outcome, str]] | None:
-    """The edited model as two: the original's own nodes, and what was put behind them, run on what the original gives.
+    """Check the edited model in two parts: the original's nodes, and the appended nodes on outputs of the original.
 
-    Between two nodes of float16 ONNX Runtime leaves roundings out, and a selection behind them jumps.  None where the
-    model is not of these two parts, or the second answers otherwise too.
+    ONNX Runtime omits roundings between two float16 nodes, so a selection behind them may jump.  None if the model does
+    not consist of two such parts, or if the second also differs.
     """
     bears = {source: name for name, source in draft.claim.tensors.items()}
     answers = draft.claim.answers
@@ -287,13 +287,13 @@ def _in_stages(
             if structural_difference(before.skeleton, own.skeleton, draft.claim):
                 return None
             part = behind.patch().to_proto()
-        verdict = ComparisonTally(trials, *tolerances)
+        tally = ComparisonTally(trials, *tolerances)
         with away.open(part) as session:
             for trial in trials.runs:
                 held = trials.own(trial)
                 answer = session.run({name: held[source] for name, source in zip(ends, sources, strict=True)})
-                verdict.add(trial, {**trial.outputs, **answer})
+                tally.add(trial, {**trial.outputs, **answer})
     except (UsageError, SessionError):
         return None
-    outcome, reason = verdict.outcome()
-    return (verdict, (outcome, f"{STAGED} {reason}".rstrip())) if outcome is not Outcome.FAILED else None
+    outcome, reason = tally.outcome()
+    return (tally, (outcome, f"{STAGED} {reason}".rstrip())) if outcome is not Outcome.FAILED else None

@@ -1,4 +1,4 @@
-"""Dimensions by name, in all the places of a model that state a shape."""
+"""Declared shapes of a model (inputs, outputs, value_info): list, rename and infer dims."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z_][\w.]*(?:-[\w.]+)*")
 
 
 def dims_of(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """All dimensions that a model states: of inputs, outputs and value_info, in bodies and functions too."""
+    """All declared dims: of inputs, outputs and value_info, also in bodies and functions."""
     for holder in graphs_and_functions(model):
         values = list(holder.value_info)
         if isinstance(holder, onnx.GraphProto):
@@ -29,7 +29,7 @@ def dims_of(model: onnx.ModelProto) -> Iterator[onnx.TensorShapeProto.Dimension]
 
 
 def dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    """The dimensions of a type, or of what it is a sequence, an optional or a map of."""
+    """The dims of a tensor type, or of the elements of a sequence, optional or map type."""
     which = kind.WhichOneof("value")
     if which in ("tensor_type", "sparse_tensor_type"):
         yield from getattr(kind, which).shape.dim
@@ -40,7 +40,7 @@ def dims_in(kind: TypeProto) -> Iterator[onnx.TensorShapeProto.Dimension]:
 
 
 def dynamic_dim_names(model: onnx.ModelProto) -> list[str]:
-    """The free dimensions of a model's inputs, in order: their names, those in expressions, and `input[axis]`."""
+    """Dynamic dims of a model's inputs, in order: names, names in expressions, and `input[axis]` without a name."""
     found: dict[str, None] = {}
     for value in required_inputs(model.graph).values():
         if value.type.WhichOneof("value") == "tensor_type":
@@ -51,7 +51,7 @@ def dynamic_dim_names(model: onnx.ModelProto) -> list[str]:
 
 
 def rename_dims(model: onnx.ModelProto, change: Callable[[str], str]) -> int:
-    """Give names in all dimensions another form, those in expressions too; returns how many dimensions changed."""
+    """Rename all dims, also in expressions; returns how many declared dims changed."""
     changed = 0
     for dim in dims_of(model):
         text = dim.dim_param
@@ -66,7 +66,7 @@ def rename_dims(model: onnx.ModelProto, change: Callable[[str], str]) -> int:
 
 
 def _renamed_in(text: str, change: Callable[[str], str]) -> str:
-    """An expression with other names in it; what stands before a bracket is a function."""
+    """An expression with renamed dims; a name before a bracket is a function."""
 
     def new(found: re.Match[str]) -> str:
         name = found.group()
@@ -76,7 +76,7 @@ def _renamed_in(text: str, change: Callable[[str], str]) -> str:
 
 
 def shape_inference_error(model: onnx.ModelProto) -> str:
-    """What onnx says against the sizes that a model's inputs have, whatever it states of others; empty for nothing."""
+    """The error of onnx shape inference, without declared shapes of inner tensors and outputs; empty for none."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     for holder in graphs_and_functions(bare):
@@ -88,18 +88,18 @@ def shape_inference_error(model: onnx.ModelProto) -> str:
     try:
         onnx.shape_inference.infer_shapes(bare, strict_mode=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError) as error:
-        told = re.sub(r"\[\w+\] |Inference error\(s\): ", "", " ".join(str(error).split())).rstrip(".")
-        return re.sub(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", _node_told, told)
+        message = re.sub(r"\[\w+\] |Inference error\(s\): ", "", " ".join(str(error).split())).rstrip(".")
+        return re.sub(r"\(op_type:(\w+)(?:, node name: (.*?))?\)", _node_text, message)
     return ""
 
 
-def _node_told(found: re.Match[str]) -> str:
+def _node_text(found: re.Match[str]) -> str:
     op, name = found.groups()
     return f"{op} at {name!r}" if name else op
 
 
 def declare_shape(value: onnx.ValueInfoProto, facts: TensorType) -> None:
-    """Write what is known of a tensor's shape into what states it; sizes that nothing tells stay open."""
+    """Declare the known dtype and shape of a tensor; unknown sizes stay open."""
     stated = value.type.tensor_type
     if facts.dtype is not None and not stated.elem_type:
         stated.elem_type = facts.dtype
@@ -118,9 +118,9 @@ def declare_shape(value: onnx.ValueInfoProto, facts: TensorType) -> None:
 
 
 def correct_output_shapes(draft: ModelDraft) -> Iterator[str]:
-    """State shapes anew of outputs that are stated otherwise than their nodes make, and say of which.
+    """Correct declared output shapes that contradict inference, and yield a sentence for each.
 
-    Ranks count, and sizes that are numbers; what nothing tells but the statement stays.
+    Ranks and fixed sizes are compared; sizes that inference does not know stay as declared.
     """
     origin = OriginalModel(draft.index)
     made = ShapeInference(origin, stated=DeclaredTypes(origin, distrusted=True))
@@ -134,7 +134,7 @@ def correct_output_shapes(draft: ModelDraft) -> Iterator[str]:
 
 
 def _contradicts(stated: Sequence[onnx.TensorShapeProto.Dimension], made: Shape) -> bool:
-    """Whether a shape that is stated is of another rank than one that is made, or has another number somewhere."""
+    """Whether a declared shape has another rank or another fixed size than an inferred one."""
     pairs = zip(stated, made, strict=False)
     numbers = [(dim.dim_value, size) for dim, size in pairs if dim.HasField("dim_value") and isinstance(size, int)]
     return len(stated) != len(made) or any(one != other for one, other in numbers)
@@ -146,7 +146,7 @@ def _text(dims: Sequence[onnx.TensorShapeProto.Dimension]) -> str:
 
 
 def infer_declared_shapes(draft: ModelDraft) -> int:
-    """State the shapes of all that nodes of the main graph make, as they follow from the inputs; returns how many."""
+    """Declare the inferred shapes of all tensors of the main graph; returns how many are declared."""
     graph = draft.graph
     before = {value.name: value for value in graph.value_info}
     kept = [before[name] for name in before]

@@ -1,4 +1,4 @@
-"""A model under edit: what it is to be, what can be told of it now, and what it claims of the model it was made of."""
+"""A model being edited, with its index and shapes recomputed on demand, and its claim about the original."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -61,11 +61,11 @@ class ModelClaim:
     """Why nothing can be claimed about the edited model, as a sentence; empty if something can."""
 
     def original(self, name: str) -> str:
-        """What a tensor of the edited model is called in the original."""
+        """The name in the original of a tensor of the edited model."""
         return self.tensors.get(name, name)
 
     def make(self, source: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
-        """State that a value which the edited model was fed with is now made of others, by the claim's names."""
+        """State that a former input of the edited model is computed from others, by names of the claim."""
         earlier = {name: how for name, how in self.made.items() if source in how.sources}
         if not earlier:
             self.made[source] = Derived(sources, change)
@@ -77,7 +77,7 @@ class ModelClaim:
             )
 
     def answer(self, name: str, sources: tuple[str, ...], change: Callable[..., np.ndarray]) -> None:
-        """State that a new output is made of tensors of the original, or of earlier outputs, by the claim's names."""
+        """State that a new output is computed from tensors of the original or earlier outputs, by the claim's names."""
         made = Derived(sources, change)
         for source in sources:
             earlier = self.answers.get(source)
@@ -92,7 +92,7 @@ class ModelClaim:
 def _composed(
     outer: Callable[..., np.ndarray], place: int, count: int, inner: Callable[..., np.ndarray]
 ) -> Callable[..., np.ndarray]:
-    """A function whose argument at a place is what another makes of `count` arguments there."""
+    """`outer`, with the argument at `place` computed by `inner` from `count` arguments there."""
 
     def both(*arrays: np.ndarray) -> np.ndarray:
         return outer(*arrays[:place], inner(*arrays[place : place + count]), *arrays[place + count :])
@@ -101,14 +101,14 @@ def _composed(
 
 
 class ModelDraft(EditableModel):
-    """A model under edit.
+    """A model being edited.
 
-    Change `skeleton`, then call `changed`.  What the analyses tell is of the state before, until then.
+    Change `skeleton`, then call `changed`.  Until then, the index and shapes describe the earlier state.
 
     Attributes:
-        skeleton: the model as it is to be, the payloads of large tensors cut out; see `surgeon.file.editable_model`.
-        claim: what the edited model claims of the original.
-        runs: how an edit may run models to decide between several results; None where it may run nothing.
+        skeleton: The edited model without the payloads of large tensors; see `surgeon.file.editable_model`.
+        claim: What the edited model claims about the original.
+        runs: Runs models, for an edit that has to choose between several results; None if nothing may run.
     """
 
     def __init__(self, source: Model) -> None:
@@ -124,7 +124,7 @@ class ModelDraft(EditableModel):
 
     @property
     def index(self) -> Index:
-        """Who makes and who reads each tensor.  Raises GraphError for a model that breaks ONNX's rules."""
+        """Producers and consumers of each tensor.  Raises GraphError for an invalid model."""
         if self._index is None:
             self._index = Index(self)
             self._index.check()
@@ -132,41 +132,41 @@ class ModelDraft(EditableModel):
 
     @property
     def shapes(self) -> ShapeInference:
-        """Shapes and dtypes of all tensors, for any size of the free dimensions."""
+        """Shapes and dtypes of all tensors, for any size of the dynamic dims."""
         return shapes_of(self.index)
 
     def changed(self) -> None:
-        """Forget what was told of the model: it is another one now."""
+        """Discard the index and shapes after a change of `skeleton`."""
         self._index = None
 
     @property
     def inputs(self) -> list[ValueInfoProto]:
-        """The inputs of the main graph that have to be given: those without an initializer."""
+        """Required inputs of the main graph: those without an initializer."""
         return list(required_inputs(self.graph).values())
 
     def input(self, name: str) -> ValueInfoProto:
-        """The input of this name.  Raises UsageError where there is none, with the nearest names."""
+        """The input of this name.  Raises UsageError with the nearest names if there is none."""
         return _named(self.graph.input, name, "input")
 
     def output(self, name: str) -> ValueInfoProto:
-        """The output of this name.  Raises UsageError where there is none, with the nearest names."""
+        """The output of this name.  Raises UsageError with the nearest names if there is none."""
         return _named(self.graph.output, name, "output")
 
     def tensors(self) -> list[str]:
-        """The tensors of the main graph: its inputs, what is stored, what its nodes make."""
+        """Tensors of the main graph: inputs, initializers, and outputs of nodes."""
         graph = self.graph
         found = [value.name for value in graph.input] + [tensor.name for tensor in graph.initializer]
         found += [tensor.values.name for tensor in graph.sparse_initializer]
         return list(dict.fromkeys([*found, *(name for node in graph.node for name in node.output if name)]))
 
     def kind(self, name: str) -> str:
-        """What a tensor of the main graph is: "output", "input" or "tensor"."""
+        """The kind of a tensor of the main graph: "output", "input" or "tensor"."""
         if any(value.name == name for value in self.graph.output):
             return "output"
         return "input" if any(value.name == name for value in self.graph.input) else "tensor"
 
     def require_tensor(self, name: str) -> None:
-        """Raise UsageError where the main graph has no tensor of this name, with the nearest names."""
+        """Raise UsageError with the nearest names if the main graph has no tensor of this name."""
         known = self.tensors()
         if name not in known:
             if any(value.name == name for value in self.graph.output):
@@ -177,29 +177,29 @@ class ModelDraft(EditableModel):
             raise UsageError(no_such_message("tensor", name, known))
 
     def require_free(self, name: str) -> None:
-        """Raise UsageError where a tensor of this name is there, in any scope."""
+        """Raise UsageError if a tensor in any scope has this name."""
         if not name:
             raise UsageError("A tensor cannot have an empty name; give it another.")
         if name in self.taken():
             raise UsageError(f"The name {name!r} is taken by another tensor of the model; choose another.")
 
     def taken(self) -> set[str]:
-        """The names of all tensors in the main graph and in the bodies that it holds."""
+        """Names of all tensors in the main graph and its bodies."""
         return {name for graph in nested_graphs(self.graph) for name in names_in(graph)}
 
     def store(self, *tensors: TensorProto) -> None:
-        """Put stored tensors into the main graph; below IR version 4 each is an input too (ONNX IR spec, "Graphs")."""
+        """Add initializers to the main graph; below IR version 4 each is also an input (ONNX IR spec, "Graphs")."""
         self.graph.initializer.extend(tensors)
         if self.skeleton.ir_version < 4:
             stated = [(tensor.name, tensor.data_type, list(tensor.dims)) for tensor in tensors]
             self.graph.input.extend(onnx.helper.make_tensor_value_info(*item) for item in stated)
 
     def fresh(self, name: str) -> str:
-        """A name that no tensor bears: this one, or this one with a number behind it."""
+        """An unused tensor name: this one, or this one with a number appended."""
         return unique_name(name, self.taken())
 
     def told_of(self, name: str) -> TensorType:
-        """Dtype and shape of a tensor of the main graph by the nodes before it, whatever is stated of it itself."""
+        """Dtype and shape of a tensor of the main graph, inferred from its producers without its own declaration."""
         stated = next((value for value in self.graph.value_info if value.name == name), None)
         if stated is None:
             return self.shapes.facts(self.index.main, name)
@@ -214,11 +214,9 @@ class ModelDraft(EditableModel):
             self.changed()
 
     def facts(self, name: str) -> ValueInfoProto:
-        """Dtype and shape of a tensor of the main graph, as an input or output of the graph states them.
+        """Type of a tensor of the main graph, as an input or output would declare it; a sequence as onnx infers it.
 
-        Of a sequence, as onnx infers them.
-
-        Raises UsageError where the dtype or the rank cannot be told.
+        Raises UsageError if the dtype or the rank is unknown.
         """
         ends, inner = [*self.graph.input, *self.graph.output], self.graph.value_info
         others = [value for value in inner if value.type.WhichOneof("value") not in (None, "tensor_type")]
@@ -243,12 +241,12 @@ class ModelDraft(EditableModel):
 
 
 def _dimension(size: Size) -> int | str | None:
-    """A size as a graph states it: one of which nothing is known has no name."""
+    """A size as a graph declares it; an unknown size has no name."""
     return size if isinstance(size, int) else None if any(name.startswith("?") for name in symbols(size)) else str(size)
 
 
 def names_in(graph: GraphProto) -> Iterator[str]:
-    """The names of the tensors that a graph itself has, in all places where one can stand."""
+    """Tensor names in all fields of a graph, without its bodies."""
     yield from (value.name for values in (graph.input, graph.output, graph.value_info) for value in values)
     yield from (tensor.name for tensor in graph.initializer)
     yield from (tensor.values.name for tensor in graph.sparse_initializer)
@@ -258,12 +256,12 @@ def names_in(graph: GraphProto) -> Iterator[str]:
 
 
 def no_such_message(kind: str, name: str, known: Iterable[str]) -> str:
-    """A sentence on a name that there is not, with the nearest that there are."""
+    """A sentence on an unknown name, with the nearest known ones."""
     return f"The model has no {kind} {name!r}; {did_you_mean(name, known)}"
 
 
 def unknown_type_error(name: str, known: TensorType) -> UsageError:
-    """A refusal for a tensor whose dtype or rank is not known."""
+    """The error for a tensor whose dtype or rank is unknown."""
     what, dtype = ("dtype", "DTYPE") if known.dtype is None else ("rank", dtype_name(known.dtype))
     sizes = "SIZE,..." if known.shape is None else ",".join(str(_dimension(size) or "?") for size in known.shape)
     state = "--state", f"{name}={dtype}[{sizes}]"

@@ -1,11 +1,10 @@
-"""The driver of edits: open, edit, hold against the original, save."""
+"""`surgeon.edit`: apply edits to a model, check the result against the original, and save."""
 
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import onnx_graphsurgeon as gs
@@ -19,6 +18,7 @@ from surgeon.file.temporary_model import temporary_model
 from surgeon.pipeline.editing.claim_check import check_claim, proved_by_structure
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit
+from surgeon.pipeline.editing.edit_settings import EditSettings
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.trial_runs import TrialRuns
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
@@ -75,23 +75,22 @@ def edit(
         'proved'
     """
     wanted = [edits] if isinstance(edits, Edit | str) or not isinstance(edits, Iterable) else list(edits)
-    _refuse_misuse(
-        source,
-        wanted,
+    settings = EditSettings(
         output,
-        check=check,
-        dry_run=dry_run,
+        check,
         require_proof=require_proof,
+        dry_run=dry_run,
+        external_data=external_data,
+        force=force,
         options=resolve_options(options),
     )
+    _refuse_misuse(source, wanted, settings)
     if isinstance(source, gs.Graph):
         proto = exported(source)
         made, report = edit(proto, wanted, check=check, require_proof=require_proof, dry_run=dry_run, options=options)
         return ModelAndReport((source if dry_run else gs.import_onnx(made), report))
-    run = _Run(resolve_output(output), check, require_proof, resolve_options(options))
-    run.data, run.force, run.dry_run = external_data, force, dry_run
+    run = _Run(settings, model_name(source))
     original = resolve_model(source)
-    run.report = EditReport(model_name(source), str(output or ""))
     started = time.perf_counter()
     try:
         made = run.go(original, wanted)
@@ -100,18 +99,10 @@ def edit(
     return ModelAndReport((source if dry_run else made, run.report))
 
 
-def _refuse_misuse(
-    source: Any,
-    edits: Sequence[Edit],
-    output: str | os.PathLike[str] | None,
-    check: str,
-    dry_run: bool,
-    require_proof: bool,
-    options: CheckOptions,
-) -> None:
-    """Raise UsageError for arguments that do not exist or do not fit together."""
-    options.require()
-    if options.layers:
+def _refuse_misuse(source: Any, edits: Sequence[Edit], settings: EditSettings) -> None:
+    """Raise UsageError for invalid arguments and combinations."""
+    settings.options.require()
+    if settings.options.layers:
         raise UsageError("Inner tensors are not compared of edited models; leave out layers, or run surgeon.compare.")
     for item in edits:
         if not isinstance(item, Edit):
@@ -120,9 +111,8 @@ def _refuse_misuse(
             item.require_kinds()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
-    require_check(check, CHECK_MODES, require_proof)
-    in_memory = is_in_memory(source)
-    require_output(in_memory, output, dry_run)
+    require_check(settings.check, CHECK_MODES, settings.require_proof)
+    require_output(is_in_memory(source), settings.output, settings.dry_run)
 
 
 @contextmanager
@@ -135,12 +125,11 @@ def edited_temporarily(
     require_proof: bool,
     options: CheckOptions,
 ) -> Iterator[tuple[OutputModel, EditReport]]:
-    """The edited model for the time of something else, in memory or as a file that is gone when the context is left.
+    """The edited model, in memory or as a temporary file that is removed when the context ends.
 
-    output: where what comes of it is to go.  Raises as `edit`.
+    output: path of the final result.  Raises as `edit`.
     """
-    run = _Run(resolve_output(output), check, require_proof, options)
-    run.report = EditReport(model_name(source), str(output or ""))
+    run = _Run(EditSettings(output, check, require_proof, options=options), model_name(source))
     started = time.perf_counter()
     with ExitStack() as stack:
         made = run.between(source, edits, stack)
@@ -151,16 +140,14 @@ def edited_temporarily(
 class _Run:
     """One run of edits over a model."""
 
-    report: EditReport
-    data: ExternalDataMode
-    force: bool
-    dry_run: bool
-
-    def __init__(self, output: Path | None, check: CheckMode, require_proof: bool, options: CheckOptions) -> None:
-        self.output, self.check, self.require_proof, self.options = output, check, require_proof, options
+    def __init__(self, settings: EditSettings, source: str) -> None:
+        """source: name of the model, for the report."""
+        self.settings, self.output = settings, resolve_output(settings.output)
+        self.options = settings.options  # with the user's inputs renamed after each stage
+        self.report = EditReport(source, str(settings.output or ""))
 
     def go(self, original: OutputModel, edits: Sequence[Edit]) -> Any:
-        """Apply the edits, stage by stage, and write what comes of the last; each is held against the one before."""
+        """Apply the edits stage by stage, compare each stage with the one before, and write the last."""
         with ExitStack() as stack:
             source: OutputModel = original
             stages = list(_stages(edits))
@@ -168,7 +155,9 @@ class _Run:
                 model = stack.enter_context(Model.open(source))
                 draft = self._apply(model, stage, source)
                 is_last = number == len(stages) - 1
-                patch = draft.patch(self.output, whole=not is_last or self.data not in ("auto", "copy"))
+                patch = draft.patch(
+                    self.output, whole=not is_last or self.settings.external_data not in ("auto", "copy")
+                )
                 if not is_last:
                     source = self._between(draft, patch, source, stack)
                 else:
@@ -176,7 +165,7 @@ class _Run:
         raise AssertionError("there is a last stage")
 
     def between(self, source: OutputModel, edits: Sequence[Edit], stack: ExitStack) -> OutputModel:
-        """Apply the edits as `go` does, and leave the last stage as those before it."""
+        """Apply the edits as `go`, but keep the last stage temporary too."""
         for stage in _stages(edits):
             draft = self._apply(stack.enter_context(Model.open(source)), stage, source)
             source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
@@ -184,12 +173,12 @@ class _Run:
 
     def _apply(self, model: Model, edits: Sequence[Edit], source: OutputModel) -> ModelDraft:
         draft = ModelDraft(model)
-        draft.runs = None if self.check == "none" else TrialRuns(source, self.output, self.options)
+        draft.runs = None if self.settings.check == "none" else TrialRuns(source, self.output, self.options)
         for item in edits:
             with _refusing(item):
                 self.report.edits.append(AppliedEdit(item, tuple(item.apply(draft))))
             draft.changed()
-        draft.index  # noqa: B018  # a model that breaks ONNX's rules is refused, and none is made
+        draft.index  # noqa: B018  # raises for an invalid result
         self.options.require_dims_of(model.skeleton.graph, draft.graph)
         first = self.report.skeletons[0] if self.report.skeletons is not None else model.skeleton
         self.report.skeletons = first, draft.skeleton
@@ -197,7 +186,7 @@ class _Run:
         return draft
 
     def _between(self, draft: ModelDraft, patch: Patch, source: OutputModel, stack: ExitStack) -> OutputModel:
-        """What stands between two stages, as a file beside the source where that is one."""
+        """The model between two stages, as a temporary file if the source is a file."""
         made: OutputModel
         if draft.path is None:
             made = patch.to_proto()
@@ -209,7 +198,7 @@ class _Run:
 
     def _finish(self, draft: ModelDraft, patch: Patch, source: OutputModel, original: OutputModel) -> Any:
         """Write the last stage."""
-        if self.dry_run:
+        if self.settings.dry_run:
             draft.source.check_data()  # as saving would
             self._is_same(draft)
             return None
@@ -224,15 +213,15 @@ class _Run:
             draft.source,
             patch,
             self.output,
-            external_data=self.data,
-            force=self.force,
+            external_data=self.settings.external_data,
+            force=self.settings.force,
             check=lambda path: self._look(draft, source, path, original),
         )
         self.report.written = True
         return self.output
 
     def _is_same(self, draft: ModelDraft) -> bool:
-        """Whether a stage needs no run, as its nodes are those of the model before it; notes what is not."""
+        """Whether a stage needs no run, because its nodes are those of the model before it; notes a difference."""
         other = structural_difference(draft.source.skeleton, draft.skeleton, draft.claim)
         same = not other and draft.claim.by_structure
         self.report.by_structure = self.report.by_structure and same
@@ -242,9 +231,9 @@ class _Run:
     def _look(
         self, draft: ModelDraft, source: OutputModel, made: OutputModel, original: OutputModel | None = None
     ) -> None:
-        """Hold what a stage made against what it was made of; raises where it is not what it claims to be.
+        """Compare the result of a stage with the model before it; raises if its claim does not hold.
 
-        original: what was given, for the last stage.
+        original: model that the user gave, for the last stage.
         """
         complaint = structural_fault(draft.source, made)
         if complaint is not None:
@@ -252,21 +241,21 @@ class _Run:
         if original is not None:
             self.report.refused = require_loaded("edited", [original], made, options=self.options, report=self.report)
         same = self._is_same(draft)
-        if self.check == "none" or (self.check == "auto" and same):
+        if self.settings.check == "none" or (self.settings.check == "auto" and same):
             return
-        draft.source.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
+        draft.source.check_data(sums=True)  # ONNX Runtime reads all data files, and verifies no checksum
         found = check_claim(draft, source, made, self.options)
         if found.outcome is Outcome.UNPROVED and same:
             found = proved_by_structure(found)
         before = self.report.check
         if before is None or before.outcome is Outcome.PROVED:
             self.report.check = found if before is None else _with_differences(before, found)
-        require_equal("edited", found, self.require_proof, self.report)
+        require_equal("edited", found, self.settings.require_proof, self.report)
 
 
 @contextmanager
 def _refusing(item: Edit) -> Iterator[None]:
-    """Say of what is refused that it is this edit."""
+    """Attach this edit to errors."""
     try:
         yield
     except SurgeonError as error:
@@ -275,7 +264,7 @@ def _refusing(item: Edit) -> Iterator[None]:
 
 
 def _with_differences(before: CheckResult, found: CheckResult) -> CheckResult:
-    """The check of a later stage, with what was told apart of an earlier one."""
+    """The check of a later stage, with the differences that an earlier one reported."""
     if not before.differs_on:
         return found
     reason = " ".join(part for part in (before.reason, found.reason) if part)
@@ -283,7 +272,7 @@ def _with_differences(before: CheckResult, found: CheckResult) -> CheckResult:
 
 
 def _as_fed(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
-    """The same options where the inputs that are given are called as a stage calls them, for those behind it."""
+    """The same options with the user's inputs under the names that a stage gives them, for later stages."""
     names = {draft.claim.original(value.name): value.name for value in draft.graph.input}
     if not options.inputs or draft.claim.made or all(old == new for old, new in names.items()):
         return options
@@ -292,9 +281,9 @@ def _as_fed(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
 
 
 def _stages(edits: Sequence[Edit]) -> Iterator[list[Edit]]:
-    """Edits in runs whose claims can be told together: nothing is both fed with inner tensors and makes inputs.
+    """Edits in stages that one claim describes: no stage both reads inner tensors and computes inputs.
 
-    An edit that stands alone is a run of its own: one whose answer jumps would be found wrong beside one that rounds.
+    An edit that has to be checked by itself is one stage: next to an edit that rounds, an output that jumps would fail.
     """
     stage: list[Edit] = []
     for item in edits:

@@ -1,4 +1,4 @@
-"""Beyond the size that a file fixed: the answers of the edited model there, compared with runs of the original."""
+"""Checks an edited model at sizes that the original cannot run, against runs of the original."""
 
 from collections.abc import Sequence
 
@@ -25,15 +25,15 @@ def check_beyond_fixed_size(
     tolerances: tuple[float | None, float | None],
     options: CheckOptions,
 ) -> tuple[Outcome, str, list[Comparison]]:
-    """Run the edited model at sizes that the original does not take; say what is known of it there.
+    """Run the edited model at sizes that the original does not accept, and compare what can be compared.
 
-    Where outputs keep samples independent, each sample of the result has to equal the original's answer to it.
+    If outputs keep samples independent, each sample has to equal the original's output for it.
     """
     outcome, reasons, compared = Outcome.PROVED, list[str](), list[Comparison]()
-    for freed in draft.claim.freed:
+    for claim in draft.claim.freed:
         try:
             samples = Samples(
-                freed,
+                claim,
                 draft.source.skeleton,
                 original,
                 options=options,
@@ -46,7 +46,7 @@ def check_beyond_fixed_size(
         except SessionError as refused:
             found, reason, more = Outcome.UNPROVED, f"the original does not run: {refused.message}", list[Comparison]()
         else:
-            found, reason, more = _judged(freed, samples, edited)
+            found, reason, more = _judged(claim, samples, edited)
         reasons.append(reason)
         compared += more
         if outcome is Outcome.PROVED or found is Outcome.FAILED:
@@ -54,40 +54,40 @@ def check_beyond_fixed_size(
     return outcome, "; ".join(reasons), compared
 
 
-def _judged(freed: DynamicDimsClaim, samples: Samples, edited: OutputModel) -> tuple[Outcome, str, list[Comparison]]:
-    """The outcome for one dynamic dim, a sentence without a full stop, and the comparisons."""
-    if freed.answers:
-        return _outcome(freed, samples.run(edited, batch_sizes(freed.old)))
-    return _outcome(freed, samples.run(edited, long_sizes(freed.old), every=False))
+def _judged(claim: DynamicDimsClaim, samples: Samples, edited: OutputModel) -> tuple[Outcome, str, list[Comparison]]:
+    """The outcome for one dynamic dim, a reason, and the comparisons."""
+    if claim.answers:
+        return _outcome(claim, samples.run(edited, batch_sizes(claim.old)))
+    return _outcome(claim, samples.run(edited, long_sizes(claim.old), every=False))
 
 
 def long_sizes(old: int) -> Sequence[int]:
-    """Two sizes beyond the old one for what needs not be a batch: a multiple, as models that halve theirs need it."""
+    """Two sizes beyond the old one for a dim that may not be a batch; one is a multiple, for models that halve it."""
     return tuple(dict.fromkeys((2 * old, old + 1, 3 * old)))[:2]
 
 
-def _outcome(freed: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, list[Comparison]]:
-    claimed = [one for name in freed.answers for one in run.compared.get(name, ())]
+def _outcome(claim: DynamicDimsClaim, run: SampleRun) -> tuple[Outcome, str, list[Comparison]]:
+    claimed = [one for name in claim.answers for one in run.compared.get(name, ())]
     wrong = next((found for found in claimed if not found.error.ok), None)
-    at = f"at {freed.name}={_listed(run.ran)}"
+    at = f"at {claim.name}={_listed(run.ran)}"
     if wrong is not None:
-        told = f"with {freed.name} free, '{wrong.error.name}' {wrong.why} {at}"
-        return Outcome.FAILED, f"{told}, compared with as many runs of the original", claimed
-    if not run.ran or (run.refusal and freed.answers):
-        return Outcome.FAILED, f"the edited model runs at no other {freed.name} than {freed.old}: {run.refusal}", []
-    right = freed.answers or tuple(run.right)
-    mixed = [f"'{name}'" for name in freed.mixed if name not in run.right]
-    nothing = f"beyond {freed.old} there is nothing to compare with"
+        reason = f"with {claim.name} free, '{wrong.error.name}' {wrong.why} {at}"
+        return Outcome.FAILED, f"{reason}, compared with as many runs of the original", claimed
+    if not run.ran or (run.refusal and claim.answers):
+        return Outcome.FAILED, f"the edited model runs at no other {claim.name} than {claim.old}: {run.refusal}", []
+    right = claim.answers or tuple(run.right)
+    mixed = [f"'{name}'" for name in claim.mixed if name not in run.right]
+    nothing = f"beyond {claim.old} there is nothing to compare with"
     if not right:
         return Outcome.UNPROVED, f"{at} the edited model runs, but {nothing}", []
     proved = f"{at} it answers as the original does to each part by itself"
     if mixed:
-        told = f"{proved}, but {join_first(mixed, NAMED)} sees more than one at once, and {nothing}"
-        return Outcome.UNPROVED, told, claimed
+        reason = f"{proved}, but {join_first(mixed, NAMED)} sees more than one at once, and {nothing}"
+        return Outcome.UNPROVED, reason, claimed
     return Outcome.PROVED, proved, [one for found in run.compared.values() for one in found]
 
 
 def _listed(sizes: Sequence[int]) -> str:
-    """Sizes in words: 1, 2 and 7."""
+    """Sizes as text: 1, 2 and 7."""
     *others, last = map(str, sizes or [0])
     return f"{', '.join(others)} and {last}" if others else last

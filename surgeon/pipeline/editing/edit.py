@@ -1,4 +1,4 @@
-"""What an edit of a whole model is: a value that says what is to be, and how it is typed."""
+"""`Edit`, the base class of whole-model edits: fields, validation and command-line syntax."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -68,14 +68,14 @@ class Edit(ABC):
     jumps: ClassVar[bool] = False
 
     def require_kinds(self) -> None:
-        """Raise UsageError for a field that is to be a string, a number or a list, and is none."""
+        """Raise UsageError for a field of another type than it declares."""
         parts: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
         for part in parts:
             value, name = getattr(self, part.name), type(self).__name__
             kind = part.type.__name__ if isinstance(part.type, type) else str(part.type)
-            told, is_one = _KINDS.get(kind, ("", None))
+            expected, is_one = _KINDS.get(kind, ("", None))
             if is_one is not None and not is_one(value):
-                raise UsageError(f"{part.name} of {name} is {told}, not {value!r}; see help(surgeon.edits.{name}).")
+                raise UsageError(f"{part.name} of {name} is {expected}, not {value!r}; see help(surgeon.edits.{name}).")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -149,7 +149,7 @@ class KeyedEdit(Edit):
 
 
 def parse_dtype(name: str) -> int:
-    """The number of a dtype that an edit was given by name.  Raises UsageError where there is none such."""
+    """The number (TensorProto.DataType) of a dtype by name.  Raises UsageError for an unknown one."""
     try:
         number = dtype_number(name)
     except RuleError as error:
@@ -160,7 +160,7 @@ def parse_dtype(name: str) -> int:
 
 
 def parse_pair(text: str, form: str) -> tuple[str, str]:
-    """The two sides of the last `=` of a text.  form: what it should be, for the refusal.  Raises UsageError."""
+    """The two sides of the last `=` of a text.  form: syntax, for the message.  Raises UsageError."""
     left, sign, right = text.rpartition("=")
     if not sign or not left.strip() or not right.strip():
         raise UsageError(f"{text!r} is not of the form {form}.")
@@ -168,10 +168,10 @@ def parse_pair(text: str, form: str) -> tuple[str, str]:
 
 
 def parse_keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]]) -> tuple[str, dict[str, Any]]:
-    """A name, and what stands behind it as `,key=value`: "images,layout=NHWC,bgr".
+    """A name and the settings after it: "images,layout=NHWC,bgr".
 
-    known: what reads the value of each key; a key alone has the value "true".  Raises UsageError for a text that is not
-    of the form, with a key that is not known or a value that cannot be read.
+    known: by key, the parser of its value; a key without a value has "true".  Raises UsageError for another syntax, an
+    unknown key or an invalid value.
     """
     head, *rest = [part.strip() for part in text.split(",")]
     if not head or "=" in head:
@@ -189,7 +189,7 @@ def parse_keyed(text: str, form: str, known: Mapping[str, Callable[[str], Any]])
 
 
 def format_keyed(head: str, settings: Mapping[str, Any]) -> str:
-    """What `parse_keyed` reads: settings that are None, False or empty are left out."""
+    """The text that `parse_keyed` parses; settings that are None, False or empty are left out."""
     parts = [head]
     for key, value in settings.items():
         if value is True:
@@ -202,19 +202,19 @@ def format_keyed(head: str, settings: Mapping[str, Any]) -> str:
 
 
 def parse_flag(text: str) -> bool:
-    """A setting that is on or off.  Raises ValueError."""
+    """A setting "true" or "false".  Raises ValueError."""
     if text not in ("true", "false"):
         raise ValueError(text)
     return text == "true"
 
 
 def parse_numbers(text: str) -> tuple[float, ...]:
-    """Numbers with slashes between them.  Raises ValueError."""
+    """Numbers separated by slashes.  Raises ValueError."""
     return tuple(float(part) for part in text.split("/"))
 
 
 def parse_names(text: str, form: str) -> tuple[str, ...]:
-    """The names in a text, with commas between them.  Raises UsageError where there is none, or one twice."""
+    """Names separated by commas.  Raises UsageError for no name or a repeated one."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
         raise UsageError(f"{text!r} is not of the form {form}.")

@@ -1,4 +1,4 @@
-"""Ifs whose conditions an edit made constant: the branch that is taken comes into the graph around the If."""
+"""Inlines the branch of an If whose condition an edit made constant."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from surgeon.pipeline.editing.tensor_renaming import rename_in_graph
 
 
 def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
-    """The Ifs outside of local functions whose conditions are constants, with these."""
+    """Ifs outside local functions with a constant condition, and the condition."""
     for scope in draft.index.scopes:
         for node in scope.by_op.get("If", ()) if scope.function is None else ():
             condition = draft.index.constants.scalar(scope, node.inputs[0])
@@ -21,9 +21,9 @@ def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
 
 
 def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
-    """Put the nodes of the branch in the place of each If that is decided; returns how many Ifs went.
+    """Replace each If with a constant condition by the nodes of its branch; returns the number of removed Ifs.
 
-    before: the outputs of those that were decided before the edit, which stay.
+    before: outputs of Ifs whose condition was constant before the edit; these stay.
     """
     count = 0
     while found := next((one for one in decided_ifs(draft) if before.isdisjoint(one[0].outputs)), None):
@@ -34,14 +34,14 @@ def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
         idle = maker is not None and maker.op == "Constant" and maker.scope.readers(node.inputs[0]) == [node]
         _take(draft, node.scope.proto, node.source_slot, truth)
         if idle and maker is not None and node.inputs[0] not in maker.scope.protected:
-            delete_slots(maker.scope.protos, [maker.source_slot])  # it stands before the If
+            delete_slots(maker.scope.protos, [maker.source_slot])  # it is before the If, so the If moves up
         draft.changed()
         count += 1
     return count
 
 
 def _take(draft: ModelDraft, home: GraphProto, place: int, truth: bool) -> None:
-    """Replace one If.  home: the graph that holds it; place: among its nodes."""
+    """Replace one If.  home: graph that contains it.  place: index of its node."""
     owner, wanted = NodeProto(), "then_branch" if truth else "else_branch"
     owner.CopyFrom(home.node[place])
     branch = next(item.g for item in owner.attribute if item.name == wanted)

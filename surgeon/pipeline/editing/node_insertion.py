@@ -1,4 +1,4 @@
-"""New nodes of a whole model, made by the helpers on `gs.Graph` that rules are written with."""
+"""Inserts nodes, built with the graph helpers, into the main graph of a draft."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ from surgeon.pipeline.editing.tensor_renaming import rename_in_node
 from surgeon.printed_commands import upgrade_to
 
 Build = Callable[..., Any]
-"""Takes a graph and its inputs, and returns the outputs that it makes."""
-_CASTS_SINCE = 6  # the opset from which on a Cast says its dtype as a number (ONNX changelog, Cast-6)
+"""A function of a graph and its inputs that returns its outputs."""
+_CASTS_SINCE = 6  # first opset at which `to` of Cast is a number (ONNX changelog, Cast-6)
 
 
 def opset_of(draft: ModelDraft) -> int:
-    """The opset of ai.onnx that new nodes follow.  Raises UsageError where the model imports none."""
+    """The opset of ai.onnx for new nodes.  Raises UsageError if the model does not import ai.onnx."""
     opset = imports_of(draft.skeleton.opset_import).get("")
     if opset is None:
         raise UsageError("The model imports no ai.onnx, so no node of it can be added; export it again.")
@@ -30,11 +30,11 @@ def opset_of(draft: ModelDraft) -> int:
 
 
 def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
-    """Raise UsageError where a Cast would have to say its dtype as a string, or knows some of these dtypes not yet."""
+    """Raise UsageError if the opset's Cast has a string attribute, or does not support one of these dtypes."""
     opset = imports_of(model.opset_import).get("", _CASTS_SINCE)
     if opset < _CASTS_SINCE:
-        told = f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}"
-        raise UsageError(f"{told}; export it at a newer one.")
+        reason = f"Casts are written from opset {_CASTS_SINCE} on, and the model has {opset}"
+        raise UsageError(f"{reason}; export it at a newer one.")
     for dtype in dtypes:
         later = range(opset, onnx.defs.onnx_opset_version() + 1)
         since = next((number for number in later if _casts(dtype, number)), 0)
@@ -44,7 +44,7 @@ def require_casts(model: onnx.ModelProto, *dtypes: int) -> None:
 
 
 def _casts(dtype: int, opset: int) -> bool:
-    """Whether a Cast takes a dtype, and so gives it too."""
+    """Whether Cast supports a dtype, as input and output."""
     known = schema("", "Cast", opset)
     return known is not None and type_string(dtype) in known.allowed(known.inputs[0])
 
@@ -52,10 +52,10 @@ def _casts(dtype: int, opset: int) -> bool:
 def add_nodes(
     draft: ModelDraft, build: Build, reads: Mapping[str, int], makes: Sequence[str], *, in_front: bool = False
 ) -> None:
-    """Write what `build` makes of tensors into the main graph.
+    """Insert the nodes that `build` adds into the main graph.
 
-    reads: the tensors that it takes, and their dtypes (TensorProto.DataType).  makes: what its outputs are to be
-    called; the tensors between get names that nobody has.  in_front: the nodes come first, else last.
+    reads: input tensors and their dtypes (TensorProto.DataType).  makes: names of the outputs; inner tensors get unused
+    names.  in_front: insert the nodes first, not last.
     """
     graph = Graph(opset=opset_of(draft))
     inputs = [gs.Variable(name, onnx.helper.tensor_dtype_to_np_dtype(dtype), None) for name, dtype in reads.items()]

@@ -1,4 +1,4 @@
-"""What nobody needs any more goes: nodes whose outputs nobody reads, weights, notes on tensors, functions."""
+"""Removes unused nodes, initializers, value_info entries and local functions from a model."""
 
 from collections.abc import Container, Iterable, MutableSequence
 from typing import Any
@@ -9,13 +9,13 @@ from surgeon.ops.traversal import called_function_key, function_key, nodes_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.proof.model.exposed_outputs import required_nodes
 
-FIRST_IR_WITH_DEFAULTS = 4  # before it, a stored tensor has to be listed as an input, which nobody may feed (IR.md)
+FIRST_IR_WITH_DEFAULTS = 4  # before it, an initializer has to be an input too, which may not be overridden (IR.md)
 
 
 def prune(draft: ModelDraft) -> int:
-    """Take out what no output of the main graph needs, inputs left as they are; returns how many nodes went.
+    """Remove all that no output of the main graph needs, except inputs; returns the number of removed nodes.
 
-    An input that is a stored tensor stays with it, but where its IR version lists all of these as inputs.
+    Below IR version 4, where every initializer is an input, unused ones are removed as inputs too.
     """
     graph = draft.graph
     nodes, used = required_nodes(graph, [value.name for value in graph.output])
@@ -36,27 +36,27 @@ def prune(draft: ModelDraft) -> int:
 
 
 def initializer_names(graph: GraphProto) -> set[str]:
-    """The names of the tensors that a graph stores."""
+    """Names of the initializers of a graph."""
     found = {tensor.name for tensor in graph.initializer}
     return found | {tensor.values.name for tensor in graph.sparse_initializer}
 
 
 def keep_notes(draft: ModelDraft, tensors: Container[str]) -> None:
-    """Take out what is stated of tensors other than these."""
+    """Remove value_info and quantization annotations of tensors other than these."""
     graph = draft.graph
     filter_repeated(graph.value_info, lambda _, value: value.name in tensors)
     filter_repeated(graph.quantization_annotation, lambda _, note: note.tensor_name in tensors)
 
 
 def filter_repeated(rows: MutableSequence[Any], wanted: Any) -> int:
-    """Keep rows of a repeated field for which `wanted(place, row)` holds; returns how many went."""
+    """Keep items of a repeated field for which `wanted(index, item)` holds; returns the number of removed items."""
     gone = [place for place, row in enumerate(rows) if not wanted(place, row)]
     delete_slots(rows, gone)
     return len(gone)
 
 
 def delete_slots(rows: MutableSequence[Any], places: Iterable[int]) -> None:
-    """Take rows out of a repeated field; neighbours go together, as each deletion moves all behind it."""
+    """Remove items of a repeated field; neighbours together, because each deletion moves all later items."""
     run: list[int] = []
     for place in sorted(places, reverse=True):
         if run and run[-1] != place + 1:
@@ -68,7 +68,7 @@ def delete_slots(rows: MutableSequence[Any], places: Iterable[int]) -> None:
 
 
 def prune_functions(draft: ModelDraft) -> None:
-    """Take out local functions that nobody calls, and those that only such call."""
+    """Remove local functions that no node calls, directly or indirectly."""
     functions = draft.skeleton.functions
     while functions:
         called = {called_function_key(node) for node in nodes_of(draft.skeleton)}

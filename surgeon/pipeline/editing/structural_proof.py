@@ -1,8 +1,7 @@
-"""Whether an edited model computes what it claims because its nodes are the original's own, names apart.
+"""Proves an edit without running it: every node is one of the original, up to tensor names.
 
-Every tensor of a graph is made once.  So where each node of the edited model is the node of the original that makes the
-same tensors, and reads the same, and each stored tensor is the same, all that the edited model answers is what the
-original makes of the same values: nothing has to be run to know it.
+Every tensor of a graph has one producer.  So if each node of the edited model equals the producer of the same tensors
+in the original, and each initializer is equal, then its outputs equal the same tensors of the original.
 """
 
 from collections.abc import Mapping
@@ -16,9 +15,9 @@ from surgeon.pipeline.editing.tensor_renaming import rename_in_node, strip_docs
 
 
 def structural_difference(original: ModelProto, edited: ModelProto, claim: ModelClaim) -> str:
-    """What keeps the edited model from being part of the original, as a clause; empty where nothing does.
+    """The first difference that keeps the edited model from being part of the original, as a clause; empty for none.
 
-    Both are skeletons of one file, the payloads of large tensors cut out.
+    Both are skeletons of one file, without the payloads of large tensors.
     """
     names = claim.tensors
     makers = {name: node for node in original.graph.node for name in node.output if name}
@@ -35,7 +34,7 @@ def structural_difference(original: ModelProto, edited: ModelProto, claim: Model
         return f"the input {bare!r} has no stored value any more"
     for node in edited.graph.node:
         if node.output and makers.get(node.output[0]) == node and _keeps_names(node, names):
-            continue  # as nearly all are
+            continue  # nearly always
         plain = _plain(node, names)
         first = next((name for name in plain.output if name), None)
         alike = [makers[first]] if first in makers else [] if first else mute
@@ -54,7 +53,7 @@ def structural_difference(original: ModelProto, edited: ModelProto, claim: Model
 
 
 def _keeps_names(node: NodeProto, names: Mapping[str, str]) -> bool:
-    """Whether nothing that a node reads or makes has another name than in the original."""
+    """Whether no input or output of a node is renamed."""
     if not names:
         return True
     is_flat = not any(attribute.type in GRAPHS for attribute in node.attribute)
@@ -62,7 +61,7 @@ def _keeps_names(node: NodeProto, names: Mapping[str, str]) -> bool:
 
 
 def _plain(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
-    """A node as it computes: tensors by the names of the original, and nothing that is for people."""
+    """A copy of a node with the tensor names of the original, without documentation."""
     copy = NodeProto()
     copy.CopyFrom(node)
     _forget(copy)
@@ -71,7 +70,7 @@ def _plain(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
 
 
 def _forget(node: NodeProto) -> None:
-    """Take out of a node, and of those in its bodies, what changes nothing."""
+    """Clear fields of a node and its bodies that do not affect its result."""
     for name in ("name", "doc_string", "metadata_props"):
         node.ClearField(name)
     for attribute in node.attribute:
@@ -85,7 +84,7 @@ def _forget(node: NodeProto) -> None:
 
 
 def _stored(model: ModelProto, names: Mapping[str, str]) -> dict[str, bytes]:
-    """The stored tensors of the main graph by the original's names, as bytes without what is for people."""
+    """Initializers of the main graph by the original's names, as bytes without documentation."""
     found: dict[str, bytes] = {}
     for tensor in model.graph.initializer:
         copy = TensorProto()

@@ -1,4 +1,4 @@
-"""What lies between two cuts of the main graph: the nodes that the tensors of one need, up to those of the other."""
+"""The subgraph between two sets of tensors: find it, and extract it."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS, filter_repeat
 from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.text import join_first
 
-SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a list to copy
+SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,10 @@ class Subgraph:
 def subgraph_between(
     draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], *, weights: bool = False, kept: bool = False
 ) -> Subgraph:
-    """The region between two cuts.  No tensors to cut before: the inputs; none to cut behind: the outputs.
+    """The subgraph between two sets of tensors; empty `froms` means the inputs, empty `tos` the outputs.
 
-    weights: stored tensors may be named to cut before.  kept: stored tensors that are outputs may be among those to cut
-    behind, as they stay.  Raises UsageError where a name is unknown, the two cuts do not enclose a region, or something
-    else is needed than what the first one gives.
+    weights: `froms` may contain initializers.  kept: `tos` may contain initializers that are outputs.  Raises
+    UsageError if a name is unknown, the sets enclose no subgraph, or `tos` need more than `froms`.
     """
     graph = draft.graph
     for name in (*froms, *tos):
@@ -56,24 +55,24 @@ def subgraph_between(
     if both is not None:
         raise UsageError(f"{both!r} would be an output that is an input; name a tensor that a node makes.")
     nodes, used = required_nodes(graph, ends, froms)
-    has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # which a caller may set otherwise
+    has_defaults = weights and draft.skeleton.ir_version >= FIRST_IR_WITH_DEFAULTS  # callers may override these
     asked = [value.name for value in graph.input] if has_defaults else given
     lacking = [name for name in asked if name in used and name not in froms]
     if froms and lacking:
         raise UsageError(_needs_more(ends, froms, _missing(graph, ends, froms, nodes=nodes, inputs=lacking), asked))
     idle = next((name for name in froms if name not in used), None)
     if idle is not None:
-        raise UsageError(f"{idle!r} is not needed for {_told(ends)} where {_told(froms)} are given; leave it out.")
+        raise UsageError(f"{idle!r} is not needed for {_quoted(ends)} where {_quoted(froms)} are given; leave it out.")
     return Subgraph(tuple(froms) or tuple(lacking), tuple(ends), frozenset(nodes), frozenset(used))
 
 
 def extract(
     draft: ModelDraft, froms: Sequence[str], tos: Sequence[str], known: ModelDraft | None = None
 ) -> Iterable[str]:
-    """Keep the region between two cuts only; return what was done.  Raises UsageError as `subgraph_between`.
+    """Keep only the subgraph between two sets of tensors; return what was done.  Raises as `subgraph_between`.
 
-    The tensors of the first cut become the inputs, with what is known of them, those of the second the outputs.
-    known: another draft of the same model as it is, which may know its tensors already.
+    `froms` become the inputs, with their known types, and `tos` the outputs.  known: another draft of the same model,
+    with types that are inferred already.
     """
     region, graph = subgraph_between(draft, froms, tos, kept=True), draft.graph
     ends = ([value.name for value in values] for values in (graph.input, graph.output))
@@ -86,7 +85,7 @@ def extract(
     kept = {value.name for value in graph.input if value.name in stored and value.name in region.used}
     count = len(graph.node)
     filter_repeated(graph.node, lambda place, _: place in region.nodes)
-    # What is an input already stays where it stands among them, where nobody said in which order.
+    # Without a given order, existing inputs keep their position.
     stands = set() if froms else {*region.froms}
     now = {value.name: value for value in inputs}
     filter_repeated(graph.input, lambda _, value: value.name in kept or value.name in stands)
@@ -101,13 +100,13 @@ def extract(
     is_trained = bool(draft.skeleton.training_info)
     del draft.skeleton.training_info[:]
     prune(draft)
-    start = f"from {_told(region.froms)} " if region.froms else ""
-    said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_told(region.tos)}"
+    start = f"from {_quoted(region.froms)} " if region.froms else ""
+    said = f"{len(graph.node):,} of {count:,} nodes are kept, {start}to {_quoted(region.tos)}"
     return (said, "how the model is trained is left out") if is_trained else (said,)
 
 
 def nodes_reachable_from(graph: GraphProto, names: Collection[str]) -> Iterator[int]:
-    """The places of the nodes that these tensors reach, in the graph's order."""
+    """Indices of the nodes that depend on these tensors, in the graph's order."""
     reached = set(names)
     for place, node in enumerate(graph.node):
         if not reached.isdisjoint(names_read(node)):
@@ -116,7 +115,7 @@ def nodes_reachable_from(graph: GraphProto, names: Collection[str]) -> Iterator[
 
 
 def rename_outputs_of(draft: ModelDraft, node: NodeProto, names: Collection[str]) -> None:
-    """Have a node make tensors of these names under others, where something else is to bear the names."""
+    """Rename outputs of a node that have one of these names, because other tensors take the names."""
     for place, name in enumerate(node.output):
         if name in names:
             node.output[place] = draft.fresh(name)
@@ -126,9 +125,9 @@ def rename_outputs_of(draft: ModelDraft, node: NodeProto, names: Collection[str]
 def _missing(
     graph: GraphProto, ends: Sequence[str], froms: Sequence[str], nodes: Collection[int], inputs: Sequence[str]
 ) -> list[str]:
-    """What a region needs besides its first cut: on each way from an input, the last tensor before nodes it reaches.
+    """Tensors that a subgraph needs besides `froms`: on each path from an input, the last before nodes they reach.
 
-    nodes: the places of the region's nodes, as if `inputs` were given too.
+    nodes: indices of the subgraph's nodes if `inputs` were given too.
     """
     reached, beside = set(froms), set(inputs)
     found: dict[str, None] = {}
@@ -140,35 +139,35 @@ def _missing(
             reached |= made
         elif not beside.isdisjoint(reads):
             beside |= made
-    if not reached.issuperset(ends):  # one that the cut does not reach at all
+    if not reached.issuperset(ends):  # an output that does not depend on `froms`
         found.update(dict.fromkeys(inputs))
     return list(found)
 
 
 def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str], inputs: Sequence[str]) -> str:
-    """The refusal of a region that needs tensors beside its first cut, with the cut that it can begin with."""
+    """The message for a subgraph that needs tensors besides `froms`, with a sufficient set."""
     own, inner = [name for name in inputs if name in missing], [name for name in missing if name not in inputs]
     kinds = (("input", own), ("tensor", inner))
-    told = [f"the {kind}{'s' * (len(found) > 1)} {_told(found)}" for kind, found in kinds if found]
+    also = [f"the {kind}{'s' * (len(found) > 1)} {_quoted(found)}" for kind, found in kinds if found]
     verb = "is" if len(missing) == 1 else "are"
     cut = [*froms, *own, *inner]
     return (
-        f"{_told(ends)} cannot be computed from {_told(froms)} alone: {' and '.join(told)} {verb} needed too; begin "
-        f"with {','.join(cut) if len(cut) <= MOST_NAMED else join_first(cut, MOST_NAMED)}."
+        f"{_quoted(ends)} cannot be computed from {_quoted(froms)} alone: {' and '.join(also)} {verb} needed too; "
+        f"begin with {','.join(cut) if len(cut) <= MOST_NAMED else join_first(cut, MOST_NAMED)}."
     )
 
 
 def _behind(graph: GraphProto, froms: Sequence[str]) -> list[str]:
-    """The outputs that a cut reaches, all where there is no cut.  Raises UsageError where there is none."""
+    """The outputs that depend on `froms`; all if it is empty.  Raises UsageError if there are none."""
     names = [value.name for value in graph.output]
     if not froms:
         return names
     made = {name for place in nodes_reachable_from(graph, froms) for name in graph.node[place].output}
     found = [name for name in names if name in made]
     if not found:
-        raise UsageError(f"No output of the model is computed from {_told(froms)}; name the tensors to end at.")
+        raise UsageError(f"No output of the model is computed from {_quoted(froms)}; name the tensors to end at.")
     return found
 
 
-def _told(names: Sequence[str]) -> str:
+def _quoted(names: Sequence[str]) -> str:
     return join_first([repr(name) for name in names], SHOWN)

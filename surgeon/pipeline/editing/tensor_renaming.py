@@ -1,4 +1,4 @@
-"""Names of tensors in all the places of a model where one can stand."""
+"""Renames tensors everywhere in a model: nodes, bodies, annotations and training info."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from surgeon.pipeline.editing.draft import ModelDraft
 
 
 def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
-    """Give tensors of the main graph other names, everywhere: in bodies that read them, and in annotations too.
+    """Rename tensors of the main graph everywhere: in nodes, bodies and annotations.
 
-    Names that the original has stay known to the draft's claim.  The caller sees to it that no two tensors share one.
+    The draft's claim keeps the original names.  The caller ensures that the new names are unused.
     """
     rename_in_graph(draft.graph, names)
     rename_training(draft.skeleton, names)
@@ -21,10 +21,10 @@ def rename(draft: ModelDraft, names: Mapping[str, str]) -> None:
 
 
 def split_boundary_tensor(draft: ModelDraft, value: ValueInfoProto, inner: str) -> tuple[str, str]:
-    """Give the tensor of an input or output a name of its own, so that new nodes can stand between the two.
+    """Rename the tensor of an input or output, so that new nodes can be inserted between the two.
 
-    value: of the graph's inputs or outputs; it keeps its name.  Returns what the tensor is called in the claim, and
-    what the input or output is from now on.
+    value: input or output of the graph; it keeps its name.  Returns the names of the tensor and of the input or output
+    in the claim.
     """
     name, source = value.name, draft.claim.original(value.name)
     rename(draft, {name: inner})
@@ -37,7 +37,7 @@ def split_boundary_tensor(draft: ModelDraft, value: ValueInfoProto, inner: str) 
 
 
 def rename_in_node(node: NodeProto, names: Mapping[str, str]) -> None:
-    """The same in a node and its bodies alone."""
+    """Rename tensors in one node and its bodies."""
     for held in (node.input, node.output):
         for place, name in enumerate(held):
             if name in names:
@@ -50,7 +50,7 @@ def rename_in_node(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def rename_in_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """The same in a graph and its bodies alone."""
+    """Rename tensors in one graph and its bodies."""
     for values in (graph.input, graph.output, graph.value_info, graph.initializer):
         for value in values:
             if value.name in names:
@@ -67,7 +67,7 @@ def rename_in_graph(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 
 def rename_training(model: ModelProto, names: Mapping[str, str]) -> None:
-    """The same in what is said of how a model is trained."""
+    """Rename tensors in the training info of a model."""
     for info in model.training_info:
         for graph in (info.initialization, info.algorithm):
             rename_in_graph(graph, names)
@@ -76,7 +76,7 @@ def rename_training(model: ModelProto, names: Mapping[str, str]) -> None:
 
 
 def strip_docs(holder: GraphProto | FunctionProto) -> int:
-    """Empty the texts of a graph or function and of all that it holds for people; how many there were."""
+    """Clear the doc strings of a graph or function and of all that it contains; returns how many there were."""
     found = [holder] if holder.doc_string else []
     if isinstance(holder, GraphProto):
         found += [value for values in (holder.input, holder.output) for value in values if value.doc_string]

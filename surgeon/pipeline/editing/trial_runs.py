@@ -1,4 +1,4 @@
-"""What an edit may run to decide between several results: the model before it, and drafts of the one after it."""
+"""Runs the original and drafts of its edited version, so that an edit can choose between results."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class TrialRuns:
 
     @contextmanager
     def written(self, draft: EditableModel) -> Iterator[OutputModel]:
-        """A draft as a model that runs; a file of it is removed when the context ends."""
+        """A draft as a model that can run; its temporary file is removed when the context ends."""
         if draft.path is None:
             yield draft.patch().to_proto()
             return

@@ -11,7 +11,7 @@ from surgeon.result_base import ResultBase, to_json_dict
 
 
 class EditLike(Protocol):
-    """What was asked for: an edit, or another value that a change of a whole model is told by."""
+    """A requested change of a whole model: an edit, or another record such as a merge."""
 
     flag: ClassVar[str]
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from surgeon.runtime.numerics.array_comparison import OutputError
     from surgeon.runtime.numerics.tensor_judge import TensorError
 
-FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site's own proof undid it
-FEW = 8  # rules of which a report's text names each, also those that fired nowhere
+FAILED_PROOF, NOT_PROVED = "it failed its proof", "it is not proved"  # why a site was rolled back by its own proof
+FEW = 8  # up to this number of rules, the text of a report also names those that fired nowhere
 MISS_KEYS = ("rule", "node", "reason", "where", "matched", "total", "kind", "op", "change", "opset", "near")
-"""What JSON has of a miss."""
+"""Fields of a mismatch in JSON."""
 
 
 class NodeInfo(NamedTuple):
@@ -71,7 +71,7 @@ class Site(ResultBase):
     """Whether the whole model is wrong with it, whatever its own proof says."""
 
     def inherit(self, other: "Site") -> None:
-        """Take over what is known of the same site of another run."""
+        """Copy the proof and check of the same site of another run."""
         self.proof, self.check = other.proof, other.check
 
     @property
@@ -126,13 +126,13 @@ class Site(ResultBase):
     @property
     def is_shared(self) -> bool:
         """Whether nothing was computed otherwise: readers of an initializer read an equal one."""
-        first = self.steps[0]  # asked of all sites, of which nearly all have one step
+        first = self.steps[0]  # fast, because nearly all sites have one step
         return not (first.added or first.removed or any(step.removed or step.added for step in self.steps[1:]))
 
     @property
     def rules(self) -> tuple[str, ...]:
         """All rules that wrote here, in order."""
-        if len(self.steps) == 1:  # as nearly always, and asked of all sites
+        if len(self.steps) == 1:  # fast, because nearly all sites have one step
             return (self.steps[0].rule,)
         return tuple(dict.fromkeys(step.rule for step in self.steps))
 
@@ -145,7 +145,7 @@ class Site(ResultBase):
 
     @property
     def scope(self) -> str:
-        """The body or function it lies in; "" for the main graph."""
+        """The body or function that contains it; empty for the main graph."""
         return self.steps[-1].scope.label
 
     @property
@@ -169,7 +169,7 @@ class Site(ResultBase):
 
     @property
     def _kept(self) -> dict[Node, Node]:
-        """Nodes that have the record of one of the source, as rules wrote that again as it was, and that one."""
+        """By new node that equals a node of the source, that node."""
         found: dict[Node, Node] = {}
         for step in self.steps:
             for new, old in step.kept.items():
@@ -309,8 +309,8 @@ class Report(ResultBase):
             for site in self.sites
             if site.proof is not None and site.outcome == "unproved"
         ]
-        wholes = (*(one.check for one in (self.edited, self.upgrade) if one is not None), self.check)
-        return found + [one.reason for one in wholes if one is not None and one.outcome is Outcome.UNPROVED]
+        checks = (*(one.check for one in (self.edited, self.upgrade) if one is not None), self.check)
+        return found + [one.reason for one in checks if one is not None and one.outcome is Outcome.UNPROVED]
 
     def knows(self, name: str) -> bool:
         """Whether rules were asked for under this name, or a rule of this name was run."""
@@ -355,7 +355,7 @@ class Report(ResultBase):
             "not_upgraded": self.not_upgraded,
             **({"unused": list(self.unused)} if self.unused else {}),
             **({"dims": self.dims} if self.dims else {}),
-            **{name: told for name in ("misstated", "refused") if (told := getattr(self, name))},
+            **{name: text for name in ("misstated", "refused") if (text := getattr(self, name))},
             **({"next_steps": list(self.next_steps)} if self.next_steps else {}),
             "counts": self.counts,
             "sites": [site.to_dict(places.get(id(site.proof))) for site in self.sites],
@@ -370,15 +370,15 @@ class Report(ResultBase):
         }
 
     def __repr__(self) -> str:
-        told = {rule: count for rule, count in self.counts.items() if count or len(self.counts) <= FEW}
-        silent = [f"{len(self.counts) - len(told)} other rules 0"] if len(told) < len(self.counts) else []
-        found = ", ".join([*(f"{rule} {count}" for rule, count in told.items()), *silent])
+        shown = {rule: count for rule, count in self.counts.items() if count or len(self.counts) <= FEW}
+        silent = [f"{len(self.counts) - len(shown)} other rules 0"] if len(shown) < len(self.counts) else []
+        found = ", ".join([*(f"{rule} {count}" for rule, count in shown.items()), *silent])
         gone = f"; {len(self.rolled_back)} rolled back" if self.rolled_back else ""
         return f"<Report {found}{gone}; nodes {self.nodes_before} -> {self.nodes_after}; {self.outcome}>"
 
 
 def group_dependent_steps(steps: Sequence[RewriteStep]) -> list[list[RewriteStep]]:
-    """Steps grouped where one builds on what another made, in order; the unit of report, proof and rollback."""
+    """Groups of dependent steps, in order; a group is the unit of report, proof and rollback."""
     return connected_components(steps, ((earlier, step) for step in steps for earlier in step.before))
 
 
@@ -387,12 +387,12 @@ def _info(node: Node) -> NodeInfo:
 
 
 def attributes_text(node: NodeProto) -> str:
-    """The attributes of a node in a few words each."""
+    """The attributes of a node as text."""
     return ", ".join(f"{item.name}={_shown(item)}" for item in node.attribute)
 
 
 def _shown(item: AttributeProto) -> str:
-    """An attribute in a few words."""
+    """An attribute as short text."""
     if item.ref_attr_name:
         return f"@{item.ref_attr_name}"
     if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):

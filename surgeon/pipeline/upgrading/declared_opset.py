@@ -1,4 +1,4 @@
-"""A model that declares another opset of ai.onnx than that of its nodes, as some exporters write it."""
+"""Finds the opset of a model's nodes if the model declares another one, as some exporters do."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,18 +17,16 @@ NAMED = 3  # nodes named in a sentence
 
 
 def local_functions(index: Index) -> set[tuple[str, str]]:
-    """The functions that a model defines, by domain and name."""
+    """Domain and name of each local function of a model."""
     functions = index.model.skeleton.functions
     return {(item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name) for item in functions}
 
 
 def declaration(index: Index, newest: int) -> tuple[int, str]:
-    """The opset that all nodes are of, and why it is not the one that the model declares; 0 and "" where that one fits.
+    """The oldest opset that fits all nodes, and why it is not the declared one; (0, "") if the declared one fits.
 
-    newest: the opset that is asked for, beyond which none is looked at; the oldest that fits is taken.
-
-    Raises GraphError where the declared opset lacks an op and none up to the newest fits all, or where a node that
-    fits both opsets means something else in each.
+    newest: the requested opset; newer ones are not tried.  Raises GraphError if the declared opset lacks an op and none
+    up to the newest fits all nodes, or if a node that fits both opsets has another meaning in each.
     """
     old, local = index.main.opset or 0, local_functions(index)
     nodes = [
@@ -37,36 +35,36 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
         for node in scope.nodes
         if scope.function is None and "::" not in node.op and ("", node.op) not in local
     ]
-    strange = [node for node in nodes if not _fits(node, old)]
-    if not strange:
+    misfits = [node for node in nodes if not _fits(node, old)]
+    if not misfits:
         return 0, ""
-    told = f"the model declares opset {old}, of which {_named(strange)} {'is' if len(strange) == 1 else 'are'} not"
+    why = f"the model declares opset {old}, of which {_named(misfits)} {'is' if len(misfits) == 1 else 'are'} not"
     found = next((opset for opset in range(old + 1, newest + 1) if all(_fits(node, opset) for node in nodes)), 0)
-    if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in strange):
-        return 0, ""  # they are wrong at any opset, and what an upgrade makes of each is judged by itself
+    if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in misfits):
+        return 0, ""  # they are invalid at any opset; the upgrade judges each node by itself
     if not found:
         left = [node for node in nodes if not _fits(node, newest)]
-        raise GraphError(f"{told[0].upper()}{told[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
+        raise GraphError(f"{why[0].upper()}{why[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
     for node in nodes:
-        if node not in strange:
+        if node not in misfits:
             step = migrate_node(node, old, found, shapes_of(index))
             if isinstance(step, Unavailable) or not step.empty:
                 raise GraphError(
-                    f"{told[0].upper()}{told[1:]}; opset {found} fits all nodes, but {node.op} at {node.label!r} means "
+                    f"{why[0].upper()}{why[1:]}; opset {found} fits all nodes, but {node.op} at {node.label!r} means "
                     f"something else there than at {old}, so nothing tells which of them the exporter meant."
                 )
-    return found, told
+    return found, why
 
 
 def declare(skeleton: onnx.ModelProto, opset: int) -> None:
-    """Have a model declare an opset of ai.onnx."""
+    """Set the declared opset of ai.onnx."""
     for entry in skeleton.opset_import:
         if entry.domain in DEFAULT_DOMAINS:
             entry.version = opset
 
 
 def _fits(node: Node, opset: int) -> bool:
-    """Whether a node is of an opset as far as its op, its attributes and the numbers of its tensors tell."""
+    """Whether the op, the attributes and the numbers of inputs and outputs of a node fit an opset."""
     version = schema("", node.op, opset)
     return version is not None and (version.deprecated or not check_node(node.proto, opset, lambda _: None))
 

@@ -1,4 +1,4 @@
-"""A model at a newer opset for the time of a rewrite: the rules run over it, and nobody else sees it."""
+"""Upgrades a model for the duration of a rewrite."""
 
 import time
 from collections.abc import Iterator
@@ -38,9 +38,9 @@ def temporarily_upgraded(
     options: CheckOptions,
     require_proof: bool = False,
 ) -> Iterator[UpgradedModel]:
-    """The model of a file, or one in memory, at an opset; a file of it is gone when the context is left.
+    """A model raised to an opset; its temporary file is removed when the context ends.
 
-    output: where the rewritten model is to go.  Raises as `surgeon.upgrade`.
+    output: path of the rewritten model.  Raises as `surgeon.upgrade`.
     """
     start = time.perf_counter()
     require_opset(opset)

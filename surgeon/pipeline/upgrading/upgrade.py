@@ -1,8 +1,8 @@
-"""Raising the ai.onnx opset of a model without changing what any node means.
+"""`surgeon.upgrade`: raise the ai.onnx opset of a model without changing the meaning of any node.
 
-Most ops only take more types from one opset to the next, so nothing but the number in the file changes; where an
-attribute became an input (the axes of ReduceMean) or a default changed, the node is edited.  A node that would mean
-something else blocks the upgrade.
+Most ops only accept more types in a newer opset, so only the number in the file changes.  If an attribute became an
+input (the axes of ReduceMean) or a default changed, the node is edited.  A node whose meaning would change blocks the
+upgrade.
 """
 
 import os
@@ -37,7 +37,7 @@ from surgeon.text import join_first
 UpgradeCheck: TypeAlias = Literal["model", "none"]
 
 NAMED = 3  # nodes named for each op that blocks
-SPELLED = 8  # elements of a constant that stand in its name
+SPELLED = 8  # most elements of a constant that its name lists
 
 
 def upgrade(
@@ -109,7 +109,7 @@ def upgrade(
 
 
 def require_opset(opset: int) -> None:
-    """Raise UsageError for an opset that there is not."""
+    """Raise UsageError for an unknown opset."""
     if not isinstance(opset, int):
         raise UsageError(f"opset={opset!r} is not a number.")
     if not 1 <= opset <= newest_opset():
@@ -117,7 +117,7 @@ def require_opset(opset: int) -> None:
 
 
 def plan_upgrade(model: Model, opset: int, source: str, output: str) -> tuple[UpgradeReport, Patch]:
-    """What to edit in a model, so that it is of an opset; nothing is checked or written.  Raises as `upgrade`."""
+    """The edits that raise a model to an opset; nothing is checked or written.  Raises as `upgrade`."""
     draft = EditableModel(model)
     done = upgrade_skeleton(draft, opset, source)
     done.output = output
@@ -125,10 +125,7 @@ def plan_upgrade(model: Model, opset: int, source: str, output: str) -> tuple[Up
 
 
 def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeReport:
-    """Raise the opset of a model that may be changed freely.  Raises as `upgrade`.
-
-    source: what to call the model in a refusal.
-    """
+    """Raise the opset of an editable model.  source: name of the model in messages.  Raises as `upgrade`."""
     index = Index(draft)
     index.check()
     old = index.main.opset
@@ -156,7 +153,7 @@ def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeRe
 
 
 class _UpgradePlan:
-    """The judgement on every node, and the edits that follow."""
+    """What the upgrade changes at each node, and the nodes that block it."""
 
     def __init__(self, index: Index, opset: int, done: UpgradeReport | None = None) -> None:
         self.index, self.opset = index, opset
@@ -169,11 +166,11 @@ class _UpgradePlan:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether nodes would mean something else, or ONNX Runtime would not run them any more."""
+        """Whether nodes would change their meaning, or ONNX Runtime would no longer run them."""
         return bool(self.blocked or self.lacking)
 
     def _judge(self) -> None:
-        """Look at every node."""
+        """Judge every node."""
         local = local_functions(self.index)
         for scope in self.index.scopes:
             if scope.function is None:
@@ -195,27 +192,25 @@ class _UpgradePlan:
             self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
         if not found.empty:
             self.changes.append((node, found))
-            told = found.sentence
-            self.done.edited[told] = self.done.edited.get(told, 0) + 1
+            self.done.edited[found.sentence] = self.done.edited.get(found.sentence, 0) + 1
 
-    def _lacking(self, change: Change, old: int) -> str:
-        """What ONNX Runtime lacks for a node at the new opset, as a clause; "" where it lacked that before, too.
+    def _lacking(self, change: Change, old: int) -> str | None:
+        """Why ONNX Runtime no longer runs a node at the new opset, as a clause; None if it does or never did.
 
-        It runs a node without a kernel by the body that ONNX has for the op, and that depends on the opset of the model
-        also where the op stays as it is.
+        It runs a node without a kernel by the function body of the op, which depends on the opset of the model.
         """
         kernels = ProviderSupport.of(CPU)
         if not kernels.runs("", change.node.op, old, change.dtypes(old, before=True)):
-            return ""
+            return None
         after = change.dtypes(self.opset)
         return (
-            ""
+            None
             if kernels.runs("", change.op, self.opset, after)
             else kernels.missing_reason("", change.op, self.opset, after)
         )
 
     def _judge_function(self, function: Scope, local: set[tuple[str, str]]) -> None:
-        """A function keeps its own import, unless an op of it differs between that and the model's.
+        """A function keeps its opset import, unless one of its ops differs between that and the model's.
 
         Function and model must agree on the schema of every op in the body (onnx.proto, FunctionProto.opset_import).
         """
@@ -236,7 +231,7 @@ class _UpgradePlan:
             self.done.functions.append(function.label.removeprefix("function "))
 
     def _judge_training(self, local: set[tuple[str, str]]) -> None:
-        """The graphs that train the model follow its opset; nothing edits them."""
+        """Training graphs follow the opset of the model; they are never edited."""
         scope = self.index.main
         infos = self.index.model.skeleton.training_info
         graphs = [graph for info in infos for graph in (info.initialization, info.algorithm)]
@@ -253,19 +248,19 @@ class _UpgradePlan:
                 self.blocked.setdefault((node.op, found.reason), []).append(label)
 
     def refusal(self, earlier: int | None) -> str:
-        """What stands against the opset, in one sentence.  earlier: the newest opset that nothing blocks."""
-        told = []
+        """What blocks the opset, in one sentence.  earlier: newest opset that nothing blocks."""
+        reasons = []
         if self.blocked:
             parts = [f"{op} at {join_first(at, NAMED)} ({why.rstrip(',')})" for (op, why), at in self.blocked.items()]
             count = sum(map(len, self.blocked.values()))
             nodes = "one node does" if count == 1 else f"{count} nodes do"
-            told.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
-        told += [f"{why}: {op} at {join_first(at, NAMED)}" for (op, why), at in self.lacking.items()]
+            reasons.append(f"Opset {self.opset} would change what {nodes}: {'; '.join(parts)}")
+        reasons += [f"{why}: {op} at {join_first(at, NAMED)}" for (op, why), at in self.lacking.items()]
         there = f"use --opset {earlier}, the newest that keeps all" if earlier else "no newer opset keeps all"
-        return f"{'; '.join(told)}; {there}."
+        return f"{'; '.join(reasons)}; {there}."
 
     def write(self, skeleton: onnx.ModelProto) -> None:
-        """Turn the judgement into edits of the model that was judged."""
+        """Apply the edits to the model that was judged."""
         names = _Names(self.index)
         tensors: dict[tuple[str, str, tuple[int, ...], bytes], onnx.TensorProto] = {}
 
@@ -299,7 +294,7 @@ def _write(node: Node, change: Change, constant: Callable[[str, Array], str]) ->
 
 
 def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
-    """Put nodes around one that is edited."""
+    """Insert nodes around an edited one."""
     if change.around is not None:
         edited = onnx.NodeProto()
         edited.CopyFrom(node.proto)
@@ -310,7 +305,7 @@ def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
 
 
 class _Names:
-    """Fresh tensor names: unique in all scopes, as a body may read what the main graph makes."""
+    """Fresh tensor names, unique in all scopes, because a body may read tensors of the main graph."""
 
     def __init__(self, index: Index) -> None:
         self._taken: set[str] = set()
@@ -318,18 +313,18 @@ class _Names:
             self._taken.update(scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers)
 
     def fresh(self, name: str) -> str:
-        """A name like this one that no tensor has."""
+        """An unused name similar to this one."""
         found = unique_name(name, self._taken)
         self._taken.add(found)
         return found
 
     def of_constant(self, name: str, values: Array) -> str:
-        """A name that says what the constant is: axes_-1."""
+        """A name with the values of a small constant: axes_-1."""
         return self.fresh("_".join([name, *map(str, values.ravel().tolist())]) if values.size <= SPELLED else name)
 
 
 def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
-    """The nodes of ai.onnx in a scope, calls of local functions left out."""
+    """The nodes of ai.onnx in a scope, without calls of local functions."""
     for node in scope.nodes:
         if "::" not in node.op and ("", node.op) not in local:
             yield node
@@ -349,10 +344,10 @@ def check_upgrade(
     options: CheckOptions,
     require_proof: bool,
 ) -> None:
-    """Hold an upgraded model against its source, and note what came of it.
+    """Compare an upgraded model with its source, and add the result to the report.
 
-    Raises GraphError where it is not valid, CheckFailed where ONNX Runtime loads the source and not the upgraded model,
-    or where that differs, or is not proved although it has to be.
+    Raises GraphError if it is invalid, CheckFailed if ONNX Runtime loads only the source, if the models differ, or if a
+    required proof is missing.
     """
     done.refused = require_loaded("upgraded", [source], written, options=options, report=done)
     if check == "none":
