@@ -59,7 +59,7 @@ BUDGETS = {
     "proof": 8_250,
     "rules": 11_650,
     "rules of `patterns`": 13_250,
-    "runtime": 12_050,
+    "runtime": 12_350,
     "shapes": 7_250,
     "targets": 3_450,
     "torch": 4_700,

@@ -12,6 +12,7 @@ __all__ = [
     "numerics",
     "processes",
     "provider_support",
+    "quirks",
     "run_limits",
     "sessions",
     "tensorrt",

@@ -1,7 +1,6 @@
-"""Local functions: written out, call by call or all of a model, and given to nodes that no runtime has a kernel for.
+"""Inline local functions, of one call or a whole model, and attach function bodies to nodes without a kernel.
 
-onnx's inliner does the work, after what it forgets is written out: attributes that a call leaves at the function's
-default, trailing inputs that a call omits, and outputs that are inputs too, or one output twice.
+onnx's inliner does the work, once the model avoids quirks.INLINED_DEFAULTS and quirks.INLINED_OUTPUTS.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ IR_VERSION = 10
 """Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
 float8; what a node means hangs on opsets alone."""
 _FIRST_IR_WITH_FUNCTIONS = 8
-_SPELT_OUT = "ai.onnx"  # the default domain by its full name, which onnx's evaluator does not know
+_SPELT_OUT = "ai.onnx"  # quirks.EVALUATOR_DOMAIN
 
 
 def node_label(node: NodeProto) -> str:
@@ -122,12 +121,11 @@ def _shorten(model: ModelProto) -> None:
 
 
 def _complete(call: NodeProto, function: FunctionProto) -> None:
-    """Write out the attributes that a call leaves at their defaults, and inputs and outputs that it omits."""
+    """Write out the attributes that a call leaves at their defaults."""
     given = {attribute.name for attribute in call.attribute}
     call.attribute.extend(one for one in function.attribute_proto if one.name not in given)
     if len(call.input) > len(function.input) or len(call.output) > len(function.output):
         raise GraphError(f"A call of '{function.name}' has more inputs or outputs than the function: drop the rest.")
-    call.input.extend([""] * (len(function.input) - len(call.input)))
 
 
 def _tell_outputs_apart(function: FunctionProto) -> None:

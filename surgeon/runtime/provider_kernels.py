@@ -1,7 +1,6 @@
-"""What the installed ONNX Runtime itself says of its kernels, asked in a child where the question may end the process.
+"""The kernels that the installed ONNX Runtime lists, in a worker where that may end the process.
 
-The list loads the library of each provider that ONNX Runtime was built with, and one that does not load ends the
-process: `onnxruntime-gpu` on a machine without TensorRT, or without a driver (1.31.1).
+The list loads the library of each provider that ONNX Runtime was built with (quirks.MISSING_PROVIDER_LIBRARY).
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ installed; its own list goes before the table then.
 
 Beyond kernels ONNX Runtime writes a function's body in place of a node that no provider takes ("bodies", measured by
 loading one-node models), and its CPU provider casts float16 to float around a node that has a kernel for float alone.
-Such a node runs, but where the body is too coarse (COARSE_BODIES) nothing is to be written that needs it.
+Such a node runs, but no rule writes it where the body has too few digits (quirks.IMPRECISE_GROUP_NORM).
 """
 
 from collections.abc import Collection, Mapping
@@ -22,6 +22,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.schemas import Schema, schema, type_string
 from surgeon.printed_commands import in_floats
 from surgeon.runtime.provider_kernels import listed
+from surgeon.runtime.quirks import IMPRECISE_BODIES
 from surgeon.target_registry import ANY_FLOAT, Provider, beside, provider
 from surgeon.versions import RUNTIMES, version
 
@@ -29,13 +30,6 @@ CPU = "cpu"
 FLOAT, DOUBLE = TensorProto.FLOAT, TensorProto.DOUBLE
 NEWEST = 2**31 - 1
 FLOATS = frozenset({"float", "float16", "double", "bfloat16"})
-# Ops of which ONNX Runtime has the standard's body and no kernel, and whose body has fewer digits than what it would
-# stand for: GroupNormalization's takes the variance as mean(x²) − mean(x)², of which nothing is left where the mean is
-# a thousand times the deviation, and it is slower than InstanceNormalization between two Reshapes.  No rule is to write
-# them where the body runs, and a proof that does not run it says so, in these words.
-IMPRECISE_BODIES = {
-    ("", "GroupNormalization"): "its variance is mean(x²) - mean(x)², which loses digits where a mean is large",
-}
 
 Dtypes = Mapping[str, int]
 """TensorProto.DataType by type variable of the op's schema ("T"), or by formal input or output of a fixed type."""

@@ -15,7 +15,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from surgeon.authoring.rule_proof.dtype_assignment import DtypeAssignment
-from surgeon.authoring.rule_proof.unsafe_shapes import windows_misfit
 from surgeon.authoring.rule_proof.variants import PatternVariant
 from surgeon.errors import ConditionFailed, RuleError
 from surgeon.ops.builder.graph import fitted
@@ -24,6 +23,7 @@ from surgeon.ops.schemas.argument_binding import missing
 from surgeon.ops.schemas.attribute_values import attribute_proto
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var
 from surgeon.runtime.function_inlining import IR_VERSION
+from surgeon.runtime.quirks import windows_misfit
 
 Shape = tuple[int | str, ...]
 
@@ -272,7 +272,7 @@ def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises CannotInstantiate where inference finds a contradiction.
     """
-    if misfit := windows_misfit(model.graph):
+    if misfit := windows_misfit(model.graph):  # quirks.UNCHECKED_WINDOW_AXES
         raise CannotInstantiate(misfit)
     try:
         inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)

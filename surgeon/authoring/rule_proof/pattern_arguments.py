@@ -11,7 +11,6 @@ from onnx import TensorProto
 
 from surgeon.authoring.rule_proof.instances import CannotInstantiate, Shape, attribute_values, build_instance
 from surgeon.authoring.rule_proof.shape_solver import SolvedShapes, fit
-from surgeon.authoring.rule_proof.unsafe_shapes import may_crash
 from surgeon.authoring.rule_proof.variants import PatternVariant, operations_of, parameters_of
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.schemas import schema
@@ -19,6 +18,7 @@ from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import NodePattern, Pattern, Var
 from surgeon.runtime.inputs.input_generator import InputsUnknown, generate_inputs
+from surgeon.runtime.quirks import may_crash
 from surgeon.runtime.sessions.oracle import open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
@@ -217,7 +217,7 @@ def every_layout(
 
 def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
     """Whether an instance runs here, or would if its ops were known: what is known to nobody cannot be ruled out."""
-    if may_crash(model):
+    if may_crash(model):  # quirks.UNCHECKED_BIAS_LENGTH
         return False
     try:
         with open_oracle(model, custom_ops) as oracle:

@@ -1,7 +1,5 @@
 """Which nodes an execution provider has no kernel for in the new dtype, or its runtime does not take so, or ends by."""
 
-from collections.abc import Iterator
-
 from onnx import TensorProto
 
 from surgeon.ir.scope import Node, split_op
@@ -11,6 +9,7 @@ from surgeon.pipeline.acceptance.kernel_support import limits_for
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.runtime.provider_support import ProviderSupport
+from surgeon.runtime.quirks import is_batch_transpose
 from surgeon.target_registry import names
 
 
@@ -37,27 +36,27 @@ def nodes_without_kernel(wiring: DtypeGraph, provider: str) -> dict[NodeAddress,
 
 
 def crashing_fused_matmuls(wiring: DtypeGraph) -> dict[NodeAddress, str]:
-    """The products of matrices that ONNX Runtime's CPU provider ends its process by in float16, each with the reason.
+    """The products with which ONNX Runtime ends its process on a CPU in float16, each with the reason.
 
-    Its optimiser takes a Transpose that brings the first axis among the last two into the product behind it
-    (`transBatchA` of FusedMatMul), for which it has a kernel in float32 alone; so in onnxruntime 1.23.2 and in 1.32.
+    See quirks.TRANSPOSED_FLOAT16_MATMUL.
     """
     if wiring.change.new != TensorProto.FLOAT16:
         return {}
-    merged = (node for node in wiring.nodes() if wiring.ports[node].following_inputs and any(_brings_first_axis(node)))
+    following = (node for node in wiring.nodes() if wiring.ports[node].following_inputs)
+    merged = filter(_is_behind_batch_transpose, following)
     why = "ONNX Runtime merges it with the Transpose before it, which ends its process in float16"
     return {node_address(node): why for node in merged}
 
 
-def _brings_first_axis(node: Node) -> Iterator[bool]:
-    """For each factor of a product of matrices whether a node before it puts the axes 1, 2, ... first, and 0 behind."""
+def _is_behind_batch_transpose(node: Node) -> bool:
+    """Whether a factor of a product of matrices is a Transpose that ONNX Runtime must not merge into it."""
     known = traits_of(node.op)
     for place in known.products.factors or () if known.products.kind == "matmul" else ():
         maker = node.scope.producers.get(node.inputs[place])
         order = maker.attribute("perm") if maker is not None else None
-        if order is not None and len(order.ints) > 2:
-            lead = len(order.ints) - 2
-            yield list(order.ints[:lead]) == [*range(1, lead + 1)]
+        if order is not None and is_batch_transpose(order.ints):
+            return True
+    return False
 
 
 def _has(wiring: DtypeGraph, kernels: ProviderSupport, node: Node) -> bool:

@@ -16,9 +16,8 @@ from surgeon.precision.planning.min_cut import INFINITE_CAPACITY, SINK, SOURCE, 
 
 _DOWN, _UP = 16 << 16, 17 << 16  # what Casts cost: one that narrows loses nothing that its readers could have had
 _RATHER = 1  # of two ways with as many Casts, the one that moves fewer bytes
-# But on a CPU a Transpose is rather in front of the Cast: ONNX Runtime 1.32 ends its process where one of float16 moves
-# other axes than the last two in front of a MatMul, and it has all optimisations on (MatmulTransposeFusion).  On a GPU
-# the same optimisation fails where there is a Cast between the two, for which it then finds no kernel (1.31.1, CUDA).
+# But on a CPU a Transpose is rather in front of the Cast (quirks.TRANSPOSED_FLOAT16_MATMUL), and on a GPU behind it
+# (quirks.CAST_BEFORE_CUDA_MATMUL).
 _EARLY = 64
 _WEIGHT = 1024  # bytes of a stored tensor from which on it is worth to be of the new dtype
 

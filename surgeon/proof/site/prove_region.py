@@ -26,7 +26,7 @@ from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, dims_encoded_by, ma
 from surgeon.proof.site.proof_run import ProofRun
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.numerics.array_comparison import tolerances_in_force
-from surgeon.runtime.provider_support import IMPRECISE_BODIES
+from surgeon.runtime.quirks import IMPRECISE_BODIES
 from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
@@ -345,6 +345,7 @@ def _by_itself(experiment: ProofCase) -> str:
 
 def _unlike_bodies(experiment: ProofCase) -> str:
     """What of the replacement ONNX Runtime runs otherwise than it was run here, as a clause; empty for nothing."""
+    # quirks.IMPRECISE_GROUP_NORM
     written = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(experiment.models.after))
     coarse = [(op, IMPRECISE_BODIES[domain, op]) for domain, op in written if (domain, op) in IMPRECISE_BODIES]
     return "; ".join(f"{op} was not run as ONNX Runtime runs it, which has no kernel: {body}" for op, body in coarse)

@@ -95,7 +95,7 @@ def _proofs_made(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]
 
     results = worker_pool.run(tasks(), jobs or worker_pool.default_jobs())
     again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
-    if again:  # some kernels crash on a tensor without elements: what else was tried still counts
+    if again:  # some kernels crash on a tensor without elements (quirks.EMPTY_RECURRENT): prove the rest
         without = [replace(asked[place], allows_empty=False) for place in again]
         more = worker_pool.run((_task(experiment) for experiment in without), jobs or worker_pool.default_jobs())
         for place, result in zip(again, more, strict=True):

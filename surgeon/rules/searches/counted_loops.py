@@ -176,7 +176,7 @@ def _limited(loop: NodeProto) -> FunctionProto:
 
 
 def _hand_on(body: GraphProto) -> None:
-    """Put an Identity before each output that no node of a body makes: onnx's inliner loses the names of these."""
+    """Put an Identity before each output of a body that none of its nodes computes (quirks.INLINED_BODY_OUTPUTS)."""
     made = {name for node in body.node for name in node.output}
     for node in body.node:
         for inner in subgraphs(node):

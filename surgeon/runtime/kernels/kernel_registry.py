@@ -1,4 +1,4 @@
-"""What operators mean, as numpy formulas: those that onnx's ReferenceEvaluator lacks, or computes less exactly.
+"""Operators as numpy formulas: those that onnx's ReferenceEvaluator lacks or slows, and quirks.EVALUATOR_PRECISION.
 
 A formula takes the node's inputs (None where one is absent) and its attributes by name, and returns an array or a
 tuple.  It computes in the dtype it is given, so that in float64 it is a reference.  `opset`, where a formula asks for

@@ -1,7 +1,7 @@
-"""Attention whose heads share keys and values, as the standard has it, on an onnx whose evaluator has it otherwise.
+"""Attention whose heads share keys and values, for an onnx whose ReferenceEvaluator computes it wrongly.
 
-Head h of q heads over k heads of keys reads head h // (q / k) of those (onnx.defs, Attention: each is repeated, as
-ONNX Runtime does too).  The evaluator of onnx before 1.20 takes h % k.  It is given one head of keys for each instead.
+Head h of q heads over k heads of keys reads head h // (q / k) of those (onnx.defs, Attention: each is repeated, as in
+ONNX Runtime).  For quirks.EVALUATOR_SHARED_HEADS keys and values are repeated before the evaluator sees them.
 """
 
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from surgeon.runtime.kernels.erf import Array
+from surgeon.runtime.quirks import EVALUATOR_SHARED_HEADS
 
 
 def attention(
@@ -48,5 +49,5 @@ def _repeated(one: Array, heads: int, times: int) -> Array:
     return np.repeat(apart, times, axis=2).reshape(*one.shape[:2], one.shape[2] * times)
 
 
-SHARED_HEADS = {("", "Attention"): attention} if tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 20) else {}
+SHARED_HEADS = {("", "Attention"): attention} if EVALUATOR_SHARED_HEADS.affects(onnx.__version__) else {}
 """The formula by domain and name of the operator, where the installed onnx needs one."""

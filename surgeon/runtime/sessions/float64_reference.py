@@ -13,6 +13,7 @@ from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM
 from surgeon.ops.traversal import all_nodes, subgraphs
 from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
+from surgeon.runtime.quirks import WRONG_FLOAT64_BODIES
 from surgeon.runtime.sessions.node_by_node import ImplementationSet, used_implementations
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
@@ -58,8 +59,6 @@ _EXACT_KERNELS = frozenset(
     )
 )
 _LARGE = 1 << 14  # elements of an input that is worth keeping
-# Bodies of ONNX Runtime's that differ from the operator: Attention's, where a mask leaves nothing of a row.
-_WRONG_BODIES = frozenset((("", "Attention"),))
 
 
 def to_float64(mini: ModelProto) -> ModelProto | None:
@@ -214,7 +213,7 @@ class Float64Reference:
         try:
             results = self._engine.run(wide)
         except SessionError:
-            # Some kernels that ONNX Runtime lists (LSTM, GRU) say only when they run that they lack float64.
+            # quirks.FLOAT64_RECURRENT
             found = self._run_otherwise(wide)
             if found is None:
                 raise
@@ -275,7 +274,8 @@ def _wide_models(
             refusals.append("it rounds by design, is random, or has no form in float64")
             continue
         keys = {(node.domain, node.op_type) for node in all_nodes(wide.graph.node)}
-        if not keys & ((REFERENCE_KERNELS.keys() - _EXACT_KERNELS) | _WRONG_BODIES):
+        # quirks.MASKED_ATTENTION_ROW
+        if not keys & ((REFERENCE_KERNELS.keys() - _EXACT_KERNELS) | WRONG_FLOAT64_BODIES):
             try:
                 yield _WideModel("float64 under ONNX Runtime", OrtSession(wide))
             except SessionError as refused:

@@ -1,8 +1,8 @@
-"""Products of uint8 by int8 as the operators mean them, on processors whose kernels saturate them.
+"""Products of uint8 by int8 as the operators define them, on processors whose kernels saturate them.
 
-ONNX Runtime adds two such products in 16 bits on x86 processors without VNNI, and what is beyond 32,767 is lost: "U8S8
-can suffer from saturation issue" (onnxruntime.ai, Quantize ONNX models).  Products of uint8 by uint8 do not saturate.
-A factor of int8 with its zero point is the same numbers 128 higher as uint8, with a zero point 128 higher.
+This is the workaround for quirks.SATURATED_INT8_SUMS: "U8S8 can suffer from saturation issue" (onnxruntime.ai, Quantize
+ONNX models).  Products of uint8 by uint8 do not saturate.  An int8 factor and its zero point become uint8 by adding 128
+to both.
 """
 
 from collections.abc import Iterator, Sequence

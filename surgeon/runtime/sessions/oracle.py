@@ -21,7 +21,7 @@ from surgeon.ops.traversal import nodes_of, uses_float16
 from surgeon.runtime.function_inlining import attach_function_bodies, node_label
 from surgeon.runtime.implementations.implementation import Implementation
 from surgeon.runtime.kernels.kernel_registry import REFERENCE_KERNELS
-from surgeon.runtime.provider_support import IMPRECISE_BODIES
+from surgeon.runtime.quirks import IMPRECISE_BODIES
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implementations
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
@@ -132,7 +132,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
 
 
 def _require_kernels(mini: ModelProto) -> None:
-    """Raise SessionError where a body stands for a kernel and is too coarse to judge by."""
+    """Raise SessionError where ONNX Runtime runs a body with too few digits (quirks.IMPRECISE_GROUP_NORM)."""
     for node in nodes_of(mini):
         if (node.domain, node.op_type) in IMPRECISE_BODIES:
             raise SessionError(f"ONNX Runtime has no kernel for {node.op_type}.", is_unsupported=True)

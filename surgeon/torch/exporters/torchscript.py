@@ -140,10 +140,7 @@ def _calls_apart(plan: ExportState) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep the exporter from printing graphs where it fails: it means to, but asks wrongly whether it shall.
-
-    An export by torch itself, before this one, leaves the log on.
-    """
+    """Keep an exporter that fails from printing its graph (quirks.TORCHSCRIPT_LOG)."""
     switch, was_on = torch._C._jit_set_onnx_log_enabled, torch._C._jit_is_onnx_log_enabled()
     switch(False)
     torch._C._jit_set_onnx_log_enabled = lambda enabled: None
