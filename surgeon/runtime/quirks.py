@@ -168,8 +168,8 @@ def windows_misfit(graph: onnx.GraphProto) -> str | None:
     known = _shapes(graph)
     for node in graph.node:
         op = traits_of(node.op_type)
-        if "windows" in op.product and op.weight is not None and not node.domain:
-            ends = node.input[0], node.input[op.weight]
+        if "conv" in op.products.kind and op.products.weight_slot is not None and not node.domain:
+            ends = node.input[0], node.input[op.products.weight_slot]
             over, windows = (len(known[name]) if name in known else None for name in ends)
             if windows is not None and (windows < _FEWEST_WINDOW_AXES or over not in (None, windows)):
                 return f"{node.op_type} moves windows of {windows} axes over a tensor of {over}"
@@ -193,15 +193,16 @@ def _shapes(graph: onnx.GraphProto) -> dict[str, Shape]:
 
 def _fits(node: onnx.NodeProto, op: OpTraits, known: Mapping[str, Shape]) -> bool:
     """Whether a product has a scalar or one number per column in each slot whose kernel does not check that."""
-    if not op.per_column or op.factors is None or op.bias is None:
+    product = op.products
+    if not product.per_column or product.factors is None or product.bias_slot is None:
         return True
-    shape = known.get(node.input[op.factors[1]])
+    shape = known.get(node.input[product.factors[1]])
     if shape is None or len(shape) < 2:
         return False
     vector = (shape[-1],)
     allowed = {(), (1,), vector} if len(shape) == 2 else {(), (1,)}
-    return all(_input_shape(node.input, place, known) in {None, *allowed} for place in op.per_column) and (
-        _input_shape(node.input, op.bias, known) in (None, vector)
+    return all(_input_shape(node.input, place, known) in {None, *allowed} for place in product.per_column) and (
+        _input_shape(node.input, product.bias_slot, known) in (None, vector)
     )
 
 
