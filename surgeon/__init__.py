@@ -5,8 +5,8 @@ Every change you asked for, nothing else, and each one proved.
     import surgeon
     path, report = surgeon.rewrite("in.onnx", "gelu", output="out.onnx")
 
-A name is imported when it is first asked for: the command line starts fast, and nothing but Python's own has been
-imported when it takes the working directory off Python's path.
+A name is imported on first use: the command line starts fast, and only standard library modules have been imported when
+it takes the working directory off Python's path.
 """
 
 from surgeon.ops.builder.helper_registration import register_lazily
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The same for Python itself: public names by the module that has them; `edits` and `searches` are such.
+# The same at run time: public names by their module; `edits` and `searches` are modules.
 _HOMES = {
     "runtime.timing.bench": ("bench",),
     "proof.compare": ("compare",),
@@ -164,7 +164,7 @@ register_lazily()
 
 
 def __getattr__(name: str) -> "Any":
-    if name == "__version__":  # not read before somebody asks: metadata takes long to import
+    if name == "__version__":  # read on first use: metadata is slow to import
         from surgeon.versions import own_version
 
         return globals().setdefault(name, own_version())

@@ -6,22 +6,22 @@ import sys
 
 
 def _leave_folder() -> None:
-    """Take the working directory, which `python -m` puts first, off Python's path: an onnx.py there is not ours."""
+    """Remove the working directory, which `python -m` adds, from Python's path: an onnx.py there is not ours."""
     try:
         here = os.getcwd()
-    except FileNotFoundError:  # it is gone, and Python has not put it there
+    except FileNotFoundError:  # it was deleted, so Python did not add it
         return
     if not sys.flags.safe_path and sys.path[:1] == [here]:
         del sys.path[0]
 
 
 def _open_streams() -> None:
-    """Have the standard streams that the caller closed lead nowhere: a file of ours would take the place of one."""
+    """Open standard streams that the caller closed on the null device, so that no file takes their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free number
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
@@ -29,8 +29,8 @@ def _open_streams() -> None:
 def main() -> None:
     """Run the command line, and end the process."""
     _open_streams()
-    gc.disable()  # a short life of many small objects, and no garbage among them
-    from surgeon.cli.app import main as surgeon  # not at the top: all that it imports is made without the collector
+    gc.disable()  # a short process with many small objects and little garbage
+    from surgeon.cli.app import main as surgeon  # not at the top: imports run without the collector
 
     surgeon(prog_name="surgeon")
 

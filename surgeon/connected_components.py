@@ -1,4 +1,4 @@
-"""Items that hang together, directly or through others, as groups."""
+"""Connected components of an undirected graph."""
 
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
@@ -7,15 +7,15 @@ T = TypeVar("T", bound=Hashable)
 
 
 def connected_components(items: Iterable[T], links: Iterable[tuple[T, T]]) -> list[list[T]]:
-    """The items in groups that links join, each group and all of them in the order of the items.
+    """The items in groups that are connected by links; groups and their items in the order of the items.
 
-    items: each once.  links: pairs; one with an end that is no item joins nothing.
+    items: distinct.  links: pairs; those with other ends are ignored.
     """
     parent = {item: item for item in items}
 
     def first(item: T) -> T:
         while parent[item] != item:
-            parent[item] = item = parent[parent[item]]  # halving the way keeps it short (Tarjan, 1975)
+            parent[item] = item = parent[parent[item]]  # path halving (Tarjan, 1975)
         return item
 
     for one, other in links:

@@ -1,4 +1,4 @@
-"""What installed packages bring to surgeon, by their entry points: read once for a process."""
+"""Entry points of installed packages: rules, targets and edits, cached per process."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ RULES, TARGETS, EDITS = GROUPS = "surgeon.rules", "surgeon.targets", "surgeon.ed
 
 
 def entry_points(group: str = RULES) -> "tuple[EntryPoint, ...]":
-    """The entry points of a group, in order; looked for again when a place where packages are has changed."""
+    """The entry points of a group, in order; read again if a folder of packages has changed."""
     return points_of(tuple(_dated(sys.path)))[group]
 
 
 def _dated(places: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Those that there are, with the time when each was changed last (ns)."""
+    """The existing folders, with their times of modification (ns)."""
     for place in places:
         with contextlib.suppress(OSError, ValueError):
             yield place, os.stat(place or ".").st_mtime_ns
@@ -28,20 +28,20 @@ def _dated(places: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 @cache
 def points_of(places: tuple[tuple[str, int], ...]) -> "dict[str, tuple[EntryPoint, ...]]":
-    """The same of all groups, for places as they are now: to read what all packages say of themselves takes long."""
-    from importlib import metadata  # not at the top: it takes long, and a command with rules from files needs none
+    """The entry points of all groups, cached by folders and times: reading the metadata of all packages is slow."""
+    from importlib import metadata  # not at the top: slow, and not needed for rules from files
 
     found: dict[str, metadata.EntryPoints] = {}
     for package in metadata.distributions():
-        if "[surgeon." in (package.read_text("entry_points.txt") or ""):  # few are, and to understand a text takes long
-            found.setdefault(package.name, package.entry_points)  # the first on Python's path is the one imported
+        if "[surgeon." in (package.read_text("entry_points.txt") or ""):  # parsing is slow, and few packages match
+            found.setdefault(package.name, package.entry_points)  # the first on Python's path is imported
     chosen = {group: [one for each in found.values() for one in each.select(group=group)] for group in GROUPS}
-    if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout, and not installed
+    if not any(point.module == OWN_RULES for point in chosen[RULES]):  # imported from a checkout that is not installed
         chosen[RULES].append(metadata.EntryPoint("builtin", OWN_RULES, RULES))
     return {group: tuple(_distinct(points)) for group, points in chosen.items()}
 
 
 def _distinct(found: "list[EntryPoint]") -> "list[EntryPoint]":
-    """Entry points in order; two distributions that name the same module, as one and its former name, bring it once."""
+    """Entry points in order, without duplicates, such as those of a package installed under a former name too."""
     by_place = {(point.name, point.value): point for point in reversed(found)}
     return [by_place[place] for place in sorted(by_place)]

@@ -2,20 +2,20 @@
 
 SurgeonError               exit code 2 at the command line
 ├── ModelFileError         a file that cannot be read, trusted or written
-├── GraphError             a graph that breaks ONNX's own rules (a cycle, a dangling tensor, a name made twice)
-├── RuleError              a rule or pattern that is wrong in itself, or a rule name that leads nowhere
+├── GraphError             a graph that breaks ONNX's own rules (a cycle, a dangling tensor, a duplicate name)
+├── RuleError              an invalid rule or pattern, or an unknown rule name
 │   └── OpsetError         an op that the model's opset does not have
-├── RewriteError           a rewrite that cannot go on (rules that undo each other, a replacement that raises)
-├── UsageError             arguments that do not fit together
-│   └── ExportError        a module that an exporter of torch cannot write as was asked
-├── ExpectationUnmet       exit code 3: a rule fired more or less often than was asked for
+├── RewriteError           a rewrite that cannot continue (rules that undo each other, a replacement that raises)
+├── UsageError             contradictory or invalid arguments
+│   └── ExportError        a module that an exporter of torch cannot export as requested
+├── ExpectationUnmet       exit code 3: a rule fired more or less often than expected
 └── CheckFailed            exit code 1: a check found the rewritten model wrong, or could not prove what it had to
 
-Some errors are defined beside what raises them, and never reach a user: each is caught and reported as an outcome.  Of
-the tree are CannotSlice (`proof.region`: a region that cannot be run), InputsUnknown (`runtime.inputs`: no inputs fit
-it), SessionError (`runtime.sessions`: a model that does not load or run) and SizeError (`shapes.algebra`: a size
-without a number).  MatchDeclined (`pipeline.acceptance`) and CannotInstantiate (`authoring.rule_proof`) are not errors:
-they say that a match, or a made-up case, is skipped.
+Some errors are defined beside the code that raises them, and never reach a user: each is caught and reported as an
+outcome.  Of the tree are CannotSlice (`proof.region`: a region that cannot be run), InputsUnknown (`runtime.inputs`: no
+inputs fit it), SessionError (`runtime.sessions`: a model that does not load or run) and SizeError (`shapes.algebra`: a
+size without a number).  MatchDeclined (`pipeline.acceptance`) and CannotInstantiate (`authoring.rule_proof`) are not
+errors: they say that a match, or a generated case, is skipped.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 class SurgeonError(Exception):
     """Base of all errors that surgeon raises on purpose.
 
-    edit: the one that was refused, where it was one of several.
+    edit: the edit that was refused, if it was one of several.
     """
 
     edit: object = None
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the sentence without the frames, which %tb still has."""
+        """What a notebook shows: the message without the frames, which %tb still has."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -47,7 +47,7 @@ class RuleError(SurgeonError):
 
 
 class MissingInputError(RuleError):
-    """A node is to read what is None, where an op has to have something."""
+    """A node would read None as an input that its op requires."""
 
 
 class OpsetError(RuleError):
@@ -85,7 +85,7 @@ class CheckFailed(SurgeonError):
 
 
 class ExportError(UsageError):
-    """An exporter of torch cannot write the module as was asked; its own error is the cause."""
+    """An exporter of torch cannot export the module as requested; its own error is the cause."""
 
 
 class ExpectationUnmet(SurgeonError):
@@ -101,7 +101,7 @@ class ExpectationUnmet(SurgeonError):
 
 
 class ConditionFailed(Exception):
-    """Raised by `require`: the match does not meet a condition.  The rewrite goes on without it."""
+    """Raised by `require`: the match does not meet a condition.  The rewrite continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def require(condition: object, why: str) -> None:
 
 
 def lacks_temporary(error: BaseException) -> bool:
-    """Whether Python found no folder for temporary files, as its tempfile says it."""
+    """Whether Python found no folder for temporary files, as tempfile reports it."""
     return isinstance(error, OSError) and error.filename is None and "temporary directory" in str(error)
 
 

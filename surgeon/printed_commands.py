@@ -1,4 +1,4 @@
-"""The commands that messages print: each of them comes from here, so that a test can find and run every one.
+"""The commands that messages print: each of them is built here, so that a test can find and run every one.
 
 IN and OUT stand for the model that the message is about and for the file to write.  A message prints a command only if
 the command does what the message says when the user types it as it is, with a value for each word in capitals.
@@ -47,10 +47,10 @@ def upgrade_to(opset: int) -> str:
 
 
 def in_floats() -> str:
-    """The command that has a model of float64 compute in float32."""
+    """The command that converts a float64 model to float32."""
     return command("convert", "IN", "OUT", "--from", "float64", "--to", "float32")
 
 
 def with_traceback(typed: Sequence[str]) -> str:
-    """The command that a user typed, which also prints where a defect of surgeon is.  typed: its words, as typed."""
+    """The command that a user typed, with the traceback of a defect of surgeon.  typed: its words, as typed."""
     return command("--traceback", *typed[1:])

@@ -1,4 +1,4 @@
-"""What makes a result show itself: where HTML is shown, as in a notebook, and as what JSON holds."""
+"""Base of results: how they are shown in notebooks, and converted to JSON."""
 
 import enum
 import os
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-_ROOM = "surgeon.display.html.render"  # far above all results: it is looked up when a notebook asks, and by nobody else
+_ROOM = "surgeon.display.html.render"  # in a higher package: imported only when a notebook shows a result
 FIRST = '<!doctype html>\n<html lang="en" data-made-by="surgeon">'
-"""What a page begins with."""
+"""The beginning of a page."""
 SUFFIXES = (".html", ".htm")
-"""What the names of pages end in."""
+"""Suffixes of page files."""
 
 
 class ResultBase:
@@ -19,12 +19,12 @@ class ResultBase:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: HTML that needs no script, on a light ground or a dark one."""
+        """HTML for a notebook: without scripts, for light and dark themes."""
         return str(import_module(_ROOM).fragment(self))
 
 
 class ModelAndReport(tuple[Any, Any]):
-    """A model, or the path or the parts that were written, and the report; a notebook shows the report."""
+    """A model, or the written path or parts, and the report; a notebook shows the report."""
 
     __slots__ = ()
 
@@ -37,20 +37,20 @@ class ModelAndReport(tuple[Any, Any]):
 
 
 def _short(model: Any) -> str:
-    """A path as it is, a model in memory by its kind: all of its text would be too much."""
+    """A path as it is, a model in memory by its type, since its text would be too long."""
     if isinstance(model, list):
         return f"[{', '.join(map(_short, model))}]"
     return repr(model) if isinstance(model, (str, os.PathLike)) else f"<{type(model).__name__}>"
 
 
 def to_json_dict(record: object, names: str) -> dict[str, Any]:
-    """Attributes of a result as JSON can hold them, seconds with four places.  names: with spaces between."""
+    """Attributes of a result for JSON, seconds with four decimals.  names: separated by spaces."""
     found = {name: _plain(getattr(record, name)) for name in names.split()}
     return {name: round(value, 4) if name == "seconds" else value for name, value in found.items()}
 
 
 def _plain(value: Any) -> Any:
-    """What a result holds: other results by their own `to_dict`."""
+    """A value for JSON: other results by their `to_dict`."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, enum.Enum):

@@ -1,4 +1,4 @@
-"""Modules beside a file that surgeon runs: it may import them, as a script may."""
+"""Imports of modules beside a file that surgeon runs, as for a script."""
 
 import os
 import sys
@@ -7,19 +7,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 IMPORTED_FOLDERS: dict[str, None] = {}
-"""Folders from which such a file has imported something: another process that is to have its functions needs them."""
+"""Folders from which such a file has imported modules: another process needs them to unpickle its functions."""
 
 
 @contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Let a file import what lies in its folder while it runs; afterwards `sys.path` is as it was.
+    """Let a file import modules of its folder while it runs; afterwards `sys.path` is restored.
 
-    A module of the same name that an earlier file has imported from another folder is none of its neighbours: it makes
-    room.  Modules of any other origin stay.
+    A module of the same name that an earlier file imported from another folder is removed first.  Modules of any other
+    origin stay.
     """
     home = str(folder.resolve())
     beside = set[str]()
-    with suppress(OSError):  # a folder whose files may be read may not be listed
+    with suppress(OSError):  # a folder may be readable but not listable
         beside = {name.removesuffix(".py") for name in os.listdir(home)}
     for name in beside & sys.modules.keys():
         if _home(name) in IMPORTED_FOLDERS and _home(name) != home:
@@ -28,14 +28,14 @@ def importable(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if home in sys.path:  # unless the file itself has put it out
+        if home in sys.path:  # unless the file itself removed it
             sys.path.remove(home)
         if any(_home(name) == home for name in beside & sys.modules.keys()):
             IMPORTED_FOLDERS[home] = None
 
 
 def _home(name: str) -> str:
-    """The folder in which a module lies that was imported by its plain name; empty where it has no file."""
+    """The folder of a module that was imported by its plain name; "" if it has no file."""
     file = getattr(sys.modules[name], "__file__", None)
     if not isinstance(file, str):
         return ""

@@ -1,7 +1,7 @@
-"""The targets that are installed, and what every floor may know of one: its forms, its providers, its own ops.
+"""The installed targets, and what every package may know of one: its forms, its providers, its own ops.
 
-Surgeon's own are modules of `surgeon.targets`; others are found by the entry point group `surgeon.targets`, and loaded
-when they are asked for.  What a target checks is for upper floors: `surgeon.targets.target.Target` adds it.
+Built-in targets are modules of `surgeon.targets`; others have the entry point group `surgeon.targets`, and are loaded
+on demand.  Checks of a target belong to higher packages: `surgeon.targets.target.Target` adds them.
 """
 
 import importlib
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from onnx import NodeProto
 
-ANY_KIND = "any"  # the kind of form that suits every target: less of what is there
+ANY_KIND = "any"  # the kind of form that suits every target, since it only removes nodes
 DECOMPOSED = "decomposed"
 _FLOAT = re.compile(r"float|double|b?float16|float8\w+|float4\w+")
-OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of lists
-ANY_FLOAT = "*"  # stands for every floating-point type of a node, where nothing tells its type variables
+OWN = ("ort", "onnx", "tensorrt", "contrib", DECOMPOSED)  # modules of surgeon.targets, in the order of listings
+ANY_FLOAT = "*"  # stands for all floating-point types of a node whose type variables are unknown
 
 
 class OpSet(Protocol):
-    """The ops that a target brings itself: which they are, what is wrong with a node, which dtypes it makes."""
+    """The ops that a target adds: which they are, checks of their nodes, and their output dtypes."""
 
     def has(self, domain: str, op: str) -> bool:
-        """Whether a node of this op is meant for one of them."""
+        """Whether an op is one of them."""
         ...
 
     def check(
@@ -41,7 +41,7 @@ class OpSet(Protocol):
         ...
 
     def learn(self, node: "NodeProto", opset: int, known: dict[str, int | None]) -> None:
-        """Add to `known`, `TensorProto.DataType` by tensor, the dtypes of the outputs that are told by the inputs'."""
+        """Add the inferred dtypes of the outputs to `known`, `TensorProto.DataType` by tensor."""
         ...
 
 
@@ -70,7 +70,7 @@ class Provider:
 
     @property
     def full_title(self) -> str:
-        """The title, and whose provider it is."""
+        """The title, with its owner."""
         return f"ONNX Runtime's {self.title} provider" if self.is_of_ort else self.title
 
     @classmethod
@@ -126,7 +126,7 @@ class BaseTarget:
     """Whether it supports the op of a node; None: its kernels decide."""
 
     def __post_init__(self) -> None:
-        """Raises UsageError for kinds of form and providers that are no tuples."""
+        """Raises UsageError for kinds of forms or providers that are not tuples."""
         for name, kind, meant in (("writes", str, '("acme", "any")'), ("runs", str, '("acme",)')):
             given = getattr(self, name)
             if not isinstance(given, tuple) or not all(isinstance(one, kind) for one in given):
@@ -136,17 +136,17 @@ class BaseTarget:
 
 
 def is_standard(node: "NodeProto") -> bool:
-    """Whether a node is of a domain of ONNX itself."""
+    """Whether a node is of an ONNX domain."""
     return not node.domain or node.domain.split(".")[:2] == ["ai", "onnx"]
 
 
 def names() -> tuple[str, ...]:
-    """The names of all targets that are installed: surgeon's own, then the others."""
+    """The names of all installed targets: surgeon's own, then the others."""
     return (*OWN, *sorted({point.name for point in entry_points(TARGETS)}.difference(OWN)))
 
 
 def target_of(name: str) -> BaseTarget:
-    """The target of a name.  Raises UsageError where there is none, or more than one, or it cannot be loaded."""
+    """The target of a name.  Raises UsageError if it is unknown, ambiguous, or cannot be loaded."""
     if name in OWN:
         return _own(name)
     found = [point for point in entry_points(TARGETS) if point.name == name]
@@ -159,7 +159,7 @@ def target_of(name: str) -> BaseTarget:
 
 
 def targets() -> Iterator[BaseTarget]:
-    """All targets that are installed, one after the other; of those that cannot be loaded a warning is given."""
+    """All installed targets; warns of those that cannot be loaded."""
     yield from map(_own, OWN)
     for name in names()[len(OWN) :]:
         try:
@@ -174,20 +174,20 @@ def takers(kind: str) -> Iterator[BaseTarget]:
 
 
 def provider(name: str) -> Provider | None:
-    """The provider of a name; None where no target has one of that name."""
+    """The provider of a name; None if no target has it."""
     found = (one for target in targets() for one in target.providers if one.name == name)
     return next(found, None)
 
 
 def beside(name: str) -> tuple[Provider, ...]:
-    """The providers among which one may choose: those of the first target that has that of the name, else of `ort`."""
+    """The alternatives to a provider: those of the first target that has it, else of `ort`."""
     found = (target.providers for target in targets() if any(one.name == name for one in target.providers))
     return next(found, _own("ort").providers)
 
 
 @cache
 def owner(domain: str, op: str) -> BaseTarget | None:
-    """The target whose own an op is; None where it is nobody's."""
+    """The target that an op belongs to; None if it belongs to none."""
     return next((target for target in targets() if target.ops is not None and target.ops.has(domain, op)), None)
 
 
@@ -198,7 +198,7 @@ def _own(name: str) -> BaseTarget:
 
 
 def _loaded(point: "EntryPoint") -> BaseTarget:
-    """The target that an entry point names.  Raises UsageError where there is none."""
+    """The target of an entry point.  Raises UsageError if it cannot be loaded."""
     try:
         found = point.load()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""A harness for the tests of rules: what fires, what is spared and why; see `Case`."""
+"""A harness for the tests of rules: where they fire, where they do not and why; see `Case`."""
 
 from surgeon.authoring.testing import Case, check_fires, check_spares, parse
 

@@ -1,13 +1,13 @@
-"""The versions of what results depend on, as they are installed; nothing is imported for it."""
+"""The installed versions that results depend on, read without importing them."""
 
 import platform
 from importlib import metadata
 from pathlib import Path
 
-# The name on the package index. `surgeon` there is an unrelated project, so no message may name it to pip.
+# The name on the package index. `surgeon` there is an unrelated project, so messages must not name it to pip.
 DISTRIBUTION = "onnx-surgeon"
 
-# The distributions that bring the module onnxruntime.
+# The distributions that contain the module onnxruntime.
 RUNTIMES = (
     "onnxruntime",
     "onnxruntime-gpu",
@@ -22,12 +22,12 @@ NONE = "none"
 
 
 def runtimes() -> list[str]:
-    """The distributions of ONNX Runtime that are installed; of several the last one has overwritten the others."""
+    """The installed distributions of ONNX Runtime; if there are several, the last one has overwritten the others."""
     return [name for name in RUNTIMES if version(name) != NONE]
 
 
 def version(*distributions: str) -> str:
-    """The version of the first of these distributions that is installed, or NONE."""
+    """The version of the first installed distribution, or NONE."""
     for name in distributions:
         try:
             return metadata.version(name)
@@ -37,19 +37,19 @@ def version(*distributions: str) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of surgeon and of what its results depend on, Python among them."""
+    """The versions of surgeon and of what its results depend on, Python included."""
     found = {"surgeon": own_version(), **{name: version(name) for name in ("onnx", "numpy")}}
     return {"python": platform.python_version(), **found, "onnxruntime": version(*RUNTIMES)}
 
 
 def own_version() -> str:
-    """The version of surgeon as installed, or as the pyproject.toml of a checkout states it; NONE without both."""
+    """The version of surgeon as installed, or from the pyproject.toml of a checkout; NONE without both."""
     found = version(DISTRIBUTION)
     return found if found != NONE else _checkout_version(Path(__file__).resolve().parents[1] / "pyproject.toml")
 
 
 def _checkout_version(path: Path) -> str:
-    """The version in the pyproject.toml of surgeon, NONE where there is no such file or it is of something else."""
+    """The version in surgeon's pyproject.toml; NONE if the file is missing or of another project."""
     import tomllib  # not at the top: only a checkout that is not installed needs it
 
     if not path.is_file():

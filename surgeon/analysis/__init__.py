@@ -1,4 +1,4 @@
-"""What follows from a graph's nodes about its tensors: the roles of inputs, and the numbers at which decisions turn.
+"""Static analyses of a graph: the roles of inputs, and the numbers at which comparisons and rounding decide.
 
 It runs nothing, so it must not import `runtime` or anything above.  Start with `def_use.py` and `input_roles.py`.
 """

@@ -1,4 +1,4 @@
-"""A light view of a model's scopes for following an input to its uses: consumers, producers, known sizes."""
+"""Def-use chains of a model's scopes, for following an input to its uses: consumers, producers, known sizes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class DefUseScope:
     """Tensor -> declared type."""
 
     def owner(self, name: str) -> "DefUseScope":
-        """Return the innermost scope that makes `name`, or this one if none does."""
+        """Return the innermost scope that defines `name`, or this one if none does."""
         scope: DefUseScope | None = self
         while scope is not None:
             if name in scope.makers or name in scope.initializers or name in scope.inputs:
@@ -47,7 +47,7 @@ class DefUseScope:
 
 
 class DefUseGraph:
-    """All scopes of a model.  Nodes are the model's own: keep the model alive as long as this."""
+    """All scopes of a model.  Nodes belong to the model: keep it alive as long as this."""
 
     def __init__(self, model: ModelProto) -> None:
         self._functions = {function_key(function): function for function in model.functions}
@@ -86,7 +86,7 @@ class DefUseGraph:
                 makers[name] = node
             if not node.domain and node.op_type not in WITH_BODIES:
                 continue
-            self._alive.append(node)  # bodies are kept by id(), which is good only while the node's view lives
+            self._alive.append(node)  # `bodies` uses id(node), which is valid only while the node's wrapper lives
             for attribute in node.attribute:
                 for graph in attribute_graphs(attribute):
                     self._body(node, attribute.name, graph, scope)
@@ -100,7 +100,7 @@ class DefUseGraph:
                 scope.uses.setdefault(name, []).extend(uses)
 
     def constant(self, scope: DefUseScope, name: str) -> np.ndarray | None:
-        """Return the value of a constant (initializer or Constant node), or None: also where its payload is cut out."""
+        """Return the value of a constant (initializer or Constant node), or None, also if its payload is cut out."""
         owner = scope.owner(name)
         tensor = owner.initializers.get(name)
         if tensor is None:
@@ -115,8 +115,8 @@ class DefUseGraph:
         return None if tensor.data_location == TensorProto.EXTERNAL else decode_tensor(tensor)
 
     def dim(self, scope: DefUseScope, name: str, axis: int) -> int | str | None:
-        """Return the size of `name` along `axis`: a number, the key of a free dimension, or None if unknown."""
-        for _ in range(16):  # layouts in front of a table are short chains
+        """Return the size of `name` along `axis`: a number, the key of a dynamic dim, or None if unknown."""
+        for _ in range(16):  # chains of layout ops before a table are short
             owner = scope.owner(name)
             dims: list[int | str] | None = None
             if name in owner.initializers:

@@ -1,7 +1,7 @@
-"""Whether a size, an index or the length of a Loop depends on a graph input: out of range, a model refuses or hangs.
+"""Whether a size, an index or the length of a Loop depends on a graph input: out of range, the model fails or hangs.
 
-The value is followed through all operators, arithmetic too.  It enters the body of a Loop, Scan or SequenceMap as the
-one input that it is given as, and leaves it by the outputs that it reaches: what a Loop carries decides nothing unless
+The value is followed through all operators, arithmetic included.  It enters the body of a Loop, Scan or SequenceMap as
+the corresponding input, and leaves it through the outputs that it reaches: a loop-carried value decides nothing unless
 the condition is computed from it.
 """
 
@@ -30,7 +30,7 @@ def _deciding_slots(op: OpTraits) -> Iterator[int]:
 
 # By operator, the slots whose value is an index, a size, a count or a coordinate.
 _DECIDING = {op.name: frozenset(_deciding_slots(op)) for op in OP_TRAITS.values()}
-# Those that decide how much memory a model takes: not those of an operator that hands on a part of what it is given.
+# Those that decide about memory: without operators that return a part of their input.
 _ALLOCATING = {
     op.name: frozenset(_allocating_slots(op))
     for op in OP_TRAITS.values()
@@ -38,15 +38,15 @@ _ALLOCATING = {
     or not (op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices)
 }
 _NONE: frozenset[int] = frozenset()
-_MOST_TURNS = 256  # of a Loop whose condition may be anything
+_MOST_TURNS = 256  # maximum trip count of a Loop with any condition
 
 _Trace: TypeAlias = tuple[DefUseScope, str, bool]
-"""A scope, a tensor in it, and whether the value stays small whatever the input is."""
+"""A scope, a tensor in it, and whether the value is bounded for any input."""
 _Key: TypeAlias = tuple[int, str, bool]
 
 
 def allocates(scopes: DefUseGraph, name: str) -> bool:
-    """Whether the memory that a model takes, or its time, depends on graph input `name`."""
+    """Whether the memory or run time of a model depends on graph input `name`."""
     return decides(scopes, name, set(), _ALLOCATING)
 
 
@@ -55,8 +55,8 @@ def decides(
 ) -> bool:
     """Whether anything computed from graph input `name` is an index, a size, a count, or how long a Loop runs.
 
-    `harmless` holds the tensors known to decide nothing; those found so are added.  deciding: by operator, the slots
-    whose values do.
+    `harmless` has the tensors known to decide nothing; new ones are added.  deciding: by operator, the slots whose
+    values decide.
     """
     pending: list[_Trace] = [(scopes.main, name, False)]
     seen: set[_Key] = set()
@@ -86,7 +86,7 @@ def decides(
 
 
 def _is_limited(scopes: DefUseGraph, outside: DefUseScope, node: NodeProto) -> bool:
-    """Whether a Loop ends after few turns, whatever its condition is: the file holds its trip count."""
+    """Whether a Loop ends after few iterations, whatever its condition is: its trip count is a small constant."""
     limits = [
         node.input[slot]
         for slot in guess_node_traits(node).control.trip_counts
@@ -97,7 +97,7 @@ def _is_limited(scopes: DefUseGraph, outside: DefUseScope, node: NodeProto) -> b
 
 
 def counts(model: ModelProto) -> frozenset[str]:
-    """The constants of the main graph that all that reads them takes for an index, a size or a count."""
+    """The constants of the main graph that all readers use as an index, a size or a count."""
     uses, names = DefUseGraph(model).main.uses, (tensor.name for tensor in model.graph.initializer)
     return frozenset(name for name in names if name in uses and all(map(_is_deciding, uses[name])))
 
@@ -108,7 +108,7 @@ def _is_deciding(use: tuple[NodeProto, int, DefUseScope]) -> bool:
 
 
 def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScope, bounded: bool) -> Iterator[_Trace]:
-    """Yield the tensors that `node` computes from the value in this slot, inside of functions and bodies too."""
+    """Yield the tensors that `node` computes from the value in this slot, inside functions and bodies too."""
     called = scopes.function(node)
     if called is not None and slot < len(called.inputs):
         yield called, called.inputs[slot], bounded
@@ -119,7 +119,7 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
         is_carried = is_carried or inner is not None
         yield from ((body, given, bounded) for given in (body.inputs if inner is None else (inner,)))
     if is_carried and slot not in (*op.control.trip_counts, *op.control.conditions):
-        return  # it reaches the outputs through those of the body
+        return  # it reaches the outputs through the outputs of the body
     bounded = (
         bounded
         or op.dtype.returns_indices
@@ -133,7 +133,7 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
 
 
 def _inner(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
-    """The input of a body that one of its node is; None where the node's inputs are not those of its body in order."""
+    """The input of a body for an input of its node; None if they do not correspond by position."""
     is_alike = not node.domain and len(body.inputs) == len(node.input)
     return body.inputs[slot] if is_alike else None
 
@@ -141,9 +141,9 @@ def _inner(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
 def _outwards(
     node: NodeProto, body: DefUseScope, outside: DefUseScope, position: int, bounded: bool
 ) -> Iterator[_Trace]:
-    """Yield what an output of a body becomes: an output of its node, and an input of the next iteration.
+    """Yield the tensors that an output of a body becomes: an output of its node, and an input of the next iteration.
 
-    A Loop has no output for its condition, and gives its body the number of the iteration in front.
+    A Loop has no output for its condition, and its body has the iteration number as first input.
     """
     is_loop = bool(guess_node_traits(node).control.trip_counts)
     if node.domain:
@@ -151,10 +151,10 @@ def _outwards(
     elif 0 <= position - is_loop < len(node.output) and node.output[position - is_loop]:
         yield outside, node.output[position - is_loop], bounded
     again = position + is_loop
-    if again < len(body.inputs):  # of a Scan the first ones are carried: of what is no state, it is one more at most
+    if again < len(body.inputs):  # the first outputs of a Scan are carried; a further one adds at most one tensor
         yield body, body.inputs[again], bounded
 
 
 def _is_remainder(op: OpTraits, slot: int) -> bool:
-    """Whether what is left of a division of the value in this slot goes on: below what divides, whatever it is."""
+    """Whether the value is a dividend of which the remainder is returned: bounded by the divisor."""
     return bool(op.algebra.divisors) and op.algebra.family != "product" and slot not in op.algebra.divisors

@@ -1,9 +1,9 @@
-"""What role each graph input plays, read off how the graph uses it.
+"""The role of each graph input, inferred from its uses.
 
-The value is followed forwards through operators that only move or re-type it (Cast, Reshape, Concat, ...) to the
-operators that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
-Whether an index or a size depends on the value at all, `deciding` says.
-Local functions are entered with their call's arguments, bodies of If, Loop and Scan through captures and arguments.
+The value is followed forwards through operators that only move or cast it (Cast, Reshape, Concat, ...) to the operators
+that give it a meaning: Gather makes it an index below a table's size, Where a mask, Reshape a shape.
+`input_dependence` decides whether any index or size depends on the value.  Local functions are entered with their
+call's arguments, bodies of If, Loop and Scan through captures and arguments.
 """
 
 import re
@@ -19,11 +19,11 @@ from surgeon.analysis.def_use import DefUseGraph, DefUseScope
 from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
 from surgeon.ops.traits.trait_lookup import guess_node_traits
 
-_RUNNING = 8  # what a running offset of which nothing else is known adds: assumed small
-_LONGEST_WAY = 8  # nodes between a number and the shape that tells it
+_RUNNING = 8  # assumed maximum of an unknown offset
+_LONGEST_WAY = 8  # maximum number of nodes between a number and its Shape
 _MOST_AXES = 8
-_MOST_STEPS = 20_000  # of following one input; past that, what is known by then serves
-_OTHER_WORDS = ("a", "two words")  # beside strings that an input is compared with, or that are known
+_MOST_STEPS = 20_000  # maximum number of steps for one input; results so far are used then
+_OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
 
 
 class IndexLimit(NamedTuple):
@@ -70,7 +70,7 @@ class InputRole:
     """Required sum of its elements, as for split sizes: a number or the key of a dynamic dim."""
 
 
-Call = tuple[DefUseScope, NodeProto]  # where a local function was called from
+Call = tuple[DefUseScope, NodeProto]  # the scope and node of a call of a local function
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
 
 
 def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> None:
-    """Write down what `node` makes of the value in this slot."""
+    """Record how `node` uses the value in this slot."""
     op = guess_node_traits(node)
     for lookup in op.indexing.lookups:
         if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
@@ -154,7 +154,7 @@ def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, plac
         role.flags.update(("mask", "bit"))
     for attribute in node.attribute if op.strings.string_attributes else ():
         if attribute.name in op.strings.string_attributes:
-            others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # such an encoder refuses them
+            others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # the encoder rejects other strings
             role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
             role.flags.update(() if others else ("closed",))
 
@@ -165,12 +165,12 @@ def _text(item: bytes | str) -> str:
 
 
 def _sign(op: OpTraits, slot: int) -> int:
-    """1 or -1 for a term of a sum or difference of two, 0 for anything else."""
+    """1 or -1 for a term of a binary sum or difference, 0 for anything else."""
     return op.algebra.signs[slot] if op.algebra.family == "sum" and slot < len(op.algebra.signs) == 2 else 0
 
 
 def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
-    """Yield the tensors that carry the value behind `node`: its outputs, a function's or a body's inputs."""
+    """Yield the tensors that carry the value after `node`: its outputs, a function's or a body's inputs."""
     op = guess_node_traits(node)
     called = scopes.function(node)
     if called is not None:
@@ -219,9 +219,9 @@ def _outwards(place: _Place) -> Iterator[_Place]:
 def _added(
     scopes: DefUseGraph, node: NodeProto, slot: int, sign: int, place: _Place
 ) -> tuple[int, tuple[str, ...]] | None:
-    """Return what a sum or difference adds to the value at most: a number, and free sizes by their keys.
+    """Return the maximum that a sum or difference adds to the value: a number, and keys of dynamic dims.
 
-    None if the value does not go on as an index.
+    None if the value is not an index any more.
     """
     other = scopes.constant(place.scope, node.input[1 - slot])
     if guess_node_traits(node).algebra.signs[1] < 0:
@@ -239,7 +239,7 @@ def _added(
 
 
 def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str | None:
-    """Return the size that a number is, where it is one of those that a node tells of a tensor: see `UseDefs.dim`."""
+    """Return the size that a tensor computes from a Shape, as `DefUseGraph.dim`; None for other tensors."""
     place = 0
     for _ in range(_LONGEST_WAY):
         owner = scope.owner(name)
@@ -249,9 +249,9 @@ def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str 
         op = guess_node_traits(node)
         if op.name == "Shape":
             return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
-        choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # of a Gather the index
+        choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # the index of a Gather
         if op.shape.axes is not None and op.shape.axes.in_order:
-            choosing = (1,)  # of a Slice the first that is left
+            choosing = (1,)  # the start of a Slice
         for slot in choosing:
             chosen = scopes.constant(owner, node.input[slot]) if slot < len(node.input) else None
             if chosen is None or chosen.size != 1:
@@ -264,7 +264,7 @@ def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str 
 
 
 def _table_size(scopes: DefUseGraph, place: _Place, table: str, axis: int) -> int | str | None:
-    """Return the size of a table along an axis; a function's argument is looked up where the function is called."""
+    """Return the size of a table along an axis; a function's argument is looked up at the call."""
     scope, calls = place.scope, list(place.calls)
     while True:
         size = scopes.dim(scope, table, axis)
@@ -279,7 +279,7 @@ def _table_size(scopes: DefUseGraph, place: _Place, table: str, axis: int) -> in
 
 
 def _limit(scopes: DefUseGraph, place: _Place, node: NodeProto, lookup: IndexedTable) -> IndexLimit:
-    """What limits indices into a table: its size along the axis that they go over, or along each axis of tuples."""
+    """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:
         axis = _attribute(node, lookup.axis_attribute, lookup.default_axis)
@@ -308,5 +308,5 @@ _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 def named_role(name: str) -> str | None:
-    """Return the role that a name alone suggests: mask, position, length, or None."""
+    """Return the role that a name suggests: mask, position, length, or None."""
     return next((kind for kind, expression in _NAMED if expression.search(name)), None)

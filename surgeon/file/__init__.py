@@ -1,7 +1,7 @@
-"""ONNX files as bytes: reading without weights, byte-exact changes, external data, and saving at once or not at all.
+"""ONNX files as bytes: reading without weights, byte-exact changes, external data, and atomic saving.
 
-It knows the protobuf, not what nodes mean, so it must not import `ir` or anything above.  Start with `model.py`, then
-`patch.py` and `save.py`.
+It knows the protobuf format, but not what nodes mean, so it must not import `ir` or anything above.  Start with
+`model.py`, then `patch.py` and `save.py`.
 """
 
 __all__ = [

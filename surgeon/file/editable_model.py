@@ -1,4 +1,4 @@
-"""A model that may be changed freely: its skeleton is a copy, over the data of files that stay as they are."""
+"""A model that may be changed freely: its skeleton is a copy, over data files that stay unchanged."""
 
 import os
 from collections.abc import Hashable, Iterator, Mapping
@@ -21,24 +21,24 @@ from surgeon.file.tensors.casting import CHANGE, Caster, TensorCast
 
 
 class EditableModel(Model):
-    """What a model is to be: change its `skeleton` at will, and ask for the `patch` that turns the source into it.
+    """The target state of a model: change its `skeleton` freely, then get the `patch` that turns the source into it.
 
-    Tensors whose data were cut out keep their marks, wherever they go and whatever they are called then; their values
-    are read from the source, and written by the kernel.
+    Tensors whose data were cut out keep their marks, even if they are moved or renamed; their values are read from the
+    source, and copied by the kernel.
 
-    source  the model as its file has it; it must stay open as long as this one
-    files   by location, data files of models that were adopted
-    recasts how data change that turn into another dtype when they are written
+    source  the model as in its file; it must stay open as long as this one
+    files   by location, data files of adopted models
+    recasts conversions of tensor data to another dtype, done when they are written
     """
 
     def __init__(self, source: Model) -> None:
         self.__dict__.update(source.__dict__)
-        self.__dict__.pop("external_tensors", None)  # found out once for a model, and this one changes
+        self.__dict__.pop("external_tensors", None)  # a cached property, but this model changes
         self.source = source
         self.files: dict[str, Path] = {}
         self._owners: dict[int, Model] = {}  # of payloads of other models, by id()
         self.recasts: list[TensorCast] = []
-        self._changes: dict[Hashable, TensorCast] = {}  # by where the data lie that change
+        self._changes: dict[Hashable, TensorCast] = {}  # by place of the data
         self.skeleton = onnx.ModelProto()
         self.skeleton.CopyFrom(source.skeleton)
 
@@ -49,28 +49,28 @@ class EditableModel(Model):
 
     @property
     def external_tensors(self) -> list[onnx.TensorProto]:
-        """As of any model, as the skeleton is now."""
+        """As for any model, for the current skeleton."""
         return self.find_external()
 
     def speaks_of(self, word: bytes) -> bool:
-        """Whether the word stands in the skeleton."""
+        """Whether the skeleton contains the word."""
         return word in self.skeleton.SerializeToString()
 
     def owner(self, payload: Payload) -> Model:
-        """The source, or the model that was adopted with this payload."""
+        """The source, or the adopted model with this payload."""
         return self._owners.get(id(payload), self.source)
 
     def recast(
         self, tensor: onnx.TensorProto, new: int, *, saturate: bool = False, by: Caster | None = None
     ) -> TensorCast:
-        """Have a tensor of the skeleton be of another dtype, by its `TensorProto.DataType`.
+        """Convert a tensor of the skeleton to another dtype, given as `TensorProto.DataType`.
 
-        Of what lies in a file the data are converted when they are written, and `seen` then.  by: what converts them.
+        Data in a file are converted when they are written, which also fills `seen`.  by: does the conversion.
         """
         change = TensorCast(tensor.name, tensor.data_type, new, saturate, kernel=by)
         if tensor.data_location == locations.EXTERNAL:
             place = *((entry.key, entry.value) for entry in tensor.external_data), tensor.data_type, new, saturate
-            change = self._changes.setdefault(place, change)  # what several tensors share is converted once
+            change = self._changes.setdefault(place, change)  # shared data are converted once
             tensor.external_data.add(key=CHANGE, value=str(len(self.recasts)))
             self.recasts.append(change)
             tensor.data_type = new
@@ -82,16 +82,16 @@ class EditableModel(Model):
         return change
 
     def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
-        """How the data of a tensor change when they are written; None where they stay."""
+        """The conversion of a tensor's data when they are written; None if they are unchanged."""
         number = next((entry.value for entry in tensor.external_data if entry.key == CHANGE), "")
         return self.recasts[int(number)] if number else None
 
     def adopt(self, other: Model, out: Path | None = None) -> onnx.ModelProto:
-        """A copy of another model's skeleton, any part of which may be put into this one: its data come along.
+        """A copy of another model's skeleton, any part of which may be added to this one, with its data.
 
-        The other model must stay open as long as this one.  Data files of either get other locations where two of one
-        name would meet, or one would meet another file beside `out`, where this is to be written.  Raises
-        ModelFileError where the other came from memory, but its data lie in files.
+        The other model must stay open as long as this one.  Data files get other locations if two have the same one, or
+        if another file has it beside `out`, the future output.  Raises ModelFileError if the other model came from
+        memory, but its data are in files.
         """
         copy, first = onnx.ModelProto(), len(self._payloads)
         copy.CopyFrom(other.skeleton)
@@ -109,10 +109,10 @@ class EditableModel(Model):
         return copy
 
     def patch(self, out: Path | None = None, *, whole: bool = True) -> Patch:
-        """The least edits that turn the source into this; none where nothing was changed.
+        """The smallest edits that turn the source into this model; none if nothing was changed.
 
-        out, whole: where it is to be written, and whether data files come along as they are; else of those of which
-        less is used than was, the rest is left behind.
+        out, whole: the future output, and whether data files are kept as they are; else only the used parts of them are
+        kept.
         """
         skeleton, fresh = (
             (self.skeleton, None) if whole or out is None else repack_unused(self.source, self.skeleton, out)
@@ -126,7 +126,7 @@ class EditableModel(Model):
     def _bring(
         self, skeleton: onnx.ModelProto, model: Model, taken: dict[str, Path | None], out: Path | None
     ) -> None:
-        """Note where the data files of a model lie, and give them other locations where those are taken."""
+        """Record the data files of a model, and give them other locations if those are taken."""
         if model.path is None and model is not self.source:
             raise ModelFileError("The model came from memory, so its data files are unknown: open it by its path.")
         named: dict[str, str] = {}
@@ -149,14 +149,14 @@ class EditableModel(Model):
 
 
 def _names(location: str) -> Iterator[str]:
-    """A location, and others like it."""
+    """A location, and variants of it."""
     yield location
     path = PurePosixPath(location)
     yield from (str(path.with_name(f"{path.stem}_{number}{path.suffix}")) for number in count(2))
 
 
 def _is_free(name: str, path: Path | None, taken: Mapping[str, Path | None], folder: Path | None) -> bool:
-    """Whether a data file may have this location: nothing else has it, nor lies there in the folder it is to be in."""
+    """Whether a data file may have this location: no other file has it, in the model or in the target folder."""
     place = os.path.normpath(name)
     if place in taken and not _is_same(path, taken[place]):
         return False
@@ -165,7 +165,7 @@ def _is_free(name: str, path: Path | None, taken: Mapping[str, Path | None], fol
 
 
 def _is_same(path: Path | None, other: Path | None) -> bool:
-    """Whether two data files are one, or one is a copy of the other."""
+    """Whether two data files are one, or have equal contents."""
     if path is None or other is None or not path.is_file() or not other.is_file():
         return path == other
     return os.path.samefile(path, other) or same_content(path, other)

@@ -1,8 +1,8 @@
-"""The least byte-range edits that turn a file into a model that was made of its skeleton.
+"""The smallest byte-range edits that turn a file into a model derived from its skeleton.
 
-Messages are compared field by field.  Records of a repeated field that are the same in both stay where they lie: those
-of a longest common subsequence of the two lists.  Between them, one that stands for the other, by its name or its
-place, is compared field by field in turn; what is left goes or comes as a whole.
+Messages are compared field by field.  Equal records of a repeated field stay in place: those of a longest common
+subsequence of the two lists.  Between them, records with the same name or position are compared field by field in turn;
+the others are deleted or inserted as a whole.
 """
 
 import struct
@@ -23,7 +23,7 @@ from surgeon.file.tensors.casting import CHANGE
 
 _INITIALIZER = 5
 _GRAPH: Address = ((7, 0),)
-_KEYS = ("name", "key", "domain", "tensor_name")  # by what records of a list are known, in this order
+_KEYS = ("name", "key", "domain", "tensor_name")  # fields that identify records of a list, in this order
 _PACKED = {
     FieldDescriptor.TYPE_FLOAT: "<f",
     FieldDescriptor.TYPE_DOUBLE: "<d",
@@ -36,10 +36,10 @@ Pair = tuple[int, int]
 
 
 def minimal_patch(model: Model, edited: onnx.ModelProto, holder: Model | None = None) -> Patch:
-    """The edits that turn the file of `model` into `edited`, which was made of a copy of its skeleton.
+    """The edits that turn the file of `model` into `edited`, which was derived from a copy of its skeleton.
 
-    Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when it is
-    saved.  holder: what knows the tensors of `edited`, where some are of other models.
+    Tensors of the skeleton keep their marks.  A large new tensor of the main graph may go to a data file when the model
+    is saved.  holder: the model that can read all tensors of `edited`, if some are from other models.
     """
     patch = Patch(model, holder)
     _Differences(model, patch).compare((), model.skeleton, edited)
@@ -47,18 +47,18 @@ def minimal_patch(model: Model, edited: onnx.ModelProto, holder: Model | None = 
 
 
 class _Differences:
-    """One comparison, written into a patch."""
+    """One comparison, recorded in a patch."""
 
     def __init__(self, model: Model, patch: Patch) -> None:
         self._model, self._patch = model, patch
 
     def compare(self, where: Address, old: ProtoMessage, new: ProtoMessage) -> None:
-        """Edit the message at an address so that it becomes another of its type."""
+        """Edit the message at an address so that it equals another of its type."""
         for field in old.DESCRIPTOR.fields:
             before, after = getattr(old, field.name), getattr(new, field.name)
             if is_repeated(field):
                 if field.message_type is not None:
-                    if before != after:  # NaN makes equal lists differ, which costs time alone
+                    if before != after:  # NaN makes equal lists differ, which costs only time
                         self._compare_rows(where, field.number, before, after)
                 else:
                     self._compare_scalars(where, field, before, after)
@@ -83,7 +83,7 @@ class _Differences:
             self._patch.delete_all(where, number, range(count))
 
     def _compare_scalars(self, where: Address, field: FieldDescriptor, old: Sequence[Any], new: Sequence[Any]) -> None:
-        """Numbers, strings and bytes: a list of numbers is written anew as a whole, of strings what differs."""
+        """Numbers, strings and bytes: a list of numbers is replaced as a whole, one of strings in parts."""
         before, after = ([_encoded(field, value) for value in values] for values in (old, new))
         if before == after:
             return
@@ -121,7 +121,7 @@ class _Differences:
         self._patch.delete_all(where, number, gone)
 
     def _insert(self, where: Address, number: int, place: int, messages: Sequence[ProtoMessage]) -> None:
-        """Put new messages in front of the record at a place."""
+        """Insert new messages before the record at a position."""
         if not messages:
             return
         if where == _GRAPH and number == _INITIALIZER:
@@ -144,17 +144,17 @@ def _encoded(field: FieldDescriptor, value: Any) -> bytes:
 
 
 def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
-    """Places of equal items in both lists, ascending in both: as many as there are, where no item is there twice.
+    """Positions of equal items in both lists, ascending in both: the maximum number, if no item is repeated.
 
-    Of items that are, the first of one stands for the first of the other.  The longest ascending subsequence is found
-    by patience sorting (Fredman, 1975).
+    Of repeated items, the first in one list corresponds to the first in the other.  The longest ascending subsequence
+    is found by patience sorting (Fredman, 1975).
     """
     places: defaultdict[Hashable, deque[int]] = defaultdict(deque)
     for place, item in enumerate(old):
         places[item].append(place)
     pairs = [(places[item].popleft(), row) for row, item in enumerate(new) if places.get(item)]
-    lasts: list[int] = []  # the least place in which a subsequence of each length ends
-    chains: list[int] = []  # the pair that it ends with
+    lasts: list[int] = []  # by length, the smallest end position of a subsequence
+    chains: list[int] = []  # by length, the last pair of that subsequence
     before: list[int] = []
     for number, (place, _) in enumerate(pairs):
         length = bisect_left(lasts, place)
@@ -173,7 +173,8 @@ def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
 
 
 def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
-    """What lies between pairs that stay: where in the old list, what goes of it, and what comes of the new one."""
+    """The ranges between kept pairs: position in the old list, deleted positions, inserted positions of the new list.
+    """
     place = row = 0
     for next_place, next_row in (*kept, (old, new)):
         if next_place > place or next_row > row:
@@ -182,7 +183,7 @@ def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range,
 
 
 def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: range, after: range) -> list[Pair]:
-    """Which records of two runs stand for each other: those of one key, and where the rest is as many, by order."""
+    """Corresponding records of two runs: those with equal keys, and in order where the others are equally many."""
     keys = [[_key(messages[place]) for place in run] for messages, run in ((old, before), (new, after))]
     named = common(*keys)
     pairs: list[Pair] = []
@@ -193,7 +194,7 @@ def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: ra
 
 
 def _key(message: ProtoMessage) -> Hashable:
-    """What a record of a list is known by."""
+    """The key of a record in a list."""
     if isinstance(message, onnx.NodeProto):
         return message.op_type, *message.output
     if isinstance(message, onnx.TensorProto):
@@ -202,10 +203,10 @@ def _key(message: ProtoMessage) -> Hashable:
 
 
 def is_changing(message: ProtoMessage) -> bool:
-    """Whether it is a tensor whose data turn into another dtype when they are written."""
+    """Whether it is a tensor whose data are converted to another dtype when they are written."""
     return isinstance(message, onnx.TensorProto) and any(entry.key == CHANGE for entry in message.external_data)
 
 
 def _mark(tensor: onnx.TensorProto) -> str:
-    """The number of the payload that was cut out of a tensor, "" where none was."""
+    """The number of the payload that was cut out of a tensor; "" if there is none."""
     return next((f"{PAYLOAD_KEY} {entry.value}" for entry in tensor.external_data if entry.key == PAYLOAD_KEY), "")

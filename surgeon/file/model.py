@@ -1,7 +1,7 @@
-"""A model as it lies in its file: a skeleton to look at, values on demand, and byte-range edits.
+"""A model in its file: a skeleton to read, values on demand, and byte-range edits.
 
-`Model.open` leaves every large tensor payload where it is.  The *skeleton* is the model with these payloads cut out: in
-their place stands an `external_data` entry with the key `surgeon.payload`, which `Model.value` follows.
+`Model.open` leaves every large tensor payload in the file.  The *skeleton* is the model without these payloads: instead
+it has an `external_data` entry with the key `surgeon.payload`, which `Model.value` follows.
 """
 
 import mmap
@@ -36,7 +36,7 @@ from surgeon.file.tensors.casting import TensorCast
 from surgeon.file.tensors.decoding import Array, decode_raw, decode_tensor, densify
 
 Address = tuple[tuple[int, int], ...]
-"""Where a message lies below ModelProto: steps of (field number, occurrence).
+"""The address of a message below ModelProto: steps of (field number, occurrence).
 
 The main graph is ((7, 0),), function k is ((25, k),), and ((7, 0), (1, 12), (5, 3), (6, 0)) is the body
 graph.node[12].attribute[3].g.  A singular message has occurrence 0, even when the file gives it in two records.
@@ -48,8 +48,8 @@ _MAIN_GRAPH = 7
 class Model:
     """An open model.
 
-    skeleton        the model without the payloads above the threshold; look, but edit through a Patch
-    path            the file, or None when the model was given as a ModelProto or as bytes
+    skeleton        the model without the payloads above the threshold; read-only, edits go through a Patch
+    path            the file, or None if the model was given as a ModelProto or as bytes
     payload_bytes   bytes of tensor data that were cut out
     """
 
@@ -81,10 +81,10 @@ class Model:
 
     @classmethod
     def open(cls, source: str | os.PathLike[str] | onnx.ModelProto | bytes, *, threshold: int = 1024) -> "Model":
-        """Open a model file, a ModelProto or its bytes, leaving data of more than `threshold` bytes per tensor there.
+        """Open a model file, a ModelProto or its bytes; tensor data of more than `threshold` bytes stay in the file.
 
-        A ModelProto is serialised, so later changes to it are not seen.  Raises ModelFileError, in one sentence, when
-        the file cannot be read or is no ONNX model.
+        A ModelProto is serialised, so later changes to it have no effect.  Raises ModelFileError if the file cannot be
+        read or is not an ONNX model.
         """
         if isinstance(source, onnx.ModelProto):
             if not source.HasField("graph"):
@@ -97,7 +97,7 @@ class Model:
             if not source:
                 raise ModelFileError("The model is empty: there are no bytes to read.")
             return cls(bytes(source), None, threshold)
-        path = Path(os.path.abspath(source))  # the working folder may change before the save
+        path = Path(os.path.abspath(source))  # the working directory may change before the save
         return cls(map_whole(path), path, threshold)
 
     @property
@@ -111,9 +111,9 @@ class Model:
     def value(self, tensor: onnx.TensorProto) -> Array:
         """The value of a tensor of the skeleton, wherever its data are: inline, cut out, or in an external file.
 
-        The array has the tensor's shape and dtype (see `surgeon.values`) and may be a read-only view of the file, which
-        stays open as long as the array is there.  Raises ModelFileError when the data are missing, too short, changed
-        on disk or not those of their checksum.
+        The array has the tensor's shape and dtype (see `surgeon.file.tensors.decoding`) and may be a read-only view of
+        the file, which stays open as long as the array exists.  Raises ModelFileError if the data are missing, too
+        short, changed on disk or do not match their checksum.
         """
         if tensor.data_location != locations.EXTERNAL:
             return decode_tensor(tensor)
@@ -128,12 +128,12 @@ class Model:
         return self._store.value(full) if full.data_location == locations.EXTERNAL else decode_tensor(full)
 
     def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
-        """Where in `data` the raw bytes of a tensor lie that were cut out, `[start, end)`; None for any other."""
+        """The range `[start, end)` of a cut-out tensor's raw bytes in `data`; None for other tensors."""
         payload = self._payload(tensor)
         return None if payload is None else payload.raw
 
     def extent(self, tensor: onnx.TensorProto) -> locations.Extent | None:
-        """Where the bytes of a tensor lie in an external file, None where they do not.  No file is touched."""
+        """The range of a tensor in an external file; None for other tensors.  No file is read."""
         found = self._external(tensor)
         return None if found is None else locations.extent_of(found)
 
@@ -143,7 +143,7 @@ class Model:
         return densify(self.value(tensor.values), self.value(tensor.indices), tuple(tensor.dims), name)
 
     def serialize(self, message: ProtoMessage) -> bytes:
-        """Serialise a message of the skeleton, or an edited copy of one, with the data that were cut out put back."""
+        """Serialise a message of the skeleton, or an edited copy of one, with the cut-out data put back."""
         copy = type(message)()
         copy.CopyFrom(message)
         for tensor in marked(copy):
@@ -154,7 +154,7 @@ class Model:
         return data
 
     def serialize_pieces(self, message: ProtoMessage) -> Body:
-        """The same in pieces: what was cut out comes as spans of the file that it lies in."""
+        """The same in pieces: cut-out data are spans of their file."""
         return refilled(
             message,
             self._payload,
@@ -163,15 +163,15 @@ class Model:
         )
 
     def recast_of(self, tensor: onnx.TensorProto) -> TensorCast | None:
-        """How the data of a tensor change when they are written: not at all."""
+        """The conversion of a tensor's data when they are written: always None."""
         return None
 
     def owner(self, payload: Payload) -> "Model":
-        """The model whose file a payload lies in: this one."""
+        """The model whose file contains a payload: this one."""
         return self
 
     def message(self, where: Address) -> Message:
-        """The message at an address; IndexError or KeyError when the file has none there."""
+        """The message at an address; IndexError or KeyError if the file has none there."""
         found = self._messages.get(where)
         if found is None:
             try:
@@ -182,22 +182,22 @@ class Model:
         return found
 
     def count(self, where: Address, field: int) -> int:
-        """How many records of a field the message at `where` has in the file."""
+        """The number of records of a field in the message at `where`, in the file."""
         return len(self.message(where).records(field))
 
     def record(self, where: Address, field: int, index: int) -> bytes:
-        """The body of a record as it lies in the file, payloads included; IndexError when there is none."""
+        """The body of a record as in the file, payloads included; IndexError if there is none."""
         _, start, end = self.message(where).body(field, index)
         bring(self.path, start, end)
         return self.data[start:end]
 
     @cached_property
     def external_tensors(self) -> list[onnx.TensorProto]:
-        """The tensors of the skeleton whose data lie in external files."""
+        """The tensors of the skeleton whose data are in external files."""
         return self.find_external()
 
     def find_external(self) -> list[onnx.TensorProto]:
-        """The same, looked for anew."""
+        """The same, without a cache."""
         if not self.speaks_of(b"location"):
             return []
         tensors = locations.tensors_of(self.skeleton)
@@ -205,18 +205,18 @@ class Model:
 
     @cached_property
     def external_bytes(self) -> int:
-        """Bytes that tensors take in external files, counted once where they share them.  No file is touched."""
+        """The total size of the tensors in external files; shared bytes count once.  No file is read."""
         return sum(extent.size for extent in {locations.extent_of(tensor) for tensor in self.external_tensors})
 
     def check_unchanged(self) -> None:
-        """ModelFileError when the file on disk is no longer the one that was opened."""
+        """Raise ModelFileError if the file on disk was changed since it was opened."""
         if self.path is not None and stamp(self.path) != self.stamp:
             raise ModelFileError(f"{self.path} was changed on disk since it was opened: open it again.")
 
     def check_data(self, *, sums: bool = False) -> None:
-        """ModelFileError when an external data file is missing, too short or out of bounds.
+        """Raise ModelFileError if an external data file is missing or too short, or a tensor exceeds it.
 
-        None is read.  sums: but where a tensor gives a checksum, which has to fit: for those who have all data read.
+        No data are read.  sums: verify checksums too, which reads the tensors that have one.
         """
         if self.path is not None:
             locations.files(self.path.parent, self.external_tensors)
@@ -224,7 +224,7 @@ class Model:
                 locations.check_sums(self.path.parent, self.external_tensors)
 
     def check_names(self) -> None:
-        """ModelFileError when a string is not UTF-8.  Slow: for the moment when something has gone wrong."""
+        """Raise ModelFileError if a string is not UTF-8.  Slow: call it only after an error."""
         found = not_utf8(self.skeleton)
         if found is not None:
             raise ModelFileError(
@@ -232,7 +232,7 @@ class Model:
             )
 
     def whole(self) -> onnx.ModelProto:
-        """The model with all its data in it, those of external files too.  Raises ModelFileError as `value` does."""
+        """The model with all its data inline, external ones too.  Raises ModelFileError as `value` does."""
         bring(self.path)
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data[:])
         if self.external_tensors:
@@ -240,11 +240,11 @@ class Model:
         return proto
 
     def close(self) -> None:
-        """Let go of the files.  Arrays already handed out stay good; what is asked later opens the files again."""
+        """Close the files.  Arrays stay valid; later queries open the files again."""
         self._store.close()
         if isinstance(self._data, mmap.mmap):
             data, self._data = self._data, None
-            self._messages.clear()  # they look into it
+            self._messages.clear()  # they refer to the map
             close_map(data)
 
     def __enter__(self) -> "Model":
@@ -276,9 +276,9 @@ class Model:
         return None
 
     def _rebuild(self, payload: Payload) -> onnx.TensorProto:
-        """The tensor of a payload as the file has it."""
+        """The tensor of a payload as in the file."""
         try:
-            data = self.owner(payload).data  # a message found before the model was closed has that of then
+            data = self.owner(payload).data  # not `payload.tensor.data`, which may be a closed map
             for frame in payload.tensor.frames:
                 bring(self.owner(payload).path, frame.start, frame.end)
             body = b"".join(data[frame.start : frame.end] for frame in payload.tensor.frames)
@@ -291,7 +291,7 @@ class Model:
         return full
 
     def _external(self, tensor: onnx.TensorProto) -> onnx.TensorProto | None:
-        """`tensor` without its mark, when its data lie in an external file."""
+        """`tensor` without its mark, if its data are in an external file."""
         if tensor.data_location != locations.EXTERNAL:
             return None
         payload = self._payload(tensor)
@@ -300,7 +300,7 @@ class Model:
         return self._rebuild(payload) if payload.is_external else None
 
     def speaks_of(self, word: bytes) -> bool:
-        """Whether the word stands anywhere outside of the payloads."""
+        """Whether the word occurs outside of the payloads."""
         if self._payloads:
             return word in self.skeleton.SerializeToString()
         return holds_word(self.data, word)

@@ -1,4 +1,4 @@
-"""What a caller hands in, a path or a model in memory, as the file layer takes it."""
+"""Converts the models that callers pass, paths or models in memory, for this package."""
 
 import os
 from pathlib import Path
@@ -13,9 +13,9 @@ ModelLike: TypeAlias = str | os.PathLike[str] | ModelProto | gs.Graph
 
 
 def resolve_model(source: ModelLike) -> Path | ModelProto:
-    """A path counts from the working folder of now; a gs.Graph is exported.
+    """An absolute path, or a ModelProto; a gs.Graph is exported.
 
-    Raises UsageError for what is no model, and where gs cannot export it.
+    Raises UsageError for anything else, and if gs cannot export the graph.
     """
     if isinstance(source, gs.Graph):
         return exported(source)
@@ -24,13 +24,13 @@ def resolve_model(source: ModelLike) -> Path | ModelProto:
 
 
 def exported(graph: gs.Graph) -> ModelProto:
-    """A graph as gs writes it; the graph itself stays as it is.  Raises UsageError where gs cannot."""
+    """A graph as gs exports it; the graph itself is unchanged.  Raises UsageError if gs cannot."""
     try:
         copied = graph.copy()
         kinds = {name: tensor.type for name, tensor in graph.tensors().items() if isinstance(tensor, gs.Variable)}
         for name, tensor in copied.tensors().items():
             if isinstance(tensor, gs.Variable):
-                tensor.type = kinds[name]  # of a sequence, say, which a copy forgets
+                tensor.type = kinds[name]  # a copy forgets the type of a sequence
         return cast(ModelProto, gs.export_onnx(copied, do_type_check=False))
     except (AttributeError, TypeError, ValueError) as error:
         raise UsageError(
@@ -39,13 +39,13 @@ def exported(graph: gs.Graph) -> ModelProto:
 
 
 def model_name(source: ModelLike, unnamed: str = "") -> str:
-    """What to call it: its path as it was given; `unnamed` for a model in memory."""
+    """The name of a model: its path as given; `unnamed` for a model in memory."""
     _require(source)
     return unnamed if isinstance(source, (ModelProto, gs.Graph)) else os.fspath(source)
 
 
 def is_in_memory(source: object) -> bool:
-    """Whether a source is no path: what comes of it is handed back.  Raises UsageError for what is no model."""
+    """Whether a source is not a path, so that results are returned in memory.  Raises UsageError as `resolve_model`."""
     _require(source)
     return isinstance(source, (ModelProto, gs.Graph))
 

@@ -1,4 +1,4 @@
-"""Edits to the records of a model, as byte ranges; what they do not name stays byte for byte."""
+"""Edits to the records of a model, as byte ranges; everything else stays unchanged, byte for byte."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,18 +13,17 @@ from surgeon.file.protobuf.wire_format import LEN, MAX_SIZE, Message, write_vari
 
 
 class Patch:
-    """Edits to the records of a model: delete, replace, insert.  Indices are those of the file as it was opened.
+    """Edits to the records of a model: delete, replace, insert.  Indices are those of the opened file.
 
-    Bodies are what stands in a record behind tag and length: a serialised message, the bytes of a string, the encoded
-    number.  To write a message of the skeleton use `Model.full`, `Model.body` or `Model.record`, which give its data
-    back.
+    A body is the part of a record behind tag and length: a serialised message, the bytes of a string, the encoded
+    number.  To write a message of the skeleton use `Model.serialize`, `Model.serialize_pieces` or `Model.record`, which
+    put its data back.
 
-    fresh: the data file that some of the edits lead to, where there is one.  files: by location that they name, a data
-    file of another model.
+    fresh: the new data file that some of the edits refer to, if any.  files: by location, data files of other models.
     """
 
     def __init__(self, model: Model, holder: Model | None = None) -> None:
-        """holder: what knows the tensors that are put in, where those may be of other models too."""
+        """holder: the model that can read all inserted tensors, if some are from other models."""
         self._model, self.holder = model, holder or model
         self.fresh: NewDataFile | None = None
         self.files: Mapping[str, Path] = {}
@@ -33,15 +32,15 @@ class Patch:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no edit."""
+        """Whether it has no edits."""
         return not self._edits and not self._tensors
 
     def delete(self, where: Address, field: int, index: int) -> None:
-        """Take out record `index` of `field` in the message at `where`; IndexError when there is none."""
+        """Delete record `index` of `field` in the message at `where`; IndexError if there is none."""
         self.replace(where, field, index, ())
 
     def replace(self, where: Address, field: int, index: int, bodies: Sequence[bytes]) -> None:
-        """Put these records in the place of record `index`; tags and lengths are added."""
+        """Replace record `index` by these records; tags and lengths are added."""
         message = self._model.message(where)
         records = message.records(field)
         if not 0 <= index < len(records):
@@ -50,7 +49,7 @@ class Patch:
         self._edits.cut(message.frame_at(start), start, records.ends[index], _records(message, field, bodies))
 
     def replace_all(self, where: Address, field: int, bodies: Mapping[int, Sequence[bytes]]) -> None:
-        """Put records in the place of many, by index.  As `replace`."""
+        """Replace many records, by index.  As `replace`."""
         message = self._model.message(where)
         records = message.records(field)
         starts, ends = records.starts, records.ends
@@ -59,7 +58,7 @@ class Patch:
             self._edits.cut(message.frame_at(start), start, ends[index], _records(message, field, these))
 
     def delete_all(self, where: Address, field: int, indices: Sequence[int]) -> None:
-        """Take out many records, given in ascending order; neighbours in the file become one edit.  As `delete`."""
+        """Delete many records, in ascending order; neighbours in the file become one edit.  As `delete`."""
         message = self._model.message(where)
         records = message.records(field)
         place, count = 0, len(indices)
@@ -73,16 +72,16 @@ class Patch:
             self._edits.cut(frame, records.starts[first], records.ends[last])
 
     def insert(self, where: Address, field: int, index: int, bodies: Sequence[bytes | Body]) -> None:
-        """Put these records before record `index`; `index` = count means behind the last one.
+        """Insert these records before record `index`; `index` = count means after the last one.
 
-        Where the message has no record of the field, they go to the message's end.  Calls for one place keep their
-        order.  IndexError when index > count.
+        If the message has no record of the field, they go to the message's end.  Calls for one position keep their
+        order.  IndexError if index > count.
         """
         self._insert(self._edits, where, field, index=index, bodies=bodies)
 
     def insert_tensors(self, where: Address, field: int, index: int, tensors: Sequence[onnx.TensorProto]) -> None:
         """As `insert`, for tensors of the main graph; those with much raw data may go to a data file."""
-        self._insert(ByteEdits(0), where, field, index=index, bodies=())  # an IndexError comes now
+        self._insert(ByteEdits(0), where, field, index=index, bodies=())  # raises IndexError now
         self._tensors.append((where, field, index, tensors))
 
     def _insert(self, edits: ByteEdits, where: Address, field: int, index: int, bodies: Sequence[bytes | Body]) -> None:
@@ -103,10 +102,10 @@ class Patch:
             edits.insert(frame, at, piece)
 
     def pieces(self, data: NewDataFile | None = None) -> list[Piece]:
-        """The edited model from front to end: spans of the source, and new bytes.
+        """The edited model in order: spans of the source, and new bytes.
 
-        data: the file that large new tensors go to; None writes them into the model.  Raises RewriteError when two
-        edits meet, ModelFileError when the result would reach 2 GiB.
+        data: the file for large new tensors; None writes them into the model.  Raises RewriteError if two edits
+        overlap, ModelFileError if the result would reach 2 GiB.
         """
         edits = self._edits.copy() if self._tensors else self._edits
         for where, field, index, tensors in self._tensors:
@@ -117,12 +116,12 @@ class Patch:
 
     @property
     def is_too_large(self) -> bool:
-        """Whether the result would reach 2 GiB if all new tensors were written into the model."""
+        """Whether the result would reach 2 GiB with all new tensors inline."""
         new = sum(size_of(self.holder.serialize_pieces(tensor)) for *_, tensors in self._tensors for tensor in tensors)
         return new > 0 and self._edits.result_size + new > MAX_SIZE
 
     def apply(self) -> bytes:
-        """The edited model in memory.  Errors as for `pieces`."""
+        """The edited model as bytes.  Errors as for `pieces`."""
         return join(self._model.data, self.pieces())
 
     def to_proto(self) -> onnx.ModelProto:
@@ -136,7 +135,7 @@ def _records(message: Message, field: int, bodies: Sequence[bytes]) -> bytes:
 
 
 def _pieces(message: Message, field: int, bodies: Sequence[bytes | Body]) -> Body:
-    """Records with their tags and lengths, new bytes that are neighbours joined."""
+    """Records with their tags and lengths, adjacent new bytes joined."""
     form = message.schema.form[field]
     tag = write_varint(form)
     out: list[bytes | FileSpan] = []

@@ -1,8 +1,8 @@
-"""Saving a model: the data files first, then the model, each whole or not at all.
+"""Saving a model: the data files first, then the model, each atomically.
 
-What a patch does not touch is copied by the kernel from file to file.  The model is written to a temporary file beside
-its target, checked there, made durable and renamed.  Data files that have to come along are put into one temporary
-folder with it, and moved out of there before it; a save that fails leaves everything as it was.
+The kernel copies what a patch does not change from file to file.  The model is written to a temporary file beside its
+target, checked there, synced and renamed.  Data files that are copied are staged in one temporary folder with it, and
+moved from there before it; a save that fails leaves everything unchanged.
 """
 
 import errno
@@ -34,12 +34,12 @@ OutputModel = onnx.ModelProto | Path  # a model in memory, or its file
 ExternalDataMode = Literal["auto", "share", "copy", "inline"]
 
 
-# What onnx.load reads as text.
+# Suffixes that onnx.load reads as text.
 _TEXT = (".json", ".textproto", ".prototxt", ".pbtxt", ".txtpb", ".onnxtxt", ".onnxtext", ".onnxjson")
-# The first bytes of the fields of a ModelProto: numbers, and what has a length.
+# The first bytes of the fields of a ModelProto: numbers, and length-delimited fields.
 _BEGINNINGS = frozenset((0x08, 0x28, *(field << 3 | 2 for field in (2, 3, 4, 6, 7, 8, 14)), 0xA2, 0xCA, 0xD2))
-_MAPPED = 1 << 12  # spans up to here are taken from the map, the pages are in memory already
-_READ = 1 << 18  # spans up to here are read, longer ones copied by the kernel
+_MAPPED = 1 << 12  # spans up to this size are taken from the map, whose pages are in memory already
+_READ = 1 << 18  # spans up to this size are read, longer ones copied by the kernel
 _BUFFER = 1 << 20
 
 
@@ -55,24 +55,24 @@ def save(
     """Write the model with the edits of `patch` to `out`, which may be the file it was opened from.
 
     Without edits the bytes are those of the source.  `check` is called with the path of the written, not yet renamed
-    file, its data files beside it; what it raises stops the save.
+    file, its data files beside it; an exception from it stops the save.
 
     external_data
         auto     share in the same folder, else copy
         share    leave the data files where they are; only into the folder of the source
-        copy     reflinks where the file system has them, else a copy that leaves holes as holes
-        inline   put the data into the model; refused when it would reach 2 GiB
-    force        overwrite a data file of other content at the target, and a target that is no model
+        copy     reflinks if the file system has them, else a copy that leaves holes as holes
+        inline   put the data into the model; refused if it would reach 2 GiB
+    force        overwrite a data file with other content at the target, and a target that is not a model
 
-    New tensors of a MiB and more go to a data file of their own, `{name of out}.data`, where the model keeps data in
-    files; where it could not hold the others either (2 GiB), all but small ones do.  Not with inline.
+    New tensors of 1 MiB or more go to a new data file, `{name of out}.data`, if the model keeps data in files; if the
+    model would otherwise reach 2 GiB, all but small ones do.  Not with inline.
 
-    In the folder of the source copy does as share, for a model finds its data files by their names.  Elsewhere only
-    the data files come along that the written model still uses.
+    In the folder of the source, copy equals share, since a model finds its data files by their names.  Elsewhere only
+    the data files are copied that the written model still uses.
 
-    Raises ModelFileError, in one sentence, when the source changed since it was opened or the target cannot be written,
-    UsageError when `external_data` does not fit, RewriteError when edits of the patch meet.  After saving over its own
-    source the model has to be opened again.
+    Raises ModelFileError if the source changed since it was opened or the target cannot be written, UsageError if
+    `external_data` does not apply, RewriteError if edits of the patch overlap.  After saving over its own source the
+    model has to be opened again.
     """
     if external_data not in ("auto", "share", "copy", "inline"):
         raise UsageError(f"external_data={external_data!r} is unknown: choose auto, share, copy or inline.")
@@ -121,7 +121,7 @@ def save(
 
 
 def require_folder(folder: Path) -> None:
-    """Raise ModelFileError where nothing can be written to a folder because there is none."""
+    """Raise ModelFileError unless the folder exists."""
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder} is a file, in which nothing can lie: name another folder.")
     if not folder.is_dir():
@@ -129,7 +129,7 @@ def require_folder(folder: Path) -> None:
 
 
 def _target(out: Path) -> Path:
-    """The file that is to be replaced: links are followed, so that they stay links."""
+    """The file to replace: links are followed, so that they stay links."""
     target = Path(os.path.realpath(out))
     if out.suffix.lower() in _TEXT:
         raise ModelFileError(f"{out} is named as text, and models are written as binary protobuf: name an .onnx file.")
@@ -142,7 +142,7 @@ def _target(out: Path) -> Path:
 
 
 def _holds_other(target: Path) -> bool:
-    """Whether a file is there that is not named as a model, and begins as no ModelProto does (onnx.proto)."""
+    """Whether there is a file that is not named as a model and does not begin as a ModelProto (onnx.proto)."""
     if not target.exists() or target.suffix.lower() in (".onnx", ".pb"):
         return False
     with target.open("rb") as file:
@@ -160,7 +160,7 @@ def _is_source(model: Model, target: Path) -> bool:
 
 @contextmanager
 def _explained(out: Path) -> Iterator[None]:
-    """Turn what the system says on writing into one sentence."""
+    """Turn an OSError of writing into one sentence."""
     try:
         yield
     except EOFError:
@@ -180,7 +180,7 @@ def _explained(out: Path) -> Iterator[None]:
 
 
 class _Writer:
-    """Writes pieces to a file: small ones gathered, long spans from file to file inside the kernel."""
+    """Writes pieces to a file: small ones buffered, long spans copied by the kernel."""
 
     def __init__(self, handle: int, source: Buffer, path: Path | None) -> None:
         self._handle = handle
@@ -243,7 +243,7 @@ class _Writer:
 def _lacking(
     found: dict[str, Path], out: Path, mode: ExternalDataMode, force: bool
 ) -> list[NewDataFile | CopiedDataFile]:
-    """The data files, by location, that are not in their places beside the model yet."""
+    """The data files, by location, that are not in place beside the model yet."""
     places = {name: locations.resolve(out.parent, name) for name in found}
     lacking = {name: path for name, path in found.items() if not holds(places[name], path, force)}
     if mode == "share" and lacking:
@@ -253,7 +253,7 @@ def _lacking(
 
 
 def _folder_to_leave(model: Model, out: Path, mode: ExternalDataMode) -> Path | None:
-    """The folder of the data files where they have to come along to another; raises where they cannot."""
+    """The folder of the data files if they have to be copied to another; raises if they cannot."""
     tensors = model.external_tensors
     if not tensors or mode == "inline":
         return None
@@ -276,7 +276,7 @@ def _folder_to_leave(model: Model, out: Path, mode: ExternalDataMode) -> Path | 
 def _external_tensors(
     model: Model, patch: Patch | None, written: Path, fresh: NewDataFile | None
 ) -> list[onnx.TensorProto]:
-    """The tensors of the written model whose data lie in external files that there are."""
+    """The tensors of the written model whose data are in existing external files."""
     if patch is None or patch.empty:
         return model.external_tensors
     with Model.open(written) as after:
@@ -285,7 +285,7 @@ def _external_tensors(
 
 
 def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> NewDataFile | None:
-    """The data file for large new tensors: where the model keeps data outside, or could not hold them all."""
+    """The data file for large new tensors, if the model keeps data outside or would become too large."""
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
     least = LEAST if patch.is_too_large else LARGE
@@ -293,9 +293,9 @@ def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> 
 
 
 def _put_new(move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[StagedFile]:
-    """Leave new data where the check finds them; returns the move if it is still to be made.
+    """Put new data where the check finds them; returns the move if it is still to be made.
 
-    at_once: the other data files are in their places already, so that the new one has to be there too.
+    at_once: the other data files are in place already, so the new one has to be in place too.
     """
     if not at_once:
         return [move]
@@ -305,12 +305,12 @@ def _put_new(move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: b
 
 
 def _folder(model: Model) -> Path:
-    """The folder that a model's data files lie in."""
+    """The folder of a model's data files."""
     return Path() if model.path is None else model.path.parent
 
 
 def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
-    """The model, patched in memory first, with the data of its external tensors put where their entries were."""
+    """The model, patched in memory first, with its external data inserted in place of their entries."""
     fresh, others = (None, {}) if patch is None else (patch.fresh, patch.files)
     if model.path is None and model.external_tensors:
         raise UsageError("The model came from memory, so its data files are unknown: open it by its path.")
@@ -323,7 +323,7 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         if tensor.data_location != locations.EXTERNAL:
             continue
         extent, size = locations.extent_of(tensor), raw_size(tensor)
-        if fresh is not None and extent.location == fresh.location:  # of a file that is not made
+        if fresh is not None and extent.location == fresh.location:  # in the new file, which inlining does not write
             span = fresh.part(extent.offset)
         else:
             path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)

@@ -1,8 +1,8 @@
-"""A model on its way to another, written for the time between.
+"""A temporary model between two steps of a pipeline.
 
-It lies beside its source, so that the data files of both are the same; where nothing may be written there, in a folder
-of its own with copies of them.  What a killed run left behind is recognised by its name, and goes with the next run of
-the same source on the same machine.
+It is placed beside its source, so that both share the data files; if that folder is read-only, in a temporary folder
+with copies of them.  Leftovers of killed runs are recognised by their names, and removed by the next run of the same
+source on the same machine.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ from surgeon.file.save import ExternalDataMode, save
 
 
 def path_between(folder: Path, source: Path) -> Path:
-    """A new path in a folder for what comes of a source, after those of dead runs are swept."""
-    here = f"{zlib.crc32(platform.node().encode()):08x}"  # another machine's process ids say nothing on this one
+    """A new path in a folder for a temporary model of a source; leftovers of dead runs are removed first."""
+    here = f"{zlib.crc32(platform.node().encode()):08x}"  # process ids of another machine mean nothing here
     start = f".{source.stem}.surgeon-{here}-"
     dead = re.compile(rf"{re.escape(start)}(\d+)-[0-9a-f]{{12}}\.onnx")
-    for entry in () if sys.platform == "win32" else os.listdir(folder):  # there nothing says who lives
+    for entry in () if sys.platform == "win32" else os.listdir(folder):  # on Windows process ids cannot be checked
         match = dead.fullmatch(entry)
         if match and not is_alive(int(match[1])):
             with contextlib.suppress(FileNotFoundError):  # another run was faster
@@ -38,7 +38,7 @@ def path_between(folder: Path, source: Path) -> Path:
 
 @contextmanager
 def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, ExternalDataMode]]:
-    """The folder for what comes of a source, and what becomes of data files.  output: where it goes in the end."""
+    """The folder for temporary models of a source, and how data files are saved.  output: the final output."""
     home = source.absolute().parent
     if os.access(home, os.W_OK):
         yield home, "share"
@@ -50,8 +50,8 @@ def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, Exte
 
 @contextmanager
 def temporary_model(model: Model, patch: Patch, output: Path | None) -> Iterator[Path]:
-    """The patched model as a file, gone when the context is left.  output: where the model is to go in the end."""
-    assert model.path is not None  # it came from one
+    """The patched model as a file, removed at exit.  output: the final output."""
+    assert model.path is not None  # callers pass a model from a file
     with ExitStack() as stack:
         home, mode = stack.enter_context(home_between(model.path, output))
         path = path_between(home, model.path)

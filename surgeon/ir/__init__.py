@@ -1,7 +1,7 @@
-"""A model as a graph: scopes, nodes, producers and consumers, constants, and the one place that changes them.
+"""A model as a graph: scopes, nodes, producers and consumers, constants, and the only code that changes them.
 
 It knows neither patterns nor runtimes, so it must not import `shapes` or anything above.  Start with `index.py` and
-`scope.py`; `mutations.py` alone changes them, and `index_patch.py` writes the changes as bytes.
+`scope.py`; only `mutations.py` changes them, and `index_patch.py` writes the changes as bytes.
 """
 
 __all__ = [

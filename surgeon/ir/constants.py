@@ -1,4 +1,4 @@
-"""Constants by value: initializers, Constant nodes and small subgraphs of them that fold."""
+"""Constants by value: initializers, Constant nodes, and small subgraphs of them that fold."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from surgeon.ops.traits.trait_lookup import IDENTITY_OPS
 
 FOLD_LIMIT = 1024  # elements; a larger result is a weight, not a constant of a formula
 FOLD_DEPTH = 16
-SPREAD_LIMIT = 1 << 24  # elements of a weight that one number is spread over
+SPREAD_LIMIT = 1 << 24  # maximum number of elements of a ConstantOfShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ConstantValue:
 
     @property
     def scalar(self) -> float | None:
-        """The one element as a number, or None when there are several or it is no number."""
+        """The only element as a number; None if there are several or it is not a number."""
         if self.array.size != 1 or self.array.dtype.kind in "OSU":
             return None
         item = self.array.reshape(-1)[0]
@@ -40,18 +40,18 @@ class ConstantValue:
 
     @property
     def content(self) -> tuple[np.dtype[Any], tuple[int, ...], bytes]:
-        """What equal constants have in common: dtype, shape and every bit."""
+        """A key of equal constants: dtype, shape and every bit."""
         array = self.array
         text = array.dtype.kind in "OSU"
         return array.dtype, array.shape, repr(array.tolist()).encode() if text else array.tobytes()
 
 
 class Constants:
-    """Answers whether a tensor is a constant, and which; remembers what it found."""
+    """Finds out which tensors are constants, and their values; results are cached."""
 
     def __init__(self, model: Model, ir_version: int) -> None:
         self._model, self._ir_version = model, ir_version
-        self._cut_off: set[tuple[int, str]] = set()  # within one question: what lies too deep below it
+        self._cut_off: set[tuple[int, str]] = set()  # during one query: tensors beyond the depth limit
         self._is_cut_off = False
         self._found: dict[int, dict[str, ConstantValue | None]] = {}
         self._scalars: defaultdict[int, dict[str, tuple[float, float, int, bool] | None]] = defaultdict(dict)
@@ -61,18 +61,18 @@ class Constants:
         return self._get(scope, name, 0)
 
     def scalar(self, scope: Scope, name: str) -> tuple[float, float, int, bool] | None:
-        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher asks this most often."""
+        """(value, eps, rank, is float) of a constant of one element, else None.  The matcher's most frequent query."""
         known = self._scalars[id(scope)]
         if name not in known:
             known[name] = _as_scalar(self.get(scope, name)) if _may_be_one(scope, name) else None
         return known[name]
 
     def scalars_of(self, scope: Scope) -> dict[str, tuple[float, float, int, bool] | None]:
-        """What `scalar` has found so far in a scope."""
+        """The cached results of `scalar` in a scope."""
         return self._scalars[id(scope)]
 
     def is_constant(self, scope: Scope, name: str) -> bool:
-        """Whether the tensor's value is fixed, of whatever size; reads no weights."""
+        """Whether the tensor's value is fixed, whatever its size; reads no weights."""
         home = scope.defining_scope(name)
         if home is None:
             return False
@@ -88,7 +88,7 @@ class Constants:
         return node.op in FOLDS and (self.get(scope, name) is not None or self._spread(home, node) is not None)
 
     def array(self, scope: Scope, name: str) -> Array | None:
-        """The value of a constant of any size (read from the file now), or None."""
+        """The value of a constant of any size, read from the file now; None for other tensors."""
         found = self.get(scope, name)
         if found is not None:
             return found.array
@@ -125,7 +125,7 @@ class Constants:
         return _written(node) if node.op == "Constant" else self._spread(home, node)
 
     def _spread(self, home: Scope, node: Node) -> tuple[int, ...] | None:
-        """The shape of a weight that is one number, as models write that are to be small; None for what is none."""
+        """The shape of a weight that a ConstantOfShape fills with one number; None for other nodes."""
         if node.op != "ConstantOfShape" or _number_of(node) is None:
             return None
         found = self.get(home, node.inputs[0])
@@ -133,11 +133,11 @@ class Constants:
         return shape if min(shape, default=0) >= 0 and prod(shape) <= SPREAD_LIMIT else None
 
     def forget(self) -> None:
-        """Drop what is remembered: a rewrite has made a tensor constant."""
+        """Drop cached results: a rewrite has made a tensor constant."""
         for found in self._found.values():
             found.clear()
         for scalars in self._scalars.values():
-            scalars.clear()  # in place: attempts hold on to them
+            scalars.clear()  # in place, since attempts keep references
 
     def _stored(self, home: Scope, name: str) -> onnx.TensorProto | onnx.SparseTensorProto | None:
         """The initializer of this name, unless a caller of the model may override it."""
@@ -156,7 +156,7 @@ class Constants:
         was_cut_off, self._is_cut_off = self._is_cut_off, False
         value = self._find(scope, name, depth)
         if depth and value is None and self._is_cut_off:
-            self._cut_off.add((id(scope), name))  # asked for itself it may fold
+            self._cut_off.add((id(scope), name))  # it may fold in a query of its root
         else:
             known[name] = value
         self._is_cut_off = self._is_cut_off or was_cut_off
@@ -186,7 +186,7 @@ class Constants:
         if len(node.proto.attribute) != 1 or node.proto.attribute[0].ref_attr_name:
             return None
         item = node.proto.attribute[0]
-        # By type too: torch's exporter writes a Python string as `value` as well, against the specification.
+        # By type too: torch's exporter writes Python strings as `value`, against the specification.
         if item.type in (AttributeProto.TENSOR, AttributeProto.SPARSE_TENSOR):
             tensor: Any = item.t if item.name == "value" else item.sparse_tensor
             if limit is not None and prod(tensor.dims) > limit:
@@ -215,14 +215,14 @@ class Constants:
             with np.errstate(all="ignore"):
                 array = compute(node, arrays)
         except (ValueError, TypeError, IndexError, OverflowError):
-            return None  # what cannot be computed (shapes that do not fit, 2 ** -1 in integers) is no constant
+            return None  # not computable: shapes that do not fit, 2 ** -1 in integers
         if array is None or array.size > FOLD_LIMIT:
             return None
         return ConstantValue(array, max([_precision(array), *(value.eps for value in values if value is not None)]))
 
 
 def _may_be_one(scope: Scope, name: str) -> bool:
-    """A quick look at whether a tensor may be a constant of one element, that reads no weight."""
+    """A quick check whether a tensor may be a constant of one element; reads no weight."""
     inner = name
     for _ in range(FOLD_DEPTH):
         node = scope.producers.get(inner)
@@ -258,7 +258,7 @@ def _eps(dtype: np.dtype[Any]) -> float:
 
 
 def _precision(array: Array) -> float:
-    """The relative precision of a constant: that of its dtype, or less below the dtype's normal numbers."""
+    """The relative precision of a constant: that of its dtype, or worse for subnormal numbers."""
     eps = _eps(array.dtype)
     if not eps or array.size != 1:
         return eps
@@ -272,7 +272,7 @@ def _precision(array: Array) -> float:
 
 @cache
 def _is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype holds floats; the kinds of those of ml_dtypes do not tell."""
+    """Whether a dtype is floating-point; `kind` does not say for those of ml_dtypes."""
     return dtype.name.startswith(("float", "bfloat"))
 
 
@@ -373,7 +373,7 @@ def _constant_of_shape(node: Node, arrays: list[Any]) -> Array | None:
 
 
 def _number_of(node: Node) -> Array | None:
-    """The number that a ConstantOfShape spreads, of shape []."""
+    """The fill value of a ConstantOfShape, of shape []."""
     item = node.attribute("value")
     if item is not None and item.ref_attr_name:
         return None

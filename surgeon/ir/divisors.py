@@ -1,13 +1,13 @@
-"""What is divided by: there the sign of a zero tells, as one over -0 is minus infinity."""
+"""Which tensors are divisors: for these the sign of a zero matters, since 1 / -0 is minus infinity."""
 
 from surgeon.ir.scope import Scope
 from surgeon.ops.traits.trait_lookup import traits_of
 
-MOST_BETWEEN = 4  # nodes that move numbers, between a tensor and what divides by it
+MOST_BETWEEN = 4  # maximum number of moving nodes between a tensor and a division
 
 
 def divides(scope: Scope, name: str, between: int = 0) -> bool:
-    """Whether a node divides by a tensor, or by what others merely move it to."""
+    """Whether a tensor, or a tensor with its elements moved, is a divisor of a node."""
     for node in scope.readers(name):
         known = traits_of(node.op)
         slots = [slot for slot, given in enumerate(node.inputs) if given == name]

@@ -1,8 +1,8 @@
-"""What equal nodes are: nodes of one op that read the same, say the same and so compute the same.
+"""Equality of nodes: nodes of one op with equal inputs and attributes compute the same.
 
-One meaning for the matcher, for rules that look for repeated nodes, for nodes that a rewrite leaves as they are, and
-for proofs.  Attributes are equal where they say the same, one that is left out its default; constants are equal to the
-last bit.  Random nodes, calls of local functions and nodes that hold graphs are equal to no other.
+Shared by the matcher, by rules that remove duplicate nodes, by rewrites that keep nodes unchanged, and by proofs.
+Attributes are equal if their values are, with defaults for absent ones; constants are equal if bit-identical.  Random
+nodes, calls of local functions and nodes with graph attributes equal no other node.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -18,18 +18,18 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import RANDOM
 from surgeon.ops.traversal import GRAPHS
 
-DEPTH = 6  # nodes that are compared, one behind the other
+DEPTH = 6  # maximum depth of compared nodes
 Said = tuple[bytes, ...]
 T = TypeVar("T", bound=Hashable)
 
 
 def said_by(node: Node) -> Said | None:
-    """What the attributes of a node say, as a key: equal for equal ones; None for a node that holds a graph."""
+    """The attributes of a node as a key: equal for equal attributes; None for a node with a graph attribute."""
     return said_in(node.proto.attribute, node.op, node.scope.versions)
 
 
 def said_in(attributes: Iterable[AttributeProto], op: str, versions: Mapping[str, int]) -> Said | None:
-    """The same of attributes of an op, at versions of its domains.  A reference is to the attribute of one call."""
+    """The same for attributes of an op, at the given opset versions.  A reference is valid within one function."""
     items = list(attributes)
     if any(item.type in GRAPHS for item in items):
         return None
@@ -46,7 +46,7 @@ def _defaults(op: str, version: int | None) -> frozenset[bytes]:
 
 
 def is_deterministic(op: str, local: LocalFunctions) -> bool:
-    """Whether nodes of an op give the same for the same: a custom op or a local function may draw random numbers."""
+    """Whether nodes of an op give equal outputs for equal inputs; custom ops and local functions may be random."""
     return _gives_the_same(op) and not local.is_called(op)
 
 
@@ -59,27 +59,27 @@ def _gives_the_same(op: str) -> bool:
 
 
 def are_equal_constants(one: ConstantValue | None, other: ConstantValue | None) -> bool:
-    """Whether both are known and the same to the last bit, dtype and shape included."""
+    """Whether both are known and bit-identical, with equal dtypes and shapes."""
     return one is not None and other is not None and one.content == other.content
 
 
 class Tensors(Protocol[T]):
-    """The tensors of a model, to one who compares them: in a scope they go by names, in many by scope and name."""
+    """Access to the tensors of a model for a comparison: by name in one scope, by scope and name in several."""
 
     def source_of(self, tensor: T) -> T:
-        """The tensor that copies of it, or casts that change nothing, hand on."""
+        """The tensor behind copies, and behind casts that change nothing."""
 
     def key(self, tensor: T) -> Hashable:
-        """What one tensor, and no other, goes by."""
+        """A key that identifies one tensor."""
 
     def producer(self, tensor: T) -> tuple[Node, Sequence[T], int] | None:
-        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        """The producer of a tensor, its inputs, and the output index of the tensor."""
 
     def is_deterministic(self, node: Node) -> bool:
-        """Whether a node gives the same for the same."""
+        """Whether a node gives equal outputs for equal inputs."""
 
     def constant(self, tensor: T) -> ConstantValue | None:
-        """What a tensor holds, where that is fixed."""
+        """The value of a constant; None for other tensors."""
 
 
 def are_equal(tensors: Tensors[T], one: T, other: T, depth: int = DEPTH) -> bool:

@@ -1,10 +1,10 @@
-"""Names for what edits make: of no node or tensor of any scope, there or gone."""
+"""Names for new nodes and tensors, distinct from all names in any scope, removed ones included."""
 
 from surgeon.ir.index import Index
 
 
 class FreshNames:
-    """Gives names that are free in all scopes of an index: of one that went, value_info may still speak."""
+    """Returns names that are unused in all scopes of an index; value_info may still mention removed ones."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -13,7 +13,7 @@ class FreshNames:
         self._counters: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
-        """The stem, with a number behind it where it is taken."""
+        """The stem, with a number appended if it is taken."""
         if self._taken is None:
             self._taken = self._beside_main()
         taken, given, main = self._taken, self._given, self._index.main
@@ -27,13 +27,13 @@ class FreshNames:
         return name
 
     def forget(self) -> None:
-        """Let go of the names of the file, which take memory and are read again when one is asked for."""
+        """Drop the names of the file, which take memory; they are read again when needed."""
         self._taken = None
         for scope in self._index.scopes:
             scope.forget_names()
 
     def _beside_main(self) -> set[str]:
-        """All names of the file but those of the main graph's tensors, which its own tables tell."""
+        """All names of the file except tensors of the main graph, which its own tables have."""
         names: set[str] = set()
         for scope in self._index.scopes:
             names.update(scope.names)

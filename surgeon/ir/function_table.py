@@ -1,4 +1,4 @@
-"""The local functions of a model: those of its file, those that a rewrite adds, and those that it leaves uncalled."""
+"""The local functions of a model: those of its file, those that a rewrite adds, and those left without calls."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,11 @@ from surgeon.ops.traversal import FunctionKey, all_nodes, called_function_key, f
 from surgeon.printed_commands import command
 
 FIRST_IR, FIRST_IR_WITH_DEFAULTS = 8, 9
-"""The versions of the IR from which models have local functions, and these have defaults of attributes (onnx.proto)."""
+"""The first IR versions with local functions, and with default values of their attributes (onnx.proto)."""
 
 
 class LocalFunctions:
-    """The functions that nodes of a model may call.  added: those that rules have added, by key."""
+    """The functions that nodes of a model may call.  added: those that rules added, by key."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -33,11 +33,11 @@ class LocalFunctions:
         return key in self._places
 
     def is_called(self, op: str) -> bool:
-        """Whether some function goes by the name that nodes of an op call."""
+        """Whether nodes of an op call a function of the model."""
         return any(qualified_name(*key[:2]) == op for key in self)
 
     def get(self, key: FunctionKey) -> FunctionProto | None:
-        """The function with all its data, None where there is none."""
+        """The function with all its data; None if there is none."""
         if key in self.added:
             return self.added[key]
         if key in self._places and key not in self._read:
@@ -46,7 +46,7 @@ class LocalFunctions:
         return self._read.get(key)
 
     def require_free(self, function: FunctionProto) -> None:
-        """Raise GraphError where the model has another function under this name."""
+        """Raise GraphError if the model has another function of this name."""
         there = self.get(function_key(function))
         if there is not None and _content(there) != _content(function):
             name = qualified_name(function.domain, function.name)
@@ -56,14 +56,14 @@ class LocalFunctions:
             )
 
     def add(self, function: FunctionProto) -> None:
-        """Let the model have a function; one that is there already stays as it is.  Raises as `require_free`."""
+        """Add a function to the model, unless it has it.  Raises as `require_free`."""
         self.require_free(function)
         if not self.is_in_source(function_key(function)):
             self.added.setdefault(function_key(function), function)
 
 
 def calls(scopes: Iterable[Scope], keys: Iterable[FunctionKey]) -> "Counter[FunctionKey]":
-    """How often each of these functions is called by the live nodes of scopes that are still there."""
+    """How often live nodes call each of these functions, in scopes that still exist."""
     wanted = {key: qualified_name(*key[:2]) for key in keys}
     ops = set(wanted.values())
     found: Counter[FunctionKey] = Counter()
@@ -72,14 +72,14 @@ def calls(scopes: Iterable[Scope], keys: Iterable[FunctionKey]) -> "Counter[Func
             continue
         for op in ops.intersection(scope.by_op):
             found.update(called_function_key(node.proto) for node in scope.by_op[op] if node.alive)
-        for node in scope.new_nodes():  # whose bodies are no scopes
+        for node in scope.new_nodes():  # the index has no scopes for their bodies
             if node.alive:
                 found.update(called_function_key(inner) for inner in list(all_nodes([node.proto]))[1:])
     return Counter({key: count for key, count in found.items() if key in wanted})
 
 
 def accidental_calls(scopes: Iterable[Scope], local: LocalFunctions) -> dict[FunctionKey, Node]:
-    """For each function that a rewrite adds, a node of the file of its name: it would become a call unasked."""
+    """For each added function, a node of the file with its name, which would become a call by accident."""
     ops = {qualified_name(*key[:2]) for key in local.added}
     found: dict[FunctionKey, Node] = {}
     for scope in scopes:
@@ -91,7 +91,7 @@ def accidental_calls(scopes: Iterable[Scope], local: LocalFunctions) -> dict[Fun
 
 
 def _content(function: FunctionProto) -> bytes:
-    """A function but for its doc strings, the names of its nodes and their metadata."""
+    """A function without doc strings, node names and metadata, for comparison."""
     copy = FunctionProto()
     copy.CopyFrom(function)
     for field in ("doc_string", "value_info", "metadata_props"):

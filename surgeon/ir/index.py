@@ -1,10 +1,9 @@
-"""Who makes and who uses each tensor, in all scopes of a model.
+"""Producers and consumers of each tensor, in all scopes of a model.
 
-The index is the working copy of a rewrite: `surgeon.rules.replacing.splicer` edits it, and what it says at the end is
-what gets written.
+The index is the working copy of a rewrite: `surgeon.rules.replacing.splicer` edits it, and its final state is written.
 
-A file that breaks ONNX's rules is refused before that; what ONNX Runtime loads all the same, such as an import that
-nothing uses, does not count.
+A file that breaks ONNX's rules is refused first, except for violations that ONNX Runtime accepts, such as an unused
+import.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +32,7 @@ _MEND = "mend the model or export it again."
 
 
 def require_sound(model: ModelProto) -> None:
-    """Raise GraphError for a model whose header, functions or stored tensors contradict themselves."""
+    """Raise GraphError for a model whose header, functions or stored tensors are contradictory."""
     if not 0 <= model.ir_version <= MOST_VERSION:
         raise GraphError(f"The model says that its IR version is {model.ir_version}, and there is none such; {_MEND}")
     _require_imports("The model", model.opset_import)
@@ -49,7 +48,7 @@ def require_sound(model: ModelProto) -> None:
 
 
 def require_types(graph: GraphProto, read: Iterable[str]) -> None:
-    """Raise GraphError for an input of the main graph that is read and has no type, which nothing can run."""
+    """Raise GraphError for an input of the main graph that is read and has no type, which no runtime accepts."""
     untyped = {value.name for value in graph.input if value.type.WhichOneof("value") is None}
     stored = {tensor.name for tensor in graph.initializer} if untyped else set[str]()
     for name in read if untyped else ():
@@ -89,7 +88,7 @@ def _require_functions(model: ModelProto) -> None:
 
 
 class Index:
-    """All scopes of a model.  Raises GraphError when a tensor is made twice in one scope."""
+    """All scopes of a model.  Raises GraphError for a tensor with two producers in one scope."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -139,7 +138,7 @@ class Index:
             self._fill(Scope(graph, address, scope._versions, parent=scope, owner=node, label=label))
 
     def cached_analysis(self, kind: type[T], make: Callable[[], T]) -> T:
-        """What a floor above keeps of the model, one of a kind; made when it is first asked for."""
+        """The result of an analysis of a higher package, one per type; computed on first use."""
         found = self._notes.get(kind)
         if not isinstance(found, kind):
             found = self._notes[kind] = make()
@@ -150,20 +149,20 @@ class Index:
         return self._called.get((node.op, node.proto.overload)) if self._called else None
 
     def count_nodes(self) -> int:
-        """The nodes that a file written now would hold, over all scopes."""
+        """The number of nodes in all scopes, as the file would be written now."""
         return sum(scope.count_nodes() for scope in self.scopes if not scope.is_gone)
 
     def count_constants(self) -> int:
-        """How many of them are Constants, which compute nothing."""
+        """The number of Constant nodes among them."""
         return sum(scope.count_constants() for scope in self.scopes if not scope.is_gone)
 
     def pin_reason(self, scope: Scope, name: str) -> str | None:
-        """Why the tensor must stay even if no node reads it, or None."""
+        """Why the tensor must stay even without readers; None if it may go."""
         home = scope.defining_scope(name)
         return home.protected.get(name) if home is not None else None
 
     def used(self, node: Node) -> list[bool]:
-        """For each output of a node whether somebody reads it, or it must stay."""
+        """For each output of a node whether it has readers or must stay."""
         scope = node.scope
         return [
             bool(name) and (scope.is_read(name) or self.pin_reason(scope, name) is not None) for name in node.outputs
@@ -174,7 +173,8 @@ class Index:
         return name in scope.inputs and (self.ir_version >= 4 or scope.parent is not None)
 
     def check(self) -> None:
-        """Raise GraphError for what breaks ONNX's own rules: a tensor that nobody makes, a cycle, a name twice."""
+        """Raise GraphError for a model that breaks ONNX's rules: a cycle, a duplicate name, a tensor without producer.
+        """
         require_sound(self.model.skeleton)
         require_types(self.model.skeleton.graph, self.main.consumers)
         has_kinds = self.model.skeleton.ir_version > 1
@@ -202,9 +202,9 @@ class Index:
 
 
 def _require_nodes(scope: Scope, has_kinds: bool) -> None:
-    """Raise GraphError for a node that reads, makes or says what its op cannot; rules count on that much.
+    """Raise GraphError for a node with inputs, outputs or attributes that its op cannot have; rules rely on that much.
 
-    has_kinds: whether attributes say of which kind they are, as they do from IR version 2 on.
+    has_kinds: whether attributes have a type field, as they do from IR version 2 on.
     """
     for op, nodes in scope.by_op.items():
         domain, name = split_op(op)
@@ -216,7 +216,7 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
             for item in node.proto.attribute:
                 wanted = known.attributes.get(item.name)
                 if op == "Constant" and item.type == AttributeProto.STRING:
-                    continue  # as the TorchScript exporter writes a string among the arguments of ATen
+                    continue  # the TorchScript exporter writes string arguments of ATen like this
                 may_lack = item.ref_attr_name or not has_kinds
                 if wanted is not None and item.type != wanted.type and not (may_lack and not item.type):
                     kind, other = (AttributeProto.AttributeType.Name(number) for number in (item.type, wanted.type))
@@ -237,21 +237,21 @@ def _require_nodes(scope: Scope, has_kinds: bool) -> None:
 
 
 def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]]:
-    """Index the nodes of a scope; returns the bodies that they hold."""
+    """Index the nodes of a scope; returns the bodies that they have."""
     producers, consumers, by_op, nodes = scope._producers, scope._consumers, scope._by_op, scope._nodes
     bodies: list[tuple[Node, int, int, int, onnx.GraphProto]] = []
-    made: dict[str, str] = {}  # one string per tensor, so that readers need none of their own
-    # One string per op, whether its nodes may hold bodies, and where to list them.
+    made: dict[str, str] = {}  # one string object per tensor, shared by its readers
+    # Per op: its string, whether its nodes may have bodies, and where to list them.
     kinds: dict[str, tuple[str, bool, Callable[[Node], None]]] = {}
     shared: Callable[[str, str], str] = made.get
-    early: list[str] = []  # tensors that are read before a node makes them: all that come from outside, if it is sorted
+    early: list[str] = []  # tensors read before they are produced: only outer ones if the graph is sorted
     for slot, proto in enumerate(scope.proto.node):
         op, domain = proto.op_type, proto.domain
         op = qualified_name(domain, op) if domain else op
         if op not in kinds:
             kinds[op] = (op, _may_hold_bodies(op), by_op[op].append)
         op, may_hold_bodies, list_it = kinds[op]
-        read = proto.input[:]  # a slice is made in one go, where a loop asks protobuf for each name
+        read = proto.input[:]  # a slice is faster than a loop, which queries protobuf for each name
         inputs = tuple(map(shared, read, read))
         outputs = tuple(proto.output[:])
         node = Node(op, inputs, outputs, scope=scope, slot=slot)
@@ -279,7 +279,7 @@ def _add_nodes(scope: Scope) -> list[tuple[Node, int, int, int, onnx.GraphProto]
 
 
 def _may_hold_bodies(op: str) -> bool:
-    """Whether the schema of an op has an attribute for a graph; an unknown op may have any."""
+    """Whether the schema of an op has a graph attribute; an unknown op may have any."""
     known = schema(*split_op(op), None)
     kinds = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
     return known is None or any(spec.type in kinds for spec in known.attributes.values())
@@ -294,7 +294,7 @@ def _bodies(node: Node, proto: onnx.NodeProto) -> Iterator[tuple[Node, int, int,
 
 
 def _record_captures(scope: Scope) -> None:
-    """Move the uses of outer tensors from a body to the scope that makes them."""
+    """Move the uses of outer tensors from a body to the scope that produces them."""
     for name in [name for name in scope.consumers if not scope.defines(name)]:
         home = scope.defining_scope(name)
         if home is not None:
@@ -319,7 +319,7 @@ def _refuse_twice(name: str, first: Node, second: Node) -> None:
 
 
 def _refuse_cycle(scope: Scope) -> None:
-    """Unsorted is accepted, a cycle is not."""
+    """Refuse a cycle; unsorted nodes are accepted."""
     makers = scope.producers
     around = circle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
     if around:

@@ -1,4 +1,4 @@
-"""What an edited index says, as byte-range edits to the source."""
+"""The changes of an edited index as byte-range edits to the source file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ NODE_INPUT = 1
 
 
 def index_patch(index: Index) -> Patch:
-    """The edits that turn the source file into what the index says now.  No rewrite: an empty patch."""
+    """The edits that turn the source file into the current index.  Without rewrites: an empty patch."""
     patch = Patch(index.model)
     for scope in index.scopes:
         if not scope.is_gone:
@@ -33,7 +33,7 @@ def index_patch(index: Index) -> Patch:
 
 
 def _patch_functions(patch: Patch, index: Index) -> None:
-    """Take out functions that nobody calls any more, and put new ones behind the last."""
+    """Remove functions without calls, and append new ones."""
     patch.delete_all((), FUNCTION, [place for place, scope in enumerate(index.functions) if scope.is_dropped])
     if index.local.added:
         bodies = [function.SerializeToString() for function in index.local.added.values()]
@@ -53,7 +53,7 @@ def _patch_nodes(patch: Patch, index: Index, scope: Scope) -> None:
         patch.replace_all(where, field, remade)
     nodes = scope.nodes
     gone = [slot for slot in sorted(scope._touched.difference(remade)) if not nodes[slot].alive or nodes[slot].moved]
-    if gone:  # a body that says nothing has no place in the file
+    if gone:  # an empty body has no position in the file
         patch.delete_all(where, field, gone)
 
 
@@ -99,7 +99,7 @@ def _patch_imports(
     scope: Scope,
     more: Iterable[str] = (),
 ) -> None:
-    """Import the domains of new nodes, and more, where that is not done yet."""
+    """Import the domains of new nodes, and `more` domains, unless they are imported."""
     known = {item.domain for item in imports} | ({""} if any(item.domain == "ai.onnx" for item in imports) else set())
     used = {node.op.rpartition("::")[0] for node in _made_under(scope)}
     for domain in sorted(used.union(more) - known):
@@ -115,7 +115,7 @@ def _made_under(scope: Scope) -> Iterator[Node]:
 
 
 def record_now(index: Index, node: Node) -> bytes:
-    """The record of a node: of one of the source as it lies in the file, but for inputs that it was given since."""
+    """The serialised node: one of the source as in the file, except for redirected inputs."""
     if node.encoded is not None:
         return node.encoded
     scope = node.scope

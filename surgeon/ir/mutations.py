@@ -1,4 +1,4 @@
-"""What an edit does to a scope: the one place where the tables of an index change once it is made."""
+"""Edits of a scope: the only code that changes the tables of an index after it is built."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from surgeon.ir.scope import Node, Scope
 
 
 def captures(scope: Scope, node: Node) -> list[str]:
-    """Tensors of this scope and of those around it that the bodies of a node read, once per use."""
+    """Tensors of this scope and of outer ones that the bodies of a node read, once per use."""
     found: list[str] = []
     for body in scope.bodies:
         if body.owner is node:
@@ -19,10 +19,10 @@ def captures(scope: Scope, node: Node) -> list[str]:
 
 
 def detach(scope: Scope, nodes: Sequence[Node], outputs: Collection[str], kept: Iterable[Node]) -> list[str]:
-    """Take nodes out of the scope; returns those of the tensors that they read that nobody reads now.
+    """Remove nodes from the scope; returns the tensors that they read and that have no readers now.
 
     outputs: the tensors of these nodes that others read.
-    kept: those of the nodes whose tensors are made again, under the same names.
+    kept: nodes among them whose tensors are produced again, under the same names.
     """
     inner = {""}
     taken: list[str] = []
@@ -42,7 +42,7 @@ def detach(scope: Scope, nodes: Sequence[Node], outputs: Collection[str], kept: 
 
 
 def remove(scope: Scope, nodes: Iterable[Node]) -> None:
-    """Take nodes out; what they read is not told."""
+    """Remove nodes; the uses of their inputs are not updated."""
     producers, touched = scope._producers, scope._touched
     for node in nodes:
         node.alive = False
@@ -56,15 +56,15 @@ def remove(scope: Scope, nodes: Iterable[Node]) -> None:
 
 
 def _touch(scope: Scope, slot: int) -> None:
-    """Note that what a slot of the source's order lists is not what it was."""
+    """Note that the contents of a slot changed."""
     scope._touched.add(slot)
     scope._live = None
 
 
 def sweep(scope: Scope, node: Node) -> list[str]:
-    """Take a node out that nobody needs, and whose tensors no other takes the names of.
+    """Remove a node that is not needed, and whose output names are not reused.
 
-    Returns the tensors that it read and that nobody reads now.
+    Returns the tensors that it read and that have no readers now.
     """
     remove(scope, (node,))
     scope._unmade.update(node.outputs)
@@ -72,7 +72,7 @@ def sweep(scope: Scope, node: Node) -> list[str]:
 
 
 def retire(scope: Scope, names: Iterable[str]) -> list[str]:
-    """Count one use of these tensors less; returns those that are left without any."""
+    """Decrement the use counts of these tensors; returns those without uses."""
     loose: list[str] = []
     for name in names:
         home = scope if name in scope._consumers else scope.defining_scope(name)
@@ -84,13 +84,13 @@ def retire(scope: Scope, names: Iterable[str]) -> list[str]:
 
 
 def _let_readers_go(scope: Scope, name: str) -> None:
-    """Note that nobody reads a tensor any more."""
+    """Note that a tensor has no readers any more."""
     scope._consumers.pop(name, None)
     scope._retired.pop(name, None)
 
 
 def move(scope: Scope, node: Node, slot: int) -> None:
-    """Take a node out of its place, to be listed in another slot; its record moves as it lies in the file."""
+    """Remove a node from its position, to be listed in another slot; its record stays as in the file."""
     listed = scope._added.get(node.slot, ())
     if node in listed:
         scope._added[node.slot].remove(node)
@@ -99,18 +99,18 @@ def move(scope: Scope, node: Node, slot: int) -> None:
 
 
 def listed_in(scope: Scope, slot: int) -> Sequence[Node]:
-    """The nodes that were put into a slot of the source's order, behind the node that is its own."""
+    """The nodes listed in a slot behind its own node."""
     return scope._added.get(slot, ())
 
 
 def put(scope: Scope, slot: int, place: int, nodes: Sequence[Node]) -> None:
-    """List nodes at a place of a slot."""
+    """List nodes at a position of a slot."""
     scope._added.setdefault(slot, [])[place:place] = nodes
     _touch(scope, slot)
 
 
 def attach(scope: Scope, node: Node) -> None:
-    """Enter a node that is listed already: who makes its tensors, and who reads what it reads."""
+    """Enter a listed node in the tables: its outputs' producer, and its inputs' consumers."""
     for name in node.outputs:
         if name:
             scope._producers[name] = node
@@ -125,7 +125,7 @@ def attach(scope: Scope, node: Node) -> None:
 
 
 def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
-    """Let every reader of one tensor of a scope read another; returns the readers, each once."""
+    """Redirect every reader of one tensor of a scope to another; returns the readers, each once."""
     home = scope.defining_scope(new) or scope
     readers = list(dict.fromkeys(scope.readers(old)))
     _let_readers_go(scope, old)
@@ -143,17 +143,17 @@ def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
 
 
 def mark_equal(scope: Scope, old: str, new: str) -> None:
-    """Note that a tensor, whose readers read another, equals it: both are of the file."""
+    """Note that a tensor equals the one that its readers read instead: both are in the file."""
     scope._alike[old] = new
 
 
 def set_known_value(scope: Scope, name: str, values: Array) -> None:
-    """Note what a tensor was found to be, whatever the inputs are."""
+    """Note the computed value of a tensor, which does not depend on inputs."""
     scope._fixed[name] = values
 
 
 def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
-    """Let readers of initializers read others of the same bytes; no new tensor takes such a name."""
+    """Redirect readers of initializers to others with equal bytes; their names are not reused."""
     for old, new in instead.items():
         replace_uses(scope, old, new)
     scope._shared.update(instead)
@@ -161,19 +161,19 @@ def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
 
 
 def pin(scope: Scope, name: str, why: str) -> None:
-    """Let a tensor keep its name, for something outside of the nodes reads it."""
+    """Keep the name of a tensor, since something besides nodes reads it."""
     home = scope.defining_scope(name) or scope
     home._held.setdefault(name, why)
 
 
 def add_initializer(scope: Scope, tensor: TensorProto) -> None:
-    """Give a scope an initializer of a new name."""
+    """Add an initializer with a new name to a scope."""
     scope._new_initializers.append(tensor)
     scope._initializers[tensor.name] = tensor
 
 
 def drop_initializer(scope: Scope, name: str) -> None:
-    """Take an initializer out, and the input that it is below IR 4."""
+    """Remove an initializer, and the input that it is below IR 4."""
     scope._dropped_initializers.add(name)
     scope._initializers.pop(name, None)
     scope._sparse.pop(name, None)
@@ -181,10 +181,10 @@ def drop_initializer(scope: Scope, name: str) -> None:
 
 
 def import_domain(scope: Scope, domain: str, version: int) -> None:
-    """Let a scope, and those that share its imports, import a domain that they lack."""
+    """Import a missing domain into a scope, and into those that share its imports."""
     scope._versions.setdefault(domain, version)
 
 
 def drop(function: Scope) -> None:
-    """Let go of a function that nobody calls."""
+    """Remove a function without calls."""
     function._is_dropped = True

@@ -22,9 +22,9 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 class Node:
     """A node as the matcher sees it.
 
-    op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: the place in the scope's original node order; a new
-    node has the slot of the node whose place it takes.  source_slot: the place in the source file, -1 for a new node.
-    encoded: a new node as it will be written.  Protobuf's own objects are made when asked for: they are large.
+    op: "Erf" in ai.onnx, "com.microsoft::Gelu" elsewhere.  slot: position in the scope's original node order; a new
+    node has the slot of the node that it replaces.  source_slot: position in the source file, -1 for a new node.
+    encoded: the serialised new node.  Protobuf objects are created on demand, since they are large.
     """
 
     __slots__ = ("alive", "encoded", "inputs", "op", "outputs", "scope", "slot", "source_slot")
@@ -59,7 +59,7 @@ class Node:
 
     @property
     def moved(self) -> bool:
-        """Whether the node is from the source file, but stands in another place now."""
+        """Whether the node is in the source file, at another position."""
         return self.encoded is None and self.slot != self.source_slot
 
     @property
@@ -69,11 +69,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What to call the node when speaking to a person."""
+        """The node's name in messages."""
         return str(self.proto.name) or next((name for name in self.outputs if name), self.op)
 
     def attribute(self, name: str) -> AttributeProto | None:
-        """The attribute as stored, or None where it is absent."""
+        """The attribute as stored; None if it is absent."""
         items: list[AttributeProto] = list(self.proto.attribute)
         return next((item for item in items if item.name == name), None)
 
@@ -82,9 +82,10 @@ class Node:
 
 
 class Scope:
-    """One graph, body or function: its nodes in file order, and who makes and uses each tensor in it.
+    """One graph, body or function: its nodes in file order, and the producer and consumers of each tensor.
 
-    Everybody may look things up in it; only `mutations` and `index_patch` change what an index has found.
+    It has many attributes, since each table exists twice: `_x`, which only `mutations` and `index_patch` change, and
+    `x`, its read-only view.
     """
 
     def __init__(
@@ -107,18 +108,18 @@ class Scope:
         self._initializers, self._sparse = dict[str, onnx.TensorProto](), dict[str, onnx.SparseTensorProto]()
         self._is_unsorted = False
         self._from_outside: list[str] = []
-        self._gone: dict[str, int] = {}  # by op, how many nodes from the first on are known to be no more
-        # What edits did.
+        self._gone: dict[str, int] = {}  # by op, how many of the first nodes are known to be removed
+        # Changes by edits.
         self._added: dict[int, list[Node]] = {}
         self._touched, self._redirected = set[int](), set[Node]()
-        self._live: Sequence[Node] | None = None  # what live_nodes has listed since the last edit
+        self._live: Sequence[Node] | None = None  # cache of live_nodes
         self._retired: dict[str, int] = {}
-        self._unmade: set[str] = set()  # tensors that went
+        self._unmade: set[str] = set()  # removed tensors
         self._new_initializers: list[onnx.TensorProto] = []
         self._dropped_initializers: set[str] = set()
-        self._shared: dict[str, str] = {}  # initializers, and those of the same bytes that their readers read instead
-        self._alike: dict[str, str] = {}  # tensors, and equal ones that their readers read instead
-        self._fixed: dict[str, Array] = {}  # tensors that were computed, gone since or not
+        self._shared: dict[str, str] = {}  # initializer -> one with equal bytes that its readers read instead
+        self._alike: dict[str, str] = {}  # tensor -> an equal one that its readers read instead
+        self._fixed: dict[str, Array] = {}  # tensor -> its computed value, also of removed ones
         self._is_dropped = False
         if isinstance(proto, onnx.FunctionProto):
             self._inputs.update(proto.input)
@@ -126,7 +127,7 @@ class Scope:
             self._inputs.update([value.name for value in proto.input])
             self._initializers.update([(tensor.name, tensor) for tensor in proto.initializer])
             self._sparse.update([(tensor.values.name, tensor) for tensor in proto.sparse_initializer])
-        # The same tables, for everybody to look things up.
+        # Read-only views of these tables.
         self.versions: Mapping[str, int] = self._versions
         self.nodes: Sequence[Node] = self._nodes
         self.bodies: Sequence[Scope] = self._bodies
@@ -144,86 +145,86 @@ class Scope:
 
     @classmethod
     def beside(cls, scope: "Scope", parent: "Scope | None") -> Self:
-        """A scope for the same graph, of whose nodes it knows nothing; what is imported later is so in both."""
+        """An empty scope for the same graph, with shared imports."""
         return cls(scope.proto, scope.address, scope._versions, parent=parent, owner=scope.owner, label=scope.label)
 
     @property
     def is_unsorted(self) -> bool:
-        """Whether a node stands before one that makes what it reads."""
+        """Whether a node precedes the producer of one of its inputs."""
         return self._is_unsorted
 
     @property
     def is_dropped(self) -> bool:
-        """Whether this is a function that nobody calls any more."""
+        """Whether this is a function that was removed for lack of calls."""
         return self._is_dropped
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the source's nodes, read once a rewrite needs them all."""
+        """The names of the source's nodes, read when a rewrite needs them."""
         return [proto.name for proto in self.protos]
 
     def forget_names(self) -> None:
-        """Let go of what `names` has read."""
+        """Drop the cache of `names`."""
         self.__dict__.pop("names", None)
 
     @cached_property
     def stated(self) -> list[str]:
-        """The names of the tensors of which value_info speaks, in its order; read once somebody asks."""
+        """The names of the tensors in value_info, in its order."""
         return [value.name for value in self.proto.value_info]
 
     @property
     def opset(self) -> int | None:
-        """The version of ai.onnx in force here."""
+        """The imported version of ai.onnx."""
         return self.versions.get("")
 
     @property
     def function(self) -> "Scope | None":
-        """The function this scope lies in, or None."""
+        """The function that contains this scope; None outside of functions."""
         scope: Scope | None = self
         while scope is not None and not scope.is_function:
             scope = scope.parent
         return scope
 
     def defines(self, name: str) -> bool:
-        """Whether the tensor is made here: by a node, as an input or as an initializer."""
+        """Whether the tensor is defined here: as an output of a node, an input or an initializer."""
         return name in self.producers or name in self.initializers or name in self.inputs or name in self.sparse
 
     def defining_scope(self, name: str) -> "Scope | None":
-        """The innermost scope from here outwards that makes the tensor."""
+        """The innermost scope, from here outwards, that defines the tensor."""
         scope: Scope | None = self
         while scope is not None and not scope.defines(name):
             scope = scope.parent
         return scope
 
     def home_of_read(self, name: str) -> "Scope | None":
-        """As `home`, for a tensor that a node here reads: uses are kept in the scope that makes the tensor."""
+        """As `defining_scope`, for a tensor that a node here reads: the defining scope records its consumers."""
         return self if name in self.consumers else self.defining_scope(name)
 
     def readers(self, name: str) -> Sequence[Node]:
-        """The nodes that read a tensor made here, those of nested bodies included; once per input."""
+        """The nodes that read a tensor of this scope, in nested bodies too; once per input."""
         found = self.consumers.get(name)
         if not found or name not in self._retired:
             return found or ()
         return [node for node in found if node.alive]
 
     def is_read(self, name: str) -> bool:
-        """Whether any node reads a tensor made here, at no cost for a constant that thousands share."""
+        """Whether any node reads a tensor of this scope; fast even for a constant with thousands of readers."""
         found = self.consumers.get(name)
         return found is not None and len(found) > self._retired.get(name, 0)
 
     def is_needed(self, name: str) -> bool:
-        """Whether a tensor made here is read, or something outside of the nodes holds it: an output, say."""
+        """Whether a tensor of this scope is read by nodes, or must stay for another reason, such as an output."""
         return self.is_read(name) or name in self.protected
 
     def needs(self, node: "Node") -> bool:
-        """Whether anything needs what a node of this scope makes."""
-        for name in node.outputs:  # noqa: SIM110 - a generator costs more than what it asks
+        """Whether an output of a node of this scope is needed."""
+        for name in node.outputs:  # noqa: SIM110 - a generator is slower
             if name and (self.is_read(name) or name in self._held):
                 return True
         return False
 
     def dead_nodes(self) -> list["Node"]:
-        """The live nodes of which nothing needs what they make, in order; whole tables are compared at once."""
+        """The live nodes without needed outputs, in order; whole tables are compared at once."""
         producers = self._producers
         loose = (producers.keys() - self._consumers.keys()) | (producers.keys() & self._retired.keys())
         suspects = {producers[name] for name in loose if not self.is_needed(name)}
@@ -236,7 +237,7 @@ class Scope:
         return 7 if self.is_function else 1
 
     def stored(self, name: str) -> onnx.TensorProto | None:
-        """The initializer of a name in this scope or around it, also one that was dropped; None where there is none."""
+        """The initializer of a name in this scope or an outer one, dropped ones included; None if there is none."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.all_initializers:
@@ -246,19 +247,19 @@ class Scope:
 
     @cached_property
     def all_initializers(self) -> dict[str, onnx.TensorProto]:
-        """The initializers of the source and those that rewrites made, by name; read once all rewrites are done."""
+        """The initializers of the source and those that rewrites added, by name; read after all rewrites."""
         proto = self.proto
         found = [] if isinstance(proto, onnx.FunctionProto) else list(proto.initializer)
         return {tensor.name: tensor for tensor in (*found, *self._new_initializers)}
 
     def stand_in(self, name: str) -> Node:
-        """What stands for an initializer where a node is asked for; it is in no file."""
+        """A node that stands for an initializer where a node is needed; it is not in any file."""
         record = node_record(name, (), (name,)) + kind_record("Initializer", "", ())
         return Node("Initializer", (), (name,), scope=self, slot=0, encoded=record)
 
     @property
     def is_gone(self) -> bool:
-        """Whether the node that holds this body, or one further out, has been replaced, or the function dropped."""
+        """Whether the owner of this body or of an outer one was removed, or the function dropped."""
         outer: Scope | None = self
         while outer is not None:
             if outer._is_dropped or (outer.owner is not None and not outer.owner.alive):
@@ -272,11 +273,11 @@ class Scope:
         return len(self.nodes) - len(gone) + sum(map(len, self._added.values()))
 
     def count_constants(self) -> int:
-        """How many of them are Constants."""
+        """The number of live Constant nodes."""
         return sum(node.alive for node in self.by_op.get("Constant", ()))
 
     def has(self, op: str) -> bool:
-        """Whether a file written now would hold a node of an operator."""
+        """Whether the scope has a live node of an op."""
         nodes, gone = self.by_op.get(op, ()), self._gone.get(op, 0)
         while gone < len(nodes) and not nodes[gone].alive:
             gone += 1
@@ -284,11 +285,11 @@ class Scope:
         return gone < len(nodes)
 
     def has_any(self, ops: Iterable[str]) -> bool:
-        """The same for one operator of several."""
+        """The same for any of several ops."""
         return any(map(self.has, ops))
 
     def live_nodes(self) -> Sequence[Node]:
-        """All nodes that a file written now would hold, in order; edits that follow leave the list as it is."""
+        """All live nodes, in order; later edits do not change the returned list."""
         if self._live is None:
             self._live = list(self._walked()) if self._touched else self.nodes
         return self._live
@@ -301,12 +302,12 @@ class Scope:
                 yield from self._added.get(slot, ())
 
     def new_nodes(self) -> Iterator[Node]:
-        """Those that are not of the file, in no order; of the bodies of new nodes, which are no scopes, none."""
+        """Nodes that are not from the file, unordered; without those in bodies of new nodes, which have no scopes."""
         return (node for nodes in self._added.values() for node in nodes if not node.original)
 
 
 def qualified_name(domain: str, op: str) -> str:
-    """The one-string key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
+    """The key of an op: its bare name in ai.onnx, "domain::Name" elsewhere."""
     return op if domain in DEFAULT_DOMAINS else f"{domain}::{op}"
 
 

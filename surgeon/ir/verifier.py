@@ -1,7 +1,7 @@
-"""What breaks ONNX's own rules in the structure of a model: the one walk over its messages that finds it.
+"""Structural violations of ONNX's rules: one walk over a model's messages finds them.
 
-Names made twice or never, nodes out of order or in a circle, domains that are not imported.  It works on the messages
-alone, so that all faults are found where an index could not be made; who tells of them finds the words.
+Duplicate and missing names, unsorted nodes and cycles, missing imports.  It reads only the messages, so that it finds
+all violations of a model that cannot be indexed; callers word the messages.
 """
 
 from collections import Counter
@@ -53,12 +53,12 @@ class Violation:
 
 
 def verify(model: ModelProto) -> list[Violation]:
-    """All faults of the main graph, of the bodies of its nodes and of the local functions."""
+    """All violations in the main graph, in bodies and in local functions."""
     return audited(model).faults
 
 
 def audited(model: ModelProto) -> "Audit":
-    """The walk over a model: the same faults, and what else it came by."""
+    """The walk over a model: the violations, and further results."""
     audit = Audit(imports_of(model.opset_import))
     root = GraphLocation("the graph", "the graph")
     audit.unmade(audit.graph(model.graph, root))
@@ -72,7 +72,7 @@ def audited(model: ModelProto) -> "Audit":
 
 Late = tuple[
     str, GraphLocation, NodeProto | None
-]  # a name that was not made yet, and by whom it is read; None: as an output
+]  # an undefined name, and its reader; None: it is an output
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ class Audit:
     """Nodes of the main graph, one of each kind that a schema check distinguishes."""
 
     def graph(self, graph: GraphProto, place: GraphLocation) -> list[Late]:
-        """Look at one graph; returns the names that it takes from around it."""
+        """Check one graph; returns the names that it takes from outer graphs."""
         given = [value.name for value in graph.input]
         initializers = [tensor.name for tensor in graph.initializer]
         initializers += [sparse.values.name for sparse in graph.sparse_initializer]
@@ -98,9 +98,9 @@ class Audit:
     def nodes(
         self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: GraphLocation
     ) -> list[Late]:
-        """Look at the nodes of one scope that starts with the names `given`; returns the names made outside of it.
+        """Check the nodes of one scope that starts with the names `given`; returns the names defined outside of it.
 
-        The one loop that runs over every node of a model: kept lean.
+        This loop runs over every node of a model, so it is kept lean.
         """
         made = {"", *given}
         count = len(made)
@@ -110,7 +110,7 @@ class Audit:
         apart: list[NodeProto] = []
         for node in nodes:
             domain, op = node.domain, node.op_type
-            inputs, outputs = node.input[:], node.output[:]  # a slice is made in one go
+            inputs, outputs = node.input[:], node.output[:]  # a slice is faster than a loop
             if domain not in domains:
                 domains[domain] = node
             if not made.issuperset(inputs):
@@ -130,7 +130,7 @@ class Audit:
             count += len(outputs)
         if place.owner is None and place.function is None:
             self.apart = apart
-        if count != len(made):  # or outputs are left out
+        if count != len(made):  # or outputs are absent
             self.faults += _repeated(nodes, given, place)
         strange = [(domain, node) for domain, node in domains.items() if normalize_domain(domain) not in self.imports]
         self.faults += [Violation("domain", domain, place, node) for domain, node in strange]
@@ -142,13 +142,13 @@ class Audit:
         return [item for item in late if item[0] not in made]
 
     def unmade(self, names: Iterable[Late]) -> None:
-        """Note the names that a main graph or a function uses and nothing makes."""
+        """Record the names that a main graph or a function uses and does not define."""
         each_once = {(name, id(node)): (name, place, node) for name, place, node in names}
         for name, place, node in each_once.values():
             self.faults.append(Violation("output not made" if node is None else "not made", name, place, node))
 
     def _captured(self, node: NodeProto, place: GraphLocation) -> Iterator[Late]:
-        """Look at the bodies of a node; yields the names that they take from around them."""
+        """Check the bodies of a node; yields the names that they take from outer graphs."""
         for attribute in node.attribute:
             for graph in attribute_graphs(attribute):
                 inside = f"{attribute.name} of {node.op_type} '{node.name or ', '.join(node.output)}' in {place.words}"
@@ -156,12 +156,12 @@ class Audit:
 
 
 def _twice(names: Sequence[str]) -> Sequence[str]:
-    """The names that are there more than once."""
+    """The names that occur more than once."""
     return () if len(set(names)) == len(names) else [name for name, count in Counter(names).items() if count > 1]
 
 
 def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: GraphLocation) -> Iterator[Violation]:
-    """The names that nodes make again."""
+    """The names that nodes define again."""
     makers: dict[str, NodeProto | None] = dict.fromkeys(given)
     for node in nodes:
         for name in filter(None, node.output):
@@ -171,7 +171,7 @@ def _repeated(nodes: Iterable[NodeProto], given: Iterable[str], place: GraphLoca
 
 
 def _circle(nodes: Sequence[NodeProto]) -> tuple[NodeProto, ...]:
-    """Nodes that depend on themselves through each other, if there are such."""
+    """Nodes that form a cycle, if there are any."""
     maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     needs = {place: [maker[name] for name in names_read(node) if name in maker] for place, node in enumerate(nodes)}
     return tuple(nodes[place] for place in circle(needs))

@@ -1,12 +1,12 @@
-"""Structural check of a rewritten model: complaints that the model before the rewrite did not already earn.
+"""Structural check of a rewritten model: complaints that the original model does not have too.
 
-`faults` finds what only a walk over all scopes can show; the rest is what onnx.checker says of the changed parts.
+`verifier` finds violations that need a walk over all scopes; onnx.checker checks the changed parts.
 
-onnx.checker stops at the first error and its cost grows with the graph, so it is given one piece at a time: the
-model's frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that lie
-in files, are emptied first.  Operators of the default domain that ONNX Runtime alone knows, such as
-SimplifiedLayerNormalization, and LayerNormalization below opset 17, are held against its schemas: onnx.checker refuses
-them whatever they say.
+onnx.checker stops at the first error and its cost grows with the graph, so it gets one piece at a time: the model's
+frame, each new initializer, each new node, each changed function.  Payloads that were cut out, or that are in external
+files, are emptied first.  Operators of the default domain that only ONNX Runtime has, such as
+SimplifiedLayerNormalization, and LayerNormalization below opset 17, are checked against its schemas, since onnx.checker
+refuses them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ from surgeon.ops.traversal import GRAPHS, all_nodes, function_key, imports_of, s
 
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
-_UNCHECKED = "surgeon.unchecked"  # onnx.checker passes what is in a domain that it does not know
+_UNCHECKED = "surgeon.unchecked"  # onnx.checker accepts everything in an unknown domain
 _WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
 
 
 def _check_changes(before: ModelProto, after: ModelProto, apart: Sequence[NodeProto]) -> list[str]:
-    """Let onnx.checker judge what `after` has and `before` has not.  apart: the nodes of its main graph to look at."""
+    """Run onnx.checker on what `after` has and `before` lacks.  apart: nodes of the main graph to check."""
     complaints = []
     shell = _shell_complaint(after)
     if shell and shell != _shell_complaint(before):
@@ -41,7 +41,7 @@ def _check_changes(before: ModelProto, after: ModelProto, apart: Sequence[NodePr
 
 
 def _new_tensors(before: ModelProto, after: ModelProto) -> Iterable[TensorProto]:
-    """The initializers of `after` that `before` does not have letter for letter."""
+    """The initializers of `after` that `before` lacks, compared byte by byte."""
     by_name = {tensor.name: tensor for tensor in before.graph.initializer}
     others = [tensor for tensor in after.graph.initializer if by_name.get(tensor.name) != tensor]
     old = {tensor.SerializeToString() for tensor in before.graph.initializer} if others else set[bytes]()
@@ -56,7 +56,7 @@ def _context(ir_version: int, imports: dict[str, int]) -> checker.C.CheckerConte
 
 
 def _shell_complaint(model: ModelProto) -> str | None:
-    """Return onnx.checker's complaint of a model without nodes, initializers and functions, or None."""
+    """Return onnx.checker's complaint about a model without nodes, initializers and functions, or None."""
     shell = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     shell.metadata_props.extend(model.metadata_props)
     shell.graph.name = model.graph.name
@@ -73,7 +73,7 @@ def _shell_complaint(model: ModelProto) -> str | None:
 
 
 def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) -> list[str]:
-    """Return what is wrong with a new initializer, if anything; one whose payload lies elsewhere is taken as is."""
+    """Return what is wrong with a new initializer, if anything; external payloads are not checked."""
     if tensor.data_location == TensorProto.EXTERNAL:
         return []
     try:
@@ -83,7 +83,7 @@ def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) ->
     try:
         decode_tensor(
             tensor
-        )  # onnx before 1.23 looks neither at the size of a payload nor at the number of its elements
+        )  # onnx before 1.23 checks neither the size of a payload nor the number of its elements
     except ModelFileError as error:
         return [f"Initializer '{tensor.name}' is not valid ONNX: {error}"]
     return []
@@ -92,7 +92,7 @@ def _tensor_complaint(tensor: TensorProto, context: checker.C.CheckerContext) ->
 def _check_nodes(
     before: ModelProto, found: Sequence[NodeProto], context: checker.C.CheckerContext
 ) -> list[str]:
-    """Check those of the nodes found, bodies included, that `before` does not have letter for letter."""
+    """Check those of the nodes, bodies included, that `before` lacks, compared byte by byte."""
     is_any_told = any(node.attribute for node in found)
     old = {node.SerializeToString() for node in before.graph.node if node.attribute} if is_any_told else set[bytes]()
     changed = [node for node in found if node.SerializeToString() not in old]
@@ -114,9 +114,9 @@ def _nested(nodes: Iterable[NodeProto]) -> list[NodeProto]:
 
 
 def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str | None:
-    """Return onnx.checker's complaint of one node, or None; its bodies are left to be checked node by node."""
+    """Return onnx.checker's complaint about one node, or None; nodes of its bodies are checked separately."""
     if normalize_domain(node.domain) not in context.opset_imports:
-        return None  # said once already, for the domain
+        return None  # reported already, for the domain
     opset = context.opset_imports[normalize_domain(node.domain)]
     if only_ort_knows(node.domain, node.op_type, opset):
         return next(iter(check_node(node, opset, lambda _: None)), None)
@@ -130,7 +130,7 @@ def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str |
 
 
 def _lightened(node: NodeProto) -> NodeProto:
-    """Return a copy of a node with empty bodies, without payloads that lie elsewhere, in the plain default domain."""
+    """Return a copy of a node with empty bodies, without external payloads, in the default domain."""
     copy = NodeProto()
     copy.CopyFrom(node)
     copy.domain = normalize_domain(copy.domain)
@@ -149,7 +149,7 @@ def _lightened(node: NodeProto) -> NodeProto:
 
 
 def _empty(tensor: TensorProto) -> None:
-    """Make a tensor one of no elements, which needs no payload."""
+    """Make a tensor one without elements, which needs no payload."""
     name, data_type = tensor.name, tensor.data_type
     tensor.Clear()
     tensor.name, tensor.data_type, tensor.raw_data = name, data_type, b""
@@ -157,7 +157,7 @@ def _empty(tensor: TensorProto) -> None:
 
 
 def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
-    """Whether `before` has a node of the same operator that earns the same complaint."""
+    """Whether `before` has a node of the same operator with the same complaint."""
     context = _context(before.ir_version, imports_of(before.opset_import))
     for nodes in (before.graph.node, _nested(before.graph.node)):
         for other in nodes:
@@ -168,7 +168,7 @@ def _had_same(before: ModelProto, node: NodeProto, text: str) -> bool:
 
 
 def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
-    """Check the local functions of `after` that `before` does not have letter for letter."""
+    """Check the local functions of `after` that `before` lacks, compared byte by byte."""
     old = {function_key(function): function for function in before.functions}
     complaints = []
     for function in after.functions:
@@ -182,7 +182,7 @@ def _check_functions(before: ModelProto, after: ModelProto) -> list[str]:
 
 
 def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
-    """Return onnx.checker's complaint of a local function, or None."""
+    """Return onnx.checker's complaint about a local function, or None."""
     light = FunctionProto()
     light.CopyFrom(function)
     imports = imports_of(function.opset_import)
@@ -203,15 +203,15 @@ def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of a message, without the end mark that sentences here bring themselves."""
+    """Return the first line of a message with exactly one full stop."""
     return str(error).strip().splitlines()[0].rstrip(".") + "."
 
 
 def new_violations(before: ModelProto, after: ModelProto) -> list[str]:
     """Return what is wrong with `after` that was not already wrong with `before`, one sentence each; empty if nothing.
 
-    Both may be skeletons: large payloads are not looked at.  Faults that `before` has too (unsorted nodes, operators
-    that only ONNX Runtime knows in the default domain, a name made twice) are accepted as they come.
+    Both may be skeletons: large payloads are not checked.  Violations that `before` has too (unsorted nodes, operators
+    that only ONNX Runtime has in the default domain, duplicate names) are accepted.
     """
     audit = audited(after)
     found = audit.faults
@@ -222,7 +222,7 @@ def new_violations(before: ModelProto, after: ModelProto) -> list[str]:
 
 
 def _key(fault: Violation) -> tuple[str, str, str]:
-    """By what the same fault is known again in the other model."""
+    """A key by which a violation is found again in the other model."""
     kind, place = fault.kind, fault.place
     if kind in ("order", "circle"):
         return kind, place.words, ""
@@ -247,5 +247,5 @@ def _sentence(fault: Violation) -> str:
 
 
 def _first(fault: Violation) -> str:
-    """The tensor that is computed from itself."""
+    """The tensor of a cycle."""
     return str(fault.around[0].output[0]) if fault.around else ""

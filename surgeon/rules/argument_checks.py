@@ -1,4 +1,4 @@
-"""What a rule may be made of: held against the arguments of `surgeon.rule` when its file is read."""
+"""Checks of the arguments of `surgeon.rule`, made when a rule's file is read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -13,26 +13,26 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 def dtype_names(dtypes: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of dtypes, each once, as the rest of surgeon spells them.  Raises RuleError for one that is none."""
+    """The names of dtypes as surgeon spells them, each once.  Raises RuleError for an unknown dtype."""
     given = (dtypes,) if isinstance(dtypes, str) else dtypes
     names = (name for item in given for name in (FLOATS if item == "floats" else (dtype_name(dtype_number(item)),)))
     return tuple(dict.fromkeys(names))
 
 
 def require_functions(who: str, patterns: Sequence[Function], conditions: Sequence[Function]) -> None:
-    """Raise RuleError for patterns or conditions that are no list of functions."""
+    """Raise RuleError unless patterns and conditions are lists of functions."""
     for given, what, does in ((patterns, "patterns", "write them"), (conditions, "conditions", "call require")):
         if not isinstance(given, Sequence) or not all(map(_is_function, given)):
             raise RuleError(f"{who} has {what}={given!r}; list functions that {does}: {what}=[...].")
 
 
 def _is_function(given: object) -> bool:
-    """Whether it is one that has a name to be called by: no object that can be called, and no partial."""
+    """Whether it is a named function, not another callable and not a partial."""
     return callable(given) and hasattr(given, "__name__") and not isinstance(given, type)
 
 
 def require_name_target_opset(who: str, title: object, target: object, opset: object) -> None:
-    """Raise RuleError for a name, a target or an opset of another kind."""
+    """Raise RuleError for a name, target or opset of the wrong type."""
     if not isinstance(title, str) or not title:
         raise RuleError(f"{who} has name={title!r}; give it one, or leave name out to call it as its function.")
     opsets = target if isinstance(target, Mapping) else {target: opset} if isinstance(target, str) else {}
@@ -49,7 +49,7 @@ def require_name_target_opset(who: str, title: object, target: object, opset: ob
 def require_pattern_or_search(
     who: str, patterns: Sequence[Function], search: Search | None, approximate: float, differs: Mapping[str, str]
 ) -> None:
-    """Raise RuleError for what no rule can be."""
+    """Raise RuleError for contradictory arguments."""
     if not patterns and search is None:
         raise RuleError(f"{who} has no pattern; list at least one in patterns=[...].")
     if patterns and search is not None:
@@ -64,7 +64,7 @@ def require_pattern_or_search(
 
 
 def _require_edges(who: str, kinds: Iterable[str]) -> None:
-    """Raise RuleError for kinds of inputs that there are not."""
+    """Raise RuleError for unknown kinds of inputs."""
     # Few rules differ, and a rewrite without a check makes no inputs.
     from surgeon.runtime.inputs.input_spec import DECLARABLE
 

@@ -1,4 +1,4 @@
-"""Names of rules at the command line, and where they lead: installed packs, files and modules."""
+"""Resolves names of rules at the command line: rules of installed packs, files and modules."""
 
 import ast
 import importlib
@@ -31,15 +31,15 @@ _Names = Mapping[str, Sequence[str]]
 
 
 def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool = True) -> dict[str, tuple[Rule, ...]]:
-    """Rules by the name they were asked for, in order; a local function stands for its rule.
+    """Rules by the name that they were requested by, in order; a local function stands for its rule.
 
-    approximate: take rules that change numbers beyond rounding also where their file is named and not they themselves.
+    approximate: include rules that change numbers beyond rounding, even if only their file is named.
 
     A name is that of a group of an installed pack, of a rule file in it (all its rules), of one rule, `file:rule`,
-    `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`; several may stand in one string with
-    commas, and `-name` leaves rules out again.  A rule that several names lead to runs where the first of them stands.
-    Raises RuleError for a name that leads nowhere, with the nearest ones, and for a rule of no pack without sense, and
-    UsageError for what is neither a name nor a rule.
+    `./file.py`, `./file.py:rule`, `package.module` or `package.module:rule`.  A string may list several with commas,
+    and `-name` excludes rules.  A rule that several names resolve to runs at the first of them.  Raises RuleError for
+    an unknown name, with the nearest ones, and for an inconsistent rule outside of packs; UsageError for anything that
+    is neither a name nor a rule.
     """
     if isinstance(names, (str, bytes, Rule, LocalFunction)) or not isinstance(names, Iterable):
         names = [names]
@@ -68,16 +68,16 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
     modules = [point.module for point in entry_points()]
     for rule in unique_rules(found):
         if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
-            rule.require_sense()  # a pack's own tests hold its rules to what rules must be
+            rule.require_sense()  # the rules of a pack are checked by its own tests
     return found if approximate else {name: _exact(name, rules) for name, rules in found.items()}
 
 
 def resolve_with_edits(
     names: RuleSelector | Iterable[RuleSelector], *, approximate: bool = True
 ) -> tuple[dict[str, tuple[Rule, ...]], list[str]]:
-    """The rules as `resolve` has them, none where tails of detectors alone are named, and the names of these tails.
+    """The rules as `resolve` returns them, and the names of edits among the names; no rules if only edits are named.
 
-    Raises as `resolve`, and UsageError for two tails.
+    Raises as `resolve`, and UsageError for two edits.
     """
     rules, tails = split_edit_aliases(names)
     return (resolve(rules, approximate=approximate) if rules or not tails else {}), tails
@@ -107,30 +107,30 @@ def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, t
 
 
 def packs() -> dict[str, list[str]]:
-    """Modules of rule files by the pack that they come from; of packages, not yet imported."""
+    """Modules of rule files by their pack; those of a package are not imported yet."""
     found: dict[str, list[str]] = {}
     for point in entry_points():
         try:
             spec = importlib.util.find_spec(point.module)
-        except ModuleNotFoundError:  # a package further out is missing
+        except ModuleNotFoundError:  # a parent package is missing
             spec = None
         if spec is None:
             raise RuleError(f"Rule pack {point.name!r} points to {point.module!r}, which is not installed.")
         if spec.submodule_search_locations is None:
             found.setdefault(point.name, []).append(point.module)
             continue
-        folders = importlib.import_module(point.module).__path__  # a package may say itself where its files are
+        folders = importlib.import_module(point.module).__path__  # a package may set its own __path__
         modules = sorted(name for folder in folders for name in _modules_in(folder))
         found.setdefault(point.name, []).extend(f"{point.module}.{name}" for name in modules)
     return found
 
 
 def _changed(folder: str) -> int:
-    return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # a place within an archive stays as it is
+    return os.stat(folder).st_mtime_ns if os.path.isdir(folder) else 0  # inside an archive nothing changes
 
 
 def _modules_in(folder: str) -> Iterator[str]:
-    """The modules of rules in a folder and in the packages below it, by their names there, as "norms.layer_norm"."""
+    """The rule modules in a folder and in the packages below it, by their names there, as "norms.layer_norm"."""
     for name, is_package in _listed(folder, _changed(folder)):
         if is_package:
             yield from (f"{name}.{inner}" for inner in _modules_in(os.path.join(folder, name)))
@@ -140,18 +140,18 @@ def _modules_in(folder: str) -> Iterator[str]:
 
 @cache
 def _listed(folder: str, changed: int) -> tuple[tuple[str, bool], ...]:
-    """The modules and packages of a folder as it was changed last (ns), without those that begin with a `_`."""
+    """Names of the modules and packages of a folder that do not begin with `_`.  changed: its mtime (ns)."""
     return tuple((item.name, item.ispkg) for item in pkgutil.iter_modules([folder]) if item.name[0] != "_")
 
 
 def _pack_table(module: str, name: str) -> Mapping[str, Any]:
-    """What a pack's module gives under a name: GROUPS, APPROXIMATE or RENAMED; empty where it gives none."""
+    """The table GROUPS, APPROXIMATE or RENAMED of a pack's module; empty if it has none."""
     table: Mapping[str, Any] = getattr(_import(module), name, {})
     return table
 
 
 def groups() -> dict[str, list[str]]:
-    """What the packs' `GROUPS` name together: files and rules, in order; groups of one name are joined."""
+    """The groups of all packs, from their `GROUPS`: files and rules, in order; groups of one name are joined."""
     found: dict[str, list[str]] = {}
     for point in entry_points():
         for name, members in _pack_table(point.module, "GROUPS").items():
@@ -160,14 +160,14 @@ def groups() -> dict[str, list[str]]:
 
 
 def _joining(name: str) -> Iterator[Rule]:
-    """The rules that join a group where approximate rules are asked for, as the packs' `APPROXIMATE` says."""
+    """The rules that join a group if approximate rules are requested, as in the packs' `APPROXIMATE`."""
     for point in entry_points():
         for member in _pack_table(point.module, "APPROXIMATE").get(name, ()):
             yield from _resolve_one(member)
 
 
 def _members(name: str, known: _Names, known_packs: _Names, within: tuple[str, ...] = ()) -> Iterator[Rule]:
-    """The rules of a group, those of groups in it among them; approximate ones only where they are named themselves."""
+    """The rules of a group, nested groups included; approximate ones only if they are named themselves."""
     if name in within:
         way = " > ".join((*within, name))
         raise RuleError(f"The rule group {name!r} holds itself ({way}); mend the pack's GROUPS.")
@@ -200,21 +200,21 @@ def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:
 
 
 def _divided(name: str) -> tuple[str, str]:
-    """Where rules come from, and the name of one of them, "" for all."""
+    """The place of rules, and the name of one of them; "" for all."""
     place, colon, inner = name.rpartition(":")
-    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py is no separator
+    if not colon or name.endswith(".py"):  # the colon of C:\\rules.py does not separate
         return name, ""
     return place, inner
 
 
 def file_of(name: str) -> Path | None:
-    """The rule file that a name of rules speaks of; None where it names a pack's or a module's."""
+    """The rule file that a name refers to; None for a name of a pack or a module."""
     place, _ = _divided(name)
     return Path(place) if place.endswith(".py") or "/" in place else None
 
 
 def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ...]:
-    """The rules of one name.  known_packs: as `packs` has them, where somebody asks for many names."""
+    """The rules of one name.  known_packs: the result of `packs`, to resolve many names."""
     place, inner = _divided(name)
     file = file_of(name)
     if file is not None:
@@ -241,7 +241,7 @@ def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ..
 
 def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
     rules = rules_of(module)
-    if inner not in {rule.name for rule in rules} and (inner or not rules):  # local functions are rules where asked for
+    if inner not in {rule.name for rule in rules} and (inner or not rules):  # local functions are rules if requested
         rules = (*rules, *function_rules_of(module))
     if not inner:
         if not rules:
@@ -254,12 +254,12 @@ def _pick(module: ModuleType, inner: str, place: str) -> tuple[Rule, ...]:
 
 
 def is_known(name: str) -> bool:
-    """Whether a name is that of a rule, a file of rules, a group or a tail that is installed."""
+    """Whether a name is that of an installed rule, rule file or group, or of an edit."""
     return name in EDIT_ALIASES or name in _installed()
 
 
 def _installed() -> set[str]:
-    """The names of all rules that are installed, of the files that they are in, and of groups."""
+    """The names of all installed rules, rule files and groups."""
     files = {module.rpartition(".")[2] for modules in packs().values() for module in modules}
     return {*(rule.name for _, _, rule in all_rules()), *files, *groups()}
 
@@ -289,7 +289,7 @@ def _from_file(path: Path) -> ModuleType:
         raise RuleError(f"{str(path)!r} is a folder; name a rule file in it.")
     if not path.is_file():
         raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
-    version = path.stat()  # a file that was edited is read again
+    version = path.stat()  # read an edited file again
     name = f"{_home(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
     if name in sys.modules:
         return sys.modules[name]
@@ -300,7 +300,7 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     done = False
     try:
-        with nullcontext() if "." in name else importable(path.parent):  # a pack's file has its pack
+        with nullcontext() if "." in name else importable(path.parent):  # a file of a pack imports through its package
             spec.loader.exec_module(module)
         _require_apart(path)
         done = True
@@ -317,7 +317,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _require_apart(path: Path) -> None:
-    """Raise RuleError where a rule of a file takes the place of one before it, by the name of its function."""
+    """Raise RuleError if two rules of a file have the same function name, so that one replaces the other."""
     known: dict[str, int] = {}
     for item in ast.parse(path.read_bytes()).body:
         calls = [one.func for one in getattr(item, "decorator_list", ()) if isinstance(one, ast.Call)]
@@ -331,14 +331,14 @@ def _require_apart(path: Path) -> None:
 
 
 def _told(path: Path, error: BaseException) -> str:
-    """What went wrong while a rule file was run, in which line, and what to do where that can be told."""
+    """What went wrong while a rule file ran, in which line, and what to do if known."""
     kind, text = type(error).__name__, str(error).rstrip(".")
     if isinstance(error, OSError) and error.filename == os.path.abspath(path):
         return f"{error.strerror}."
-    if isinstance(error, SyntaxError):  # which says its place itself; it may be that of a neighbour
+    if isinstance(error, SyntaxError):  # it has its own position, perhaps in an imported file
         where = f" ({Path(error.filename or path).name}, line {error.lineno})" if error.lineno else ""
         return f"{kind}: {error.msg}{where}."
-    if isinstance(error, ImportError) and "relative import" in text:  # a copy of a file of some pack
+    if isinstance(error, ImportError) and "relative import" in text:  # a copy of a pack's file
         example = "from surgeon.patterns._common.floats import is_not_float64"
         how = f"write the name of its pack before the dot, as in {example}"
         return f"{kind}: {text}: {how}."
@@ -352,14 +352,14 @@ def _told(path: Path, error: BaseException) -> str:
 
 
 def _line(path: Path, error: BaseException) -> str:
-    """file:line of the last line of a rule file that was run, the file alone where none was."""
+    """file:line of the last line of a rule file that ran; only the file if none did."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == os.path.realpath(path)]
     return f"{path.name}:{lines[-1]}" if lines else path.name
 
 
 def _home(path: Path) -> str:
-    """The pack in which a rule file lies, with a dot behind: what it imports from beside itself is found then."""
+    """The pack that contains a rule file, with a trailing dot, so that its relative imports work."""
     for point in entry_points():
         for folder in getattr(_import(point.module), "__path__", ()):
             if Path(folder).resolve() == path.resolve().parent:

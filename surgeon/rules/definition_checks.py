@@ -1,4 +1,4 @@
-"""What can be told of a rule before there is a model: what its functions ask for, which are patterns, what is wrong."""
+"""Checks of a rule without a model: what its functions require, which forms are patterns, what is inconsistent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _OF_SEVERAL = ("rest", "attributes")
 
 
 def required_captures(conditions: Iterable[Function], forms: Iterable[Function]) -> dict[Function, frozenset[str]]:
-    """The captures that each function of a rule cannot do without.  forms: functions of a graph first."""
+    """The captures that each function of a rule requires.  forms: functions whose first parameter is a graph."""
     asking = {
         **{function: requested_captures(function, 0) for function in conditions},
         **{form: requested_captures(form, 1) for form in forms},
@@ -29,7 +29,7 @@ def required_captures(conditions: Iterable[Function], forms: Iterable[Function])
 
 
 def requested_captures(function: Function, first: int) -> tuple[Parameter, ...]:
-    """The captures that a function asks for from its first such parameter on, those of its record among them."""
+    """The captures that a function takes from parameter `first` on, fields of a `Captures` class included."""
     found: list[Parameter] = []
     for parameter in parameters_of(function)[first:]:
         record = captures_class_of(parameter)
@@ -38,10 +38,11 @@ def requested_captures(function: Function, first: int) -> tuple[Parameter, ...]:
 
 
 def is_reversible(function: Function, reference: Function, wanted: dict[Function, frozenset[str]]) -> bool:
-    """Whether what a form writes is recognised by the form itself.
+    """Whether the result of a form is recognised by the form itself.
 
-    It looks at nothing, binds what the others ask for and what the rule's reference is written of, and has an op that
-    the reference has not, in which it would be found again otherwise.  wanted: what conditions and forms ask for.
+    The form can be traced, binds what the other functions require and what the rule's reference is made of, and has an
+    op that the reference lacks, which would match it again otherwise.  wanted: captures that conditions and forms
+    require.
     """
     patterns, others = try_trace(function), try_trace(reference)
     needed = frozenset[str]().union(*(names for other, names in wanted.items() if other is not function))
@@ -53,7 +54,7 @@ def is_reversible(function: Function, reference: Function, wanted: dict[Function
 
 
 def try_trace(function: Function) -> tuple[Pattern, ...]:
-    """What a form looks for, taken as a pattern; nothing where it computes with what only a match has."""
+    """A form traced as a pattern; empty if it computes with values that only a match has."""
     if any(item.name == MATCH for item in parameters_of(function)):
         return ()
     try:
@@ -63,11 +64,11 @@ def try_trace(function: Function) -> tuple[Pattern, ...]:
 
 
 def describe_tracing_error(rule: str, function: Function, error: RuleError) -> str:
-    """What is wrong in a pattern, behind its rule and the line: of its file the last that was run, else its first."""
-    import traceback  # not at the top: rules that are right need none
+    """The error of a pattern with its rule and line: the last line of its file that ran, else its first."""
+    import traceback  # not at the top: only errors need it
 
     code, told = getattr(function, "__code__", None), str(error)
-    if code is None or told.startswith("Pattern "):  # it says where that begins
+    if code is None or told.startswith("Pattern "):  # it names the place itself
         return f"{rule}: {told}"
     name = Path(code.co_filename).name
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
@@ -78,10 +79,10 @@ def describe_tracing_error(rule: str, function: Function, error: RuleError) -> s
 def require_consistent(
     who: str, forms: Mapping[Function, tuple[Pattern, ...]], conditions: Mapping[Function, Sequence[Function]]
 ) -> None:
-    """Raise RuleError for a rule that could not do what it says on any model.
+    """Raise RuleError for a rule that cannot work on any model.
 
-    who: the rule, and where it is.  forms: for each function that writes, the patterns in whose place it does.
-    conditions: for each of them, what must hold of a match.
+    who: the rule and its place.  forms: for each form, the patterns that it replaces.  conditions: for each form, the
+    conditions of a match.
     """
     for form, patterns in forms.items():
         for function, names in required_captures(conditions[form], [form]).items():

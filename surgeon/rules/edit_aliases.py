@@ -1,7 +1,7 @@
-"""Names among those of rules that stand for edits: what is put behind a detector changes what the model answers.
+"""Names of edits among the names of rules: adding post-processing to a detector changes what the model computes.
 
-No site of theirs could be proved equal, so they are no rules: `surgeon rewrite` does the edit first, proved as edits
-are, and runs the rules over what came of it.
+Such a site cannot be proved equal, so these are not rules.  `surgeon rewrite` makes the edit first, verified as edits
+are, and runs the rules over the result.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,9 +39,9 @@ EDIT_ALIASES: Mapping[str, EditAlias] = {
 
 
 def split_edit_aliases(names: Any) -> tuple[list[Any], list[str]]:
-    """Rules as `resolve` takes them without the names of tails, and these.
+    """Rules for `resolve`, and the names of edits among the given names.
 
-    Raises UsageError for two tails; what is neither a name nor a rule is left to `resolve`.
+    Raises UsageError for two edits; `resolve` handles anything that is neither a name nor a rule.
     """
     items = [names] if isinstance(names, (str, bytes)) or not isinstance(names, Iterable) else list(names)
     rules: list[Any] = []
@@ -62,7 +62,7 @@ def split_edit_aliases(names: Any) -> tuple[list[Any], list[str]]:
 
 
 def is_edit_message(name: str) -> str:
-    """The sentence for the name of a tail where only rules will do."""
+    """The message for the name of an edit where only rules are allowed."""
     plain = command("rewrite", "IN", "OUT", "--rules", name, *placed(EDIT_ALIASES[name].target or DEFAULT, None))
     settings = command("append", "IN", "OUT", EDIT_ALIASES[name].kind)
     return f"{name} changes what a model answers, so it is an edit: {plain}, or with settings: {settings}"

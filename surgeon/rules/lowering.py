@@ -1,4 +1,4 @@
-"""Rules that take apart what other rules write, for targets that do not run it."""
+"""Rules that decompose the results of other rules, for targets that do not run them."""
 
 from dataclasses import replace
 

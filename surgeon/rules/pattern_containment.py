@@ -1,4 +1,4 @@
-"""Whether a pattern is found in what a function writes, told from the two traces alone."""
+"""Whether a pattern occurs in the result of a form, decided from the two traces."""
 
 from collections.abc import Iterator, Sequence
 from itertools import permutations, zip_longest
@@ -20,28 +20,28 @@ from surgeon.rules.matching.pattern import (
     walk_values,
 )
 
-MOST_PERMUTED = 4  # inputs that may stand in any order
-MOST_STEPS = 20_000  # after which a pattern of many forms is taken not to be there
+MOST_PERMUTED = 4  # inputs of a commutative op that are tried in any order
+MOST_STEPS = 20_000  # limit of the search; beyond it the pattern counts as absent
 
 Held = dict[str, Any]
 
 
 def pattern_occurs_in(pattern: Pattern, written: Pattern) -> bool:
-    """Whether a pattern matches nodes that a form writes, whatever its captures are.
+    """Whether a pattern matches nodes of a form's result, whatever the captures are.
 
-    Sums and products are compared as they are nested: what is found is there, and more may be found in a model.
+    Sums and products are compared as nested, so an occurrence is certain, but further ones may be missed.
     """
     search = _Embedding([value for value in emitted_values(written) if isinstance(value, NodeOutput)])
     return any(True for _ in search.outputs(pattern.outputs, {}))
 
 
 def emitted_values(pattern: Pattern) -> list[Value]:
-    """What a function of a graph writes that is a pattern: the first of several forms."""
+    """The values of a form's trace, with the first of several alternatives."""
     return list(walk_values([_plain(value) for value in pattern.outputs], _below_written))
 
 
 def _plain(value: Value) -> Value:
-    """What a form writes for a value: the first of several forms."""
+    """A value with the first of several alternatives, and without capture names."""
     while isinstance(value, (AnyOf, NamedValue)):
         value = value.forms[0] if isinstance(value, AnyOf) else value.value
     return value
@@ -53,13 +53,13 @@ def _below_written(value: Value) -> tuple[Value | None, ...]:
 
 
 class _Embedding:
-    """One search for a pattern.  made: what nodes make.  steps: how many values were compared."""
+    """One search for a pattern.  made: outputs of nodes.  steps: number of compared values."""
 
     def __init__(self, made: Sequence[Value]) -> None:
         self.made, self.steps = made, 0
 
     def outputs(self, wanted: Sequence[Value], held: Held) -> Iterator[Held]:
-        """The ways in which all outputs of a pattern are among what is made."""
+        """The ways in which all outputs of a pattern occur among the outputs of nodes."""
         if not wanted:
             yield held
             return
@@ -68,7 +68,7 @@ class _Embedding:
                 yield from self.outputs(wanted[1:], way)
 
     def fits(self, wanted: Value | None, found: Value | None, held: Held) -> Iterator[Held]:
-        """The ways in which a value of a pattern is a value that is written; what its captures are then."""
+        """The ways in which a value of a pattern equals a value of the form, as bindings of the pattern's captures."""
         self.steps += 1
         if self.steps > MOST_STEPS:
             return

@@ -1,4 +1,4 @@
-"""A placeholder that becomes a TensorRT plugin: the rule for one that the user names."""
+"""Rules that turn a placeholder into a TensorRT plugin that the user names."""
 
 import re
 from collections import Counter
@@ -88,10 +88,10 @@ def plugin_rule(
 def plugin_rules(specs: Sequence[str]) -> list[Rule]:
     """The rules for "mylib::op=MyPlugin", "mylib::op=MyPlugin:2" or "mylib::op=MyPlugin:1,factor=alpha".
 
-    A rewrite in which one of them fires nowhere is refused.
+    A rewrite is refused if one of them fires nowhere.
 
     Raises:
-        UsageError: a text is of none of these forms.
+        UsageError: a text has none of these forms.
     """
     made = []
     for spec in specs:
@@ -116,7 +116,7 @@ def _require_fields(plugin: str, names: Mapping[str, str]) -> None:
 
 
 def _version(plugin: str) -> str:
-    """The newest version that was declared, "1" where none was."""
+    """The newest declared version; "1" if none was declared."""
     known = (one.version for one in own_plugins() if one.name == plugin)
     return max(known, key=lambda version: (len(version), version), default="1")
 

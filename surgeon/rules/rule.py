@@ -35,8 +35,8 @@ from surgeon.target_registry import ANY_KIND, DECOMPOSED, names, takers, target_
 from surgeon.text import close_matches
 
 RuleFunction = Callable[..., Any]
-# Inputs of which a rule may say that it differs there, and be exact all the same: what is no number, and indices from
-# the end, which its op refuses.
+# Kinds of inputs for which an exact rule may differ: non-finite values, and indices that count from the end, which the
+# op of its result refuses.
 KNOWN = ("ort", "onnx")  # kinds of form whose ops have schemas
 NON_FINITE, BACKWARDS = "non_finite", "backwards"
 
@@ -130,14 +130,14 @@ class Rule(ResultBase):
         patterns: Sequence[RuleFunction] | None = None,
         conditions: Sequence[RuleFunction] | None = None,
     ) -> Callable[[RuleFunction], RuleFunction]:
-        """Add the form of another kind ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
+        """Add the form for another kind of target ("ort", "onnx", "tensorrt"); several of one kind may differ by opset.
 
-        A kind that no target takes is one of a target that is not installed: it is left alone until somebody asks.
-        patterns: those by which what the function writes is recognised, where another form is wanted in its place; they
-        bind what the other forms ask for.  By default it is a pattern itself, unless it looks at shapes, dtypes or
-        values.  []: it is not to be recognised, since it looks like any other node.
-        conditions: what must hold of a match where this form is written, in the place of the rule's conditions; as []
-        for a node that is taken apart whatever its shapes.
+        A kind of a target that is not installed is allowed; it stays unused.
+        patterns: recognise the result of the function, to replace it by another form; they bind what the other forms
+        require.  By default the function itself is the pattern, unless it reads shapes, dtypes or values.  []: the
+        result is not recognised, since it looks like any other node.
+        conditions: conditions of a match for this form, in place of the rule's; [] for a node that is decomposed
+        whatever its shapes.
         """
         told = [None if functions is None else tuple(functions) for functions in (patterns, conditions)]
 
@@ -148,18 +148,18 @@ class Rule(ResultBase):
         return add
 
     def recognised(self, form: ReplacementForm) -> tuple[RuleFunction, ...]:
-        """The patterns by which what a form writes is recognised: given ones, else itself where it looks at nothing.
+        """The patterns that recognise a form's result: given ones, else the form itself if it can be traced.
 
-        A form that does not bind what conditions and other forms ask for is no pattern either, nor is one in parts.
+        A form that does not bind what conditions and other forms require is not a pattern, nor is a decomposed one.
         """
         if form.kind == ANY_KIND or self.search is not None:
             return ()
         if form.kind == DECOMPOSED and form.patterns is None:
-            return ()  # the rule's patterns say what is in parts
+            return ()  # the rule's patterns are decomposed themselves
         return self._patterns_of(form.function) if form.patterns is None else form.patterns
 
     def require_sense(self) -> None:
-        """Raise RuleError where the rule could do on no model what it says."""
+        """Raise RuleError if the rule cannot work on any model."""
         if self.search is None:
             forms: dict[RuleFunction, tuple[Pattern, ...]] = {}
             for form in self.forms:
@@ -178,7 +178,7 @@ class Rule(ResultBase):
         return (function,) if self._traceable[function] else ()
 
     def plan(self, target: str, opset: int | None) -> RulePlan | Unavailable:
-        """What to do for a target, if the rule has something for it."""
+        """What to do for a target, or why the rule has nothing for it."""
         wanted = target_of(target)
         if target in self.unsuited:
             return Unavailable(f"rule {self.name} is not for target {target}: {self.unsuited[target]}")
@@ -189,7 +189,7 @@ class Rule(ResultBase):
         usable = [form for kind in dict.fromkeys(kinds) for form in self._all_forms() if form.kind == kind]
         if not usable:
             sources = tuple(item for function in self.lowered(wanted.runs) for item in self.compiled(function))
-            if sources and self.in_parts in self.forms:  # a mere pattern may be written in ops of one runtime too
+            if sources and self.in_parts in self.forms:  # a plain pattern may use ops of one runtime
                 return RulePlan(
                     sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts)
                 )
@@ -219,10 +219,10 @@ class Rule(ResultBase):
         )
 
     def lowered(self, runs: Sequence[str] = ()) -> tuple[RuleFunction, ...]:
-        """The patterns of what its forms write, for targets that have none of these: they get it in parts.
+        """The patterns that recognise its forms, for targets that run none of them and get the decomposed form.
 
-        runs: the kinds of form that the target leaves as they are.  None where nothing tells how it is in parts; of ops
-        without a schema nothing tells that a target lacks them.
+        runs: the kinds of form that the target leaves unchanged.  Empty if the rule has no decomposed form.  Forms
+        without schemas are left out, since it is unknown whether a target lacks their ops.
         """
         if self.search is not None or not any(form.kind == DECOMPOSED for form in self._all_forms()):
             return ()
@@ -230,12 +230,12 @@ class Rule(ResultBase):
         return tuple(dict.fromkeys(pattern for form in theirs for pattern in self.recognised(form)))
 
     def conditions_of(self, form: ReplacementForm) -> tuple[RuleFunction, ...]:
-        """What must hold of a match where a form is written."""
+        """The conditions of a match for a form."""
         return self.conditions if form.conditions is None else form.conditions
 
     @property
     def in_parts(self) -> ReplacementForm:
-        """What it writes in parts."""
+        """The decomposed form."""
         return next(form for form in self._all_forms() if form.kind == DECOMPOSED)
 
     def compiled(self, function: RuleFunction) -> tuple[CompiledPattern, ...]:
@@ -259,20 +259,20 @@ class Rule(ResultBase):
 
     @cached_property
     def _searched(self) -> CompiledPattern:
-        """The search in the place of a pattern."""
+        """The search, in place of a pattern."""
         if self.search is None:
             raise RuleError(f"Rule {self.name} ({self.where}) has no search.")
         return compile_search(self.search)
 
     @property
     def targets(self) -> list[str]:
-        """The targets to tell apart: without those that are like another for this rule."""
+        """Names of the targets, without those that are equal to another for this rule."""
         told = {form.kind for form in self.forms} | self.unsuited.keys()
         return [target.name for target in targets() if not target.like or target.writes[0] in told]
 
     @property
     def is_exact(self) -> bool:
-        """Whether the rule changes numbers by rounding alone, whatever the numbers are: infinity and NaN are none."""
+        """Whether the rule changes finite numbers only by rounding."""
         return not self.approximate and not set(self.differs) - {NON_FINITE, BACKWARDS}
 
     @property
@@ -281,7 +281,7 @@ class Rule(ResultBase):
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
 
     def _kinds_told(self) -> str:
-        """Whose forms the rule has, as a clause: first one that no installed target takes; it may be misspelt."""
+        """The kinds of the rule's forms, as a clause: first one that no installed target runs, perhaps misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
         near = "".join(f": did you mean {name!r}?" for name in close_matches(unknown, names(), 1))
         if unknown:
@@ -299,8 +299,8 @@ class Rule(ResultBase):
 
 
 def describe_rule_error(rule: "Rule", error: Exception) -> str:
-    """What a rule's own code raised, and where: its last line in the rule's file, else the very last."""
-    import traceback  # not at the top: rules that do not break need none
+    """The exception of a rule's own code with its line: the last one in the rule's file, else the innermost."""
+    import traceback  # not at the top: only errors need it
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]

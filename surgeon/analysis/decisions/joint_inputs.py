@@ -1,4 +1,4 @@
-"""Whether a model decides by what several of its inputs come to, as sums and products do, with nothing rounded."""
+"""Whether a model's decisions depend on several inputs jointly, through exact arithmetic."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,17 +11,17 @@ from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.shapes.tensor_types import FLOATS
 
 JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
-"""Numbers of which sums and products are exact, and meet what something is compared with."""
-FINEST = 2.0**-6  # of such numbers that models hold
-_LARGEST = 2.0**10  # of constants among them
-_MOST_LISTED = 1 << 14  # elements of such a constant
+"""Input values whose sums and products are exact and often equal thresholds."""
+FINEST = 2.0**-6  # resolution of such constants
+_LARGEST = 2.0**10  # maximum magnitude of such constants
+_MOST_LISTED = 1 << 14  # maximum number of elements of such a constant
 
 
 def has_exact_joint_decision(scopes: Iterable[ConstantScope]) -> bool:
-    """Whether some decision hangs on several floats together, and each that hangs on floats does so by exact steps.
+    """Whether a decision depends on several float inputs jointly, and all decisions on floats are exact.
 
-    Exact for halves and small whole numbers: sums, differences, products, largest ones, what moves data; constants
-    among them are such numbers too.  Decisions in bodies and functions are not looked through: then no.
+    Exact for halves and small integers: sums, differences, products, maxima and data movement; constants must be such
+    numbers too.  Decisions in bodies and functions are not analysed: the result is False then.
     """
     main, *inside = scopes
     if any(True for scope in inside for _ in _decided(scope)):
@@ -33,7 +33,7 @@ def has_exact_joint_decision(scopes: Iterable[ConstantScope]) -> bool:
 
 
 def _decided(scope: ConstantScope) -> Iterator[str]:
-    """The tensors that nodes decide by."""
+    """The tensors on which nodes decide."""
     for node in scope.nodes:
         op = guess_node_traits(node)
         leaps = (
@@ -55,27 +55,27 @@ def _decided(scope: ConstantScope) -> Iterator[str]:
 
 
 def _is_whole(node: NodeProto) -> bool:
-    """Whether a Cast makes integers or booleans."""
+    """Whether a Cast returns integers or booleans."""
     told = next((item.i for item in node.attribute if item.name == "to"), TensorProto.FLOAT)
     return told not in FLOATS
 
 
 class _ExactSteps:
-    """What the tensors of a graph hang on: on floats that are fed, by exact steps alone, on several of them."""
+    """Dependence of a graph's tensors on float inputs: whether, whether exactly, and whether on several."""
 
     def __init__(self, scope: ConstantScope) -> None:
         self._scope = scope
         self._known: dict[str, tuple[bool, bool, bool]] = {}
 
     def of(self, tensor: str) -> tuple[bool, bool, bool]:
-        """Whether it hangs on floats that are fed, whether exactly, and whether on several together."""
+        """Whether it depends on float inputs, whether exactly, and whether on several jointly."""
         pending, entered = [tensor], set[str]()
         while pending:
             name = pending[-1]
             node = self._scope.makers.get(name)
             reads = [] if node is None or name in self._scope.tensors else [read for read in node.input if read]
             waiting = [read for read in reads if read not in self._known]
-            if not entered.isdisjoint(waiting):  # a circle, which runtimes refuse
+            if not entered.isdisjoint(waiting):  # a cycle, which runtimes refuse
                 self._known.update(dict.fromkeys(entered, (True, False, False)))
                 continue
             if waiting:
@@ -103,7 +103,7 @@ class _ExactSteps:
         return True, bool(way) and all(exact for _, exact, _ in known), joins
 
     def _way(self, node: NodeProto, reads: list[str]) -> str:
-        """How a node goes on with what it reads: "joins" several, "goes" on exactly, or "" with roundings."""
+        """How a node combines its inputs: "joins" several, "goes" on exactly, or "" with rounding."""
         op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
         if op.name in TOTALS:
             return "joins"
@@ -120,7 +120,7 @@ class _ExactSteps:
         return "goes" if op.data.copies_elements or op.shape.is_reshape or op.numerics.exact or op.dtype.is_cast else ""
 
     def _is_plain(self, name: str) -> bool:
-        """Whether a tensor is no constant, or one of halves and small whole numbers."""
+        """Whether a tensor is not a constant, or is one of halves and small integers."""
         if name not in self._scope.tensors:
             return True
         numbers = self._scope.numbers(name, _MOST_LISTED)

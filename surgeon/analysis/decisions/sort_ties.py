@@ -1,4 +1,4 @@
-"""Whether equal numbers in the inputs of a model are ties where it picks by order."""
+"""Whether equal input values are ties in a model's sorts and comparisons."""
 
 from collections.abc import Iterable
 
@@ -9,15 +9,15 @@ from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.shapes.tensor_types import FLOATS
 
 TIED = (-1.0, 0.5, 2.0)
-"""Numbers that tie often, as they are few."""
-_FURTHEST = 12  # nodes between an input and what picks
+"""Input values with many ties."""
+_FURTHEST = 12  # maximum number of nodes between an input and a sort
 
 
 def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
-    """Whether a model picks by order among floats that it is given, or compares two of them, and roundings have no say.
+    """Whether a model sorts float inputs, or compares two of them, and rounding cannot break ties.
 
-    What it picks among has to be an input, each element changed alone and all alike; of what it compares nothing may
-    be rounded.  Where something is picked otherwise, roundings may decide, and the answer is no.
+    The sorted tensor must be computed elementwise from an input, with equal results for equal elements; the operands of
+    a comparison without any rounding.  If another sort may be affected by rounding, the result is False.
     """
     found = False
     for scope in scopes:
@@ -40,7 +40,7 @@ def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
 
 
 def _start(scope: ConstantScope, tensor: str, *, exact: bool) -> str:
-    """The tensor that one is made of, each element alone and all alike; with `exact`, without any rounding."""
+    """The tensor that this one is computed from elementwise and uniformly; with `exact`, without any rounding."""
     for _ in range(_FURTHEST):
         node = scope.makers.get(tensor)
         before = None if node is None else _before(scope, node, exact=exact)

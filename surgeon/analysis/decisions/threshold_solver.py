@@ -1,4 +1,4 @@
-"""Numbers at which something decides, followed back through arithmetic with constants, and run forwards again."""
+"""Thresholds of decisions: followed back through arithmetic with constants, and verified by forward evaluation."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-MOST_SOLVED = 128  # numbers of one boundary
-ALIKE = 1e-3  # of numbers: what is so near to a boundary may fall to either side of a like one
-_ERRORS = 4  # times the error of arithmetic that is near
+MOST_SOLVED = 128  # maximum number of solutions of one threshold
+ALIKE = 1e-3  # relative distance to a threshold that may fall on either side
+_ERRORS = 4  # multiple of the arithmetic error that counts as near
 _USUAL = np.dtype(np.float32)
-_NEIGHBOURED = ("float32", "float64")  # what has fewer digits is computed in more of them by some runtimes
+_NEIGHBOURED = ("float32", "float64")  # some runtimes compute other dtypes in higher precision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,12 +33,12 @@ class ArithmeticStep:
 
     @property
     def key(self) -> Hashable:
-        """The same for equal ones."""
+        """Equal for equal steps."""
         other = None if self.other is None else self.other.tobytes()
         return self.family, self.sign, other, self.of_other, self.dtype
 
     def invert(self, made: np.ndarray) -> np.ndarray:
-        """What has to be given for some numbers to be made; infinite or NaN where nothing makes them."""
+        """The inputs for some results; infinite or NaN if there are none."""
         if self.family == "sum":
             return self.sign * (made if self.other is None else made - self.of_other * self.other)
         if self.family != "product":
@@ -50,14 +50,14 @@ class ArithmeticStep:
         return np.where(self.other == 0, np.nan, made / self.other if self.of_other > 0 else made * self.other)
 
     def apply(self, given: np.ndarray) -> np.ndarray:
-        """What is made of numbers, in their own dtype, as a runtime makes it."""
+        """The results of some inputs, in their dtype, as a runtime computes them."""
         if self.dtype is not None:
             return given.astype(self.dtype)
         made: np.ndarray = self._computed(given, None if self.other is None else self.other.astype(given.dtype))
         return made
 
     def keeps(self, given: np.ndarray) -> np.ndarray:
-        """Where what is made of some numbers is what mathematics says, and nothing is rounded."""
+        """Where the results are mathematically exact, without rounding."""
         made = self.apply(given)
         if self.dtype is not None:
             kept: np.ndarray = made.astype(np.float64) == given.astype(np.float64)
@@ -72,7 +72,7 @@ class ArithmeticStep:
         return exact
 
     def error(self, given: np.ndarray, made: np.ndarray, error: np.ndarray, eps: float) -> np.ndarray:
-        """How far what is made may be off where what is given is off by an error, and roundings are a part of one."""
+        """The error bound of the results, for an error bound of the inputs and a relative rounding error eps."""
         if self.family == "sum":
             found: np.ndarray = error + eps * (np.abs(made) + np.abs(0.0 if self.other is None else self.other))
             return found
@@ -81,7 +81,7 @@ class ArithmeticStep:
         return error
 
     def _computed(self, given: Any, other: Any) -> Any:
-        """The same of numbers of any kind that computes."""
+        """The result for numbers of any type."""
         if self.family == "sum":
             term = given if self.sign > 0 else -given
             return term if other is None else term + other if self.of_other > 0 else term - other
@@ -113,7 +113,7 @@ class Threshold:
 
     @property
     def key(self) -> Hashable:
-        """The same for equal ones."""
+        """Equal for equal thresholds."""
         return (
             self.values.tobytes(),
             tuple(step.key for step in self.steps),
@@ -124,14 +124,14 @@ class Threshold:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is computed on the way, and no digits are lost."""
+        """Whether `steps` have no arithmetic, and no cast loses digits."""
         casts = [step.dtype for step in self.steps if step.dtype is not None and step.dtype.kind not in "iub"]
         is_narrowed = any(dtype.itemsize < self.dtype.itemsize for dtype in casts)
         return not is_narrowed and not any(step.family for step in self.steps)
 
     @cached_property
     def started(self) -> np.ndarray:
-        """What the other tensor has to be, as mathematics says, a row for each number that is wanted."""
+        """The mathematical values of the source, a row for each of `values`."""
         found = self.values.reshape(-1, 1)
         with np.errstate(all="ignore"):
             for step in reversed(self.steps):
@@ -139,7 +139,7 @@ class Threshold:
         return found
 
     def solved(self) -> np.ndarray:
-        """Numbers of the other tensor's dtype that make the tensor what it is compared with, to the bit."""
+        """Numbers of the source's dtype for which the tensor equals a threshold, bit by bit."""
         found = np.unique(self.started[np.isfinite(self.started)])[:MOST_SOLVED]
         with np.errstate(all="ignore"):
             held = found.astype(self.dtype)
@@ -151,7 +151,7 @@ class Threshold:
         return np.asarray(numbers[self.meets(numbers).any(axis=1)])
 
     def meets(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers do so; in half precision, which some runtimes compute in more digits, where nothing rounds."""
+        """Where numbers do so; without rounding in half precision, for which some runtimes use higher precision."""
         if not self.is_plain and self.dtype.name not in _NEIGHBOURED:
             return self.meets_exactly(numbers)
         held = numbers.astype(self.dtype)
@@ -163,7 +163,7 @@ class Threshold:
         return met
 
     def meets_exactly(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers do so, and nothing is rounded on the way."""
+        """Where numbers do so without rounding in `steps`."""
         held = numbers.astype(self.dtype)
         exact, made = (held.astype(np.float64) == numbers).reshape(-1, 1), held.reshape(-1, 1)
         with np.errstate(all="ignore"):
@@ -174,7 +174,7 @@ class Threshold:
         return met
 
     def is_near(self, numbers: np.ndarray) -> np.ndarray:
-        """Where numbers lie so near that roundings may decide: of constants to some digits, or on the way."""
+        """Where numbers are so near that rounding may decide."""
         given = numbers.reshape(-1, 1).astype(np.float64)
         eps = float(ml_dtypes.finfo(self.dtype).eps)
         error = np.zeros(given.shape) if self.is_plain else eps * np.abs(given)
@@ -194,7 +194,7 @@ class Threshold:
         return reached
 
     def _is_wanted(self, made: np.ndarray) -> np.ndarray:
-        """Where the tensor is what it is compared with, a constant of its own dtype."""
+        """Where the tensor equals a threshold in its dtype."""
         found = made.astype(np.float64)
         if self.rounds:
             halves: np.ndarray = np.isfinite(found) & (2 * found == np.rint(2 * found))

@@ -1,4 +1,4 @@
-"""The numbers at which a region decides: those that it speaks of, and those that inputs have to be to meet them."""
+"""The numbers at which a region decides: literals in it, and input values at which comparisons change."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,22 +12,22 @@ from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 from surgeon.shapes.tensor_types import FLOATS
 
-MOST_EDGES = 128  # numbers that inputs have to be, all in all
-_MOST_LISTED = 1 << 12  # elements of a constant that is compared with, or of an attribute
-_LARGEST = 1 << 32  # of what bodies and attributes speak of; larger integers mean "to the end"
-_MOST_DECIDERS = 1 << 9  # nodes of one kind in a graph: what comes first is nearest to its inputs
-_MOST_COLUMNS = 16  # elements of a constant that something is computed with before it is compared
-_FURTHEST = 6  # nodes between an input and what is compared
+MOST_EDGES = 128  # maximum number of edges
+_MOST_LISTED = 1 << 12  # maximum number of elements of a compared constant, or of an attribute
+_LARGEST = 1 << 32  # largest literal of bodies and attributes; larger integers mean "to the end"
+_MOST_DECIDERS = 1 << 9  # maximum number of nodes of one kind in a graph: the first are nearest to its inputs
+_MOST_COLUMNS = 16  # maximum number of elements of a constant in arithmetic before a comparison
+_FURTHEST = 6  # maximum number of nodes between an input and a comparison
 _HALVES = [number / 2 for number in range(-6, 7)]
 _LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
-_BETWEEN_NODES = 2  # ways that are followed from one node
+_BETWEEN_NODES = 2  # maximum number of inputs that are followed from one node
 
 
 def region_literals(model: ModelProto) -> dict[str, np.ndarray]:
-    """The numbers that a model speaks of, as float64, by names: those of constants of the main graph are theirs.
+    """The literals of a model, as float64, by names: those of constants of the main graph have their names.
 
-    They are those of one element, in bodies and functions too, and what attributes hold: tensors of one element, the
-    numbers of elementwise operators, and the lists of ai.onnx.ml.
+    They are constants of one element, in bodies and functions too, and literals in attributes: tensors of one element,
+    the numbers of elementwise operators, and the lists of ai.onnx.ml.
     """
     found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
     _, *inside = graphs_and_functions(model)
@@ -38,14 +38,14 @@ def region_literals(model: ModelProto) -> dict[str, np.ndarray]:
 
 
 def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
-    """What is stored beside the nodes of a graph; a function has nothing."""
+    """The initializers of a graph; a function has none."""
     return holder.initializer if isinstance(holder, GraphProto) else ()
 
 
 class ConstantScope:
-    """A graph, body or function: its nodes, and the constants that they read, of the main graph too.
+    """A graph, body or function: its nodes, and the constants that they read, from the main graph too.
 
-    fed: the dtypes of the inputs of a model, by name; none of those of bodies and functions, which nodes feed.
+    fed: the dtypes of the model's inputs, by name; empty for bodies and functions, whose inputs come from nodes.
     """
 
     def __init__(self, holder: GraphProto | FunctionProto, outer: "ConstantScope | None" = None) -> None:
@@ -62,21 +62,21 @@ class ConstantScope:
                 self.tensors[node.output[0]] = self.tensors[node.input[0]]
 
     def columns(self, node: NodeProto, slot: int) -> np.ndarray:
-        """The numbers of a constant that a node reads, one where all are the same; none of what is long or none."""
+        """The numbers of a constant input, one if all are equal; empty if it has many or is not constant."""
         numbers = self.numbers(node.input[slot], _MOST_LISTED) if slot < len(node.input) else np.empty(0)
         if numbers.size and (numbers == numbers[0]).all():
             return numbers[:1]
         return numbers if numbers.size <= _MOST_COLUMNS else np.empty(0)
 
     def numbers(self, name: str, most: int) -> np.ndarray:
-        """The numbers of a constant; none of one that has more elements, or is none."""
+        """The numbers of a constant; empty if it has more elements than `most`, or is not a constant."""
         tensor = self.tensors.get(name)
         return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
 
     def trace_back(
         self, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
     ) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
-        """A tensor, and those that it is made of with constants: the steps from each, and whether it is the last."""
+        """A tensor and those that it is computed from with constants, with the steps, and whether it is the last."""
         node = self.makers.get(tensor)
         found = list(self._before(node)) if node is not None and left else []
         yield tensor, steps, not found
@@ -84,7 +84,7 @@ class ConstantScope:
             yield from self.trace_back(name, steps if step is None else (step, *steps), left - 1)
 
     def _before(self, node: NodeProto) -> Iterator[tuple[str, ArithmeticStep | None]]:
-        """The tensors that a node hands on, or computes with a constant alone, and how."""
+        """The tensors that a node moves, or combines only with constants, and how."""
         op, reads = guess_node_traits(node), list(node.input)
         free = [slot for slot, name in enumerate(reads) if name not in self.tensors]
         if op.algebra.family and len(free) == 1 and len(reads) == len(op.algebra.signs):
@@ -103,7 +103,7 @@ class ConstantScope:
                 yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
         elif (
             op.shape.same_type_as_input and op.numerics.exact and len(reads) == len(free) == 1
-        ):  # of one sign at least it hands on what it is given
+        ):  # an op such as Abs returns its input for one sign at least
             yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
 
 
@@ -116,9 +116,10 @@ def scopes_of(model: ModelProto) -> Iterator[ConstantScope]:
 
 
 def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
-    """What inputs have to be for what a model compares, or keeps within bounds, to be what it is compared with.
+    """The input values at which compared or clipped tensors equal the constant that they are compared with or clipped
+    to.
 
-    Also behind sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
+    Also through sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
     """
     found: dict[float, None] = {}
     for scope in scopes:
@@ -132,7 +133,7 @@ def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
 
 
 def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
-    """Sizes that a model decides by: what it compares sizes with; then how far slices reach, from either end."""
+    """Sizes at which a model decides: constants compared with sizes; then the reach of slices, from either end."""
     compared: dict[int, None] = {}
     reached: dict[int, None] = {}
     for scope in scopes:
@@ -149,9 +150,9 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
 
 
 def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
-    """Where a model decides: what it compares with constants, keeps within bounds, or rounds to whole numbers.
+    """The thresholds of a model: of comparisons with constants, of clipping, and of rounding to integers.
 
-    Each is followed back to an input, or to what is computed otherwise, as by a product of matrices.
+    Each is followed back to an input, or to a tensor that is computed otherwise, as by a matrix product.
     """
     found: dict[Hashable, Threshold] = {}
     for scope in scopes:
@@ -168,12 +169,12 @@ def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
 
 
 def _float_of(dtype: int) -> np.dtype | None:
-    """A dtype of floats, None for others."""
+    """A floating-point dtype; None for others."""
     return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in FLOATS else None
 
 
 def _cast_to(node: NodeProto) -> np.dtype | None:
-    """What a Cast makes, None where another input says it."""
+    """The target dtype of a Cast; None if it is not an attribute."""
     told = next((item.i for item in node.attribute if item.name == "to" and not item.ref_attr_name), 0)
     try:
         return np.dtype(helper.tensor_dtype_to_np_dtype(told))
@@ -182,7 +183,7 @@ def _cast_to(node: NodeProto) -> np.dtype | None:
 
 
 def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
-    """Whether numpy computes as runtimes do: no quotients of integers, which round towards zero; like columns."""
+    """Whether numpy computes like runtimes: no integer division, which rounds towards zero; equal column counts."""
     is_whole = False
     if len({step.other.size for step in steps if step.other is not None} - {1}) > 1:
         return False
@@ -195,20 +196,20 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
 
 
 def _copies(node: NodeProto) -> bool:
-    """Whether a node gives the elements of its first input, in whatever dtype or order."""
+    """Whether a node returns the elements of its first input, in whatever dtype or order."""
     op = guess_node_traits(node)
     return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
 
 def _made(node: NodeProto) -> Iterator[TensorProto]:
-    """The tensor that a node of no inputs, or of a size alone, makes of an attribute."""
+    """The constant tensor that a node without inputs, or with only a shape input, returns."""
     is_constant = not node.input or guess_node_traits(node).shape.expands
     if is_constant and len(node.output) == 1:
         yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
 
 
 def _held(item: AttributeProto) -> TensorProto | None:
-    """The tensor that an attribute holds, or whose numbers it lists, as a constant's may (ONNX spec, Constant-12)."""
+    """The tensor of an attribute, or of the list in it, as a Constant may have (ONNX spec, Constant-12)."""
     if item.type == AttributeProto.TENSOR:
         return item.t
     dtype = None if item.ref_attr_name else _LISTS.get(item.name)
@@ -216,14 +217,14 @@ def _held(item: AttributeProto) -> TensorProto | None:
 
 
 def _deciding(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
-    """Tensors that nodes decide by, at which numbers, and what is done to them before: the first of each kind."""
+    """Tensors on which nodes decide, their thresholds, and the arithmetic before: the first of each kind."""
     for found in (_compared(scope), _told(scope)):
         yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MOST_DECIDERS))
     yield from islice(_rounded(scope), _MOST_DECIDERS)
 
 
 def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
-    """Tensors that nodes compare, or keep within bounds, and with which numbers."""
+    """Tensors that nodes compare or clip, and with which numbers."""
     for node in scope.nodes:
         op = guess_node_traits(node)
         is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.input) > 1
@@ -236,7 +237,7 @@ def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
 
 
 def _told(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
-    """Tensors that nodes hold against floats of their attributes, of either sign, as trees of decisions do."""
+    """Tensors that nodes compare with floats of their attributes, of either sign, as decision trees do."""
     for node in scope.nodes:
         for item in node.attribute if node.input else ():
             is_float = item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
@@ -246,7 +247,7 @@ def _told(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
 
 
 def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
-    """Tensors that nodes round to whole numbers, the wholes and halves near zero, and what is done to them before."""
+    """Tensors that nodes round to integers, integers and halves near zero, and the arithmetic before."""
     for node in scope.nodes:
         op = guess_node_traits(node)
         if op.numerics.rounding_scale_slot is not None and (
@@ -260,7 +261,7 @@ def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[
 
 
 def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
-    """The numbers of an attribute that somebody may speak of."""
+    """The literals of an attribute."""
     if (tensor := _held(item)) is not None:
         yield _lone(tensor)
     else:
@@ -268,7 +269,7 @@ def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
 
 
 def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
-    """The numbers of an attribute that a node may decide by."""
+    """The numbers of an attribute that a node may compare with."""
     op = guess_node_traits(node)
     has_shape = op.shape.same_type_as_input or op.shape.same_shape_as_input
     is_elementwise = has_shape and op.numerics.norm_axis is None and not op.numerics.accumulates
@@ -280,18 +281,18 @@ def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
 
 
 def _lone(tensor: TensorProto) -> np.ndarray:
-    """The number of a constant of one element, as an array; empty for others and for what is no number."""
+    """The number of a constant of one element, as an array; empty for others."""
     return _numbers(tensor) if int(np.prod(tensor.dims)) == 1 else np.empty(0)
 
 
 def _listed(tensor: TensorProto) -> list[float]:
-    """The numbers of a constant, each once, unless it is long."""
+    """The distinct numbers of a constant, unless it is long."""
     is_short = int(np.prod(tensor.dims)) <= _MOST_LISTED
     return np.unique(_numbers(tensor)).tolist()[:MOST_EDGES] if is_short else []
 
 
 def _numbers(tensor: TensorProto) -> np.ndarray:
-    """All numbers of a constant; none of one whose payload is cut out, or that holds what is no number."""
+    """All numbers of a constant; empty if its payload is cut out, or it holds no numbers."""
     is_none = tensor.data_type in (TensorProto.STRING, TensorProto.BOOL, TensorProto.UNDEFINED)
     if is_none or tensor.data_location == TensorProto.EXTERNAL:
         return np.empty(0)

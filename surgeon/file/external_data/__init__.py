@@ -1,3 +1,3 @@
-"""Tensors that are stored outside the model's file: where they are, and what happens to them as a model is saved."""
+"""Tensors stored outside the model's file: where they are, and how they are saved."""
 
 __all__ = ["locations", "new_file", "on_demand", "repack", "self_reference", "staging"]

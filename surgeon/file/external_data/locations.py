@@ -1,13 +1,12 @@
-"""External data: which files a model keeps tensors in, where they lie, and whether they may be trusted.
+"""External data: the files in which a model keeps tensors, and whether they may be trusted.
 
-A location counts from the folder of the model.  One that is absolute, climbs with `..`, or leaves that folder through
-a symbolic link is refused, as onnx itself refuses it, and so is a file that has a second name (a hard link), which may
-lie anywhere.  Files are mapped when a value is asked for, never read before; a checksum that a tensor gives is checked
-then, and before a file is copied.  Format: ExternalData.md of the ONNX repository.
+A location is relative to the folder of the model.  One that is absolute, climbs with `..`, or leaves that folder
+through a symbolic link is refused, as onnx itself refuses it, and so is a file with a second name (a hard link), which
+may belong elsewhere.  Files are mapped when a value is read, never earlier; a tensor's checksum is verified then, and
+before a file is copied.  Format: ExternalData.md of the ONNX repository.
 
-The specification means a checksum of the whole file, some writers give that of the tensor's own bytes; either tells
-that the tensor is as it was written.  Files and tensors are read once for each state of a file, and not where nothing
-is given.
+The specification means a checksum of the whole file, some writers give that of the tensor's bytes; either is accepted.
+Checksums are computed once for each state of a file, and only if one is given.
 """
 
 import mmap
@@ -29,12 +28,12 @@ from surgeon.file.io.path_encoding import local
 from surgeon.file.tensors.decoding import STRING, Array, decode_raw, raw_size
 
 EXTERNAL = onnx.TensorProto.EXTERNAL
-_NUMBER = re.compile("[0-9]{1,20}")  # int() takes signs, spaces, underscores and the digits of any script too
+_NUMBER = re.compile("[0-9]{1,20}")  # int() also accepts signs, spaces, underscores and other digits
 _CHUNK = 1 << 20
 
 
 def agrees(path: Path, start: int, size: int, checksum: str) -> bool:
-    """Whether a checksum is that of the bytes `[start, start + size)` of a file, or of all of it.  Raises OSError."""
+    """Whether a checksum matches the bytes `[start, start + size)` of a file, or the whole file.  Raises OSError."""
     state = stamp(path)
     wanted = checksum.strip().lower()
     if (path, state, wanted) in _whole:
@@ -46,13 +45,13 @@ def agrees(path: Path, start: int, size: int, checksum: str) -> bool:
     return found == wanted
 
 
-_whole: set[tuple[Path, State | None, str]] = set()  # files that were read to their ends, with their sums
+_whole: set[tuple[Path, State | None, str]] = set()  # files that were read completely, with their checksums
 
 
 @lru_cache(maxsize=1 << 16)
 def _sum_of(path: Path, state: State | None, start: int, size: int) -> str:
-    """The SHA-1 of some bytes of a file; `state` tells one content of it from another."""
-    import hashlib  # it takes long to load, and few files have checksums
+    """The SHA-1 of some bytes of a file; `state` is part of the cache key."""
+    import hashlib  # not at the top: few files have checksums
 
     found = hashlib.sha1(usedforsecurity=False)
     with open(path, "rb", buffering=0) as file:
@@ -78,7 +77,8 @@ class Extent:
 
 
 def extent_of(tensor: onnx.TensorProto) -> Extent:
-    """Where a tensor with external data lies; an absent offset is 0, an absent length what shape and dtype need."""
+    """The extent of a tensor with external data; an absent length follows from shape and dtype, an absent offset is 0.
+    """
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if not location:
@@ -95,7 +95,7 @@ def extent_of(tensor: onnx.TensorProto) -> Extent:
 
 
 def _number(entries: Mapping[str, str], key: str, default: int, tensor: onnx.TensorProto) -> int:
-    """The bytes that an entry says."""
+    """The number of bytes in an entry."""
     text = entries.get(key)
     if text is None:
         return default
@@ -108,7 +108,7 @@ def _number(entries: Mapping[str, str], key: str, default: int, tensor: onnx.Ten
 
 
 def resolve(folder: Path, location: str) -> Path:
-    """The file that a location means, below `folder`; ModelFileError when it leads out of it."""
+    """The file of a location, below `folder`; ModelFileError if it leads out of it."""
     parts = location.replace("\\", "/").split("/")
     windows = PureWindowsPath(location)
     path = folder / local(location)
@@ -131,7 +131,7 @@ def _lies_in(folder: str, path: str) -> bool:
 
 
 def check_extent(path: Path, extent: Extent, name: str) -> None:
-    """ModelFileError when the file is missing or too short for the tensor called `name`."""
+    """ModelFileError if the file is missing or too short for the tensor called `name`."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -156,7 +156,7 @@ def check_extent(path: Path, extent: Extent, name: str) -> None:
 
 
 def check_sum(path: Path, extent: Extent, name: str) -> None:
-    """ModelFileError when the data of the tensor called `name` are not those that its checksum is of, if it has one."""
+    """ModelFileError if the data of the tensor called `name` do not match its checksum, if it has one."""
     if not extent.checksum:
         return
     bring(path)
@@ -178,9 +178,9 @@ def _unreadable(path: Path, error: OSError) -> ModelFileError:
 def files(
     folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
 ) -> dict[str, Path]:
-    """Location -> path of every file that the tensors lie in, each checked to be there and long enough.
+    """Location -> path of every file with data of the tensors; checks that each exists and is long enough.
 
-    elsewhere: files that do not lie below the folder, by the location that tensors name them by.
+    elsewhere: by location, files that are not below the folder.
     """
     found: dict[str, Path] = {}
     for tensor in tensors:
@@ -195,7 +195,7 @@ def files(
 def check_sums(
     folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
 ) -> None:
-    """ModelFileError when a tensor's data are not those that its checksum is of; reads what has one."""
+    """ModelFileError if a tensor's data do not match its checksum; reads those that have one."""
     for tensor in tensors:
         extent = extent_of(tensor)
         if extent.checksum:
@@ -204,9 +204,9 @@ def check_sums(
 
 
 class Store:
-    """Reads tensors from the data files beside one model; each file is mapped once.
+    """Reads tensors from the data files of one model; each file is mapped once.
 
-    elsewhere: files that do not lie beside it, by the location that tensors name them by.
+    elsewhere: by location, files that are not below its folder.
     """
 
     def __init__(self, folder: Path | None, elsewhere: Mapping[str, Path] = MappingProxyType({})) -> None:
@@ -214,11 +214,11 @@ class Store:
         self._maps: dict[Path, mmap.mmap] = {}
 
     def value(self, tensor: onnx.TensorProto) -> Array:
-        """The value of a tensor with external data: read-only, of a large one a view of the map."""
+        """The value of a tensor with external data: read-only, a view of the map if it is large."""
         return decode_raw(tensor, *span_of(*self._mapped(tensor)))
 
     def fill(self, model: onnx.ModelProto) -> None:
-        """Put the data of all tensors of a model that lie in files into it."""
+        """Load the data of all external tensors of a model into it."""
         for tensor in tensors_of(model):
             if tensor.data_location == EXTERNAL:
                 found, start, _ = self._mapped(tensor)
@@ -227,7 +227,7 @@ class Store:
                 tensor.data_location = onnx.TensorProto.DEFAULT
 
     def _mapped(self, tensor: onnx.TensorProto) -> tuple[mmap.mmap | bytes, int, int]:
-        """Where the bytes of a tensor lie in a mapped file; of one without elements nothing is mapped."""
+        """The range of a tensor in a mapped file; for an empty tensor nothing is mapped."""
         extent = extent_of(tensor)
         path, size = self._elsewhere.get(extent.location), raw_size(tensor)
         if path is None and self.folder is not None:
@@ -252,7 +252,7 @@ class Store:
         return found, extent.offset, extent.offset + extent.size
 
     def close(self) -> None:
-        """Let go of the maps; arrays that still look into one keep it alive."""
+        """Close the maps; arrays that refer to one keep it alive."""
         for found in self._maps.values():
             close_map(found)
         self._maps.clear()

@@ -1,9 +1,8 @@
-"""Tensors that go to a new data file, where a model keeps its weights outside of itself.
+"""New tensors that go to a data file, if a model keeps its weights outside.
 
-Only large ones do, so that a rewrite does not leave a user with one more file to ship for a few biases.  Where the
-model could not hold the others, all that are larger than LEAST bytes go: onnx's own `convert_model_to_external_data`
-moves no smaller ones either, for an entry that names the file takes a hundred bytes too, and shape inference reads
-them.  Format: ExternalData.md of the ONNX repository.
+Only large ones do, so that a rewrite does not add a file for a few biases.  If the model could not hold the others, all
+of more than LEAST bytes go: onnx's `convert_model_to_external_data` moves no smaller ones either, since the entry for
+the file takes a hundred bytes too, and shape inference reads them.  Format: ExternalData.md of the ONNX repository.
 """
 
 import os
@@ -21,13 +20,13 @@ from surgeon.file.protobuf.payloads import RAW, Body
 from surgeon.file.protobuf.wire_format import LEN, write_varint
 from surgeon.file.tensors.decoding import STRING, raw_size
 
-LEAST = 1024  # bytes that a tensor must have to go to a data file at all
-LARGE = 1 << 20  # bytes from which on it goes there though the model could hold it
-PAGE = 4096  # where a tensor of that size or more begins, so that it can be mapped
-WORD = 64  # where a smaller one does
+LEAST = 1024  # minimum bytes of a tensor in a data file
+LARGE = 1 << 20  # bytes from which on a tensor goes there even if the model could hold it
+PAGE = 4096  # alignment of tensors of at least that size, for mapping
+WORD = 64  # alignment of smaller ones
 
 NAMED_AFTER: ContextVar[Path | None] = ContextVar("NAMED_AFTER", default=None)
-"""The file that a model on its way is to be in the end, after which its new data are named; None: it is there."""
+"""The final path of a temporary model, after which its new data file is named; None: its own path."""
 
 
 @dataclass
@@ -44,9 +43,9 @@ class NewDataFile:
     _known: dict[FileSpan, int] = field(default_factory=dict)
 
     def body(self, tensor: onnx.TensorProto, body_of: Callable[[onnx.TensorProto], Body]) -> Body:
-        """The record of a new tensor, whose data go to the file where they are raw and large.
+        """The record of a new tensor, whose data go to the file if they are raw and large.
 
-        body_of: gives the record with the data in it.
+        body_of: returns the record with inline data.
         """
         data: onnx.TensorProto | FileSpan = tensor
         size = len(tensor.raw_data)
@@ -64,7 +63,7 @@ class NewDataFile:
         return (outside.SerializeToString(),)
 
     def take(self, span: FileSpan) -> int:
-        """Take bytes of another file, the same ones once; returns where they begin."""
+        """Add bytes of another file, equal ones once; returns their offset."""
         if span not in self._known:
             self._known[span] = self._take(span, span.size)
         return self._known[span]
@@ -77,17 +76,17 @@ class NewDataFile:
         return start
 
     def part(self, start: int) -> bytes | FileSpan:
-        """The data that begin at an offset in the file, as they are to be there."""
+        """The data at an offset in the file, as they will be written."""
         data = dict(self._parts)[start]
         return data.raw_data if isinstance(data, onnx.TensorProto) else data
 
     def refer(self, tensor: onnx.TensorProto, start: int, size: int) -> None:
-        """Have a tensor name its data in the file."""
+        """Point a tensor to its data in the file."""
         for key, value in (("location", self.location), ("offset", start), ("length", size)):
             tensor.external_data.add(key=key, value=str(value))
 
     def write(self, handle: int) -> None:
-        """Write the data to an empty file; those of other files are copied by the kernel."""
+        """Write the data to an empty file; the kernel copies those of other files."""
         for start, data in self._parts:
             if isinstance(data, onnx.TensorProto):
                 os.lseek(handle, start, os.SEEK_SET)
@@ -105,7 +104,7 @@ class NewDataFile:
 
 
 def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
-    """The data of a tensor in the span of its record; None where that is not of raw data."""
+    """The data of a tensor in the span of its record; None if the record is not raw data."""
     if span.change is not None:
         return span
     size = 0 if tensor.data_type == STRING else raw_size(tensor)
@@ -115,9 +114,9 @@ def _raw(span: FileSpan, tensor: onnx.TensorProto) -> FileSpan | None:
 
 
 def name_beside(out: Path, tensors: Iterable[onnx.TensorProto], others: Iterable[str] = ()) -> str:
-    """A location for the new data of a model at `out` that none of the tensors with external data lies at.
+    """A location for the new data of a model at `out` that no tensor with external data uses.
 
-    others: locations that are taken too.
+    others: further locations that are taken.
     """
     taken = {os.path.normpath(locations.extent_of(tensor).location) for tensor in tensors}
     taken.update(map(os.path.normpath, others))

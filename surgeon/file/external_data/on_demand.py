@@ -1,7 +1,7 @@
-"""Files that are holes until they are looked at: their bytes lie elsewhere, and are brought where somebody reads them.
+"""Sparse files whose bytes are fetched from elsewhere when they are read.
 
-Whoever reads the data of tensors, here or through another program, asks for them first; nothing else of a model is a
-hole.  No file is one but where a fleet reads from a store.
+Readers of tensor data, here or in another program, request the bytes first; everything else of a model is present.
+Only a fleet that reads from a store uses such files.
 """
 
 import os
@@ -12,10 +12,10 @@ from typing import Protocol
 
 
 class Elsewhere(Protocol):
-    """Where the bytes of a file lie."""
+    """The source of a file's bytes."""
 
     def bring(self, start: int, end: int | None) -> None:
-        """Put the bytes `[start, end)` into the file, to its end for None.  Raises ModelFileError."""
+        """Write the bytes `[start, end)` to the file, to its end for None.  Raises ModelFileError."""
         ...
 
 
@@ -24,7 +24,7 @@ _known: dict[str, Elsewhere] = {}
 
 @contextmanager
 def brought(files: Mapping[Path, Elsewhere]) -> Iterator[None]:
-    """Bring what is read of these files meanwhile."""
+    """Fetch the bytes of these files on demand, inside the context."""
     names = {os.path.abspath(path): source for path, source in files.items()}
     _known.update(names)
     try:
@@ -35,7 +35,7 @@ def brought(files: Mapping[Path, Elsewhere]) -> Iterator[None]:
 
 
 def bring(path: Path | None, start: int = 0, end: int | None = None) -> None:
-    """Have the bytes `[start, end)` of a file be there."""
+    """Make sure that the bytes `[start, end)` of a file are present."""
     if _known and path is not None:
         found = _known.get(os.path.abspath(path))
         if found is not None:
@@ -43,6 +43,6 @@ def bring(path: Path | None, start: int = 0, end: int | None = None) -> None:
 
 
 def bring_everything() -> None:
-    """Have all of them be there whole, for a program that reads files without asking."""
+    """Fetch all files completely, for a program that reads them directly."""
     for found in _known.values():
         found.bring(0, None)

@@ -1,4 +1,4 @@
-"""Data files of which a model that was edited uses only a part still: what it uses, in a file of its own."""
+"""Repacks data files of which an edited model uses only a part."""
 
 import os
 from collections.abc import Callable
@@ -19,10 +19,10 @@ Extents = dict[str, set[locations.Extent]]
 
 
 def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onnx.ModelProto, NewDataFile | None]:
-    """The skeleton with tensors in a new data file beside `out`, where a data file is used less than it was.
+    """The skeleton with tensors in a new data file beside `out`, if a data file is used less than before.
 
-    model: what the skeleton was made of.  Where all is still used, or the model stays in its folder, the skeleton
-    comes back as it is, and no file.  Raises ModelFileError where data are missing, or not those of their checksum.
+    model: the source of the skeleton.  If everything is still used, or the model stays in its folder, the skeleton is
+    returned unchanged, without a file.  Raises ModelFileError if data are missing or do not match their checksum.
     """
     if model.path is None or not model.external_tensors or not out.parent.is_dir():
         return edited, None
@@ -54,10 +54,9 @@ def repack_converted(
     out: Path | None,
     fresh: NewDataFile | None,
 ) -> tuple[onnx.ModelProto, NewDataFile | None]:
-    """The skeleton where tensors in data files that turn into another dtype lie in a new one beside `out`.
+    """The skeleton with external tensors that are converted to another dtype in a new data file beside `out`.
 
-    fresh: the new data file that there is already.  Raises ModelFileError as `repack_unused`, and where there is no
-    file to lie beside.
+    fresh: an existing new data file.  Raises ModelFileError as `repack_unused`, and if the model has no path.
     """
     changing = [tensor for tensor in _outside(edited) if recast_of(tensor) is not None]
     if not changing:
@@ -89,7 +88,7 @@ def _as_it_was(tensor: onnx.TensorProto, change: TensorCast) -> onnx.TensorProto
 
 
 def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    """The tensors of a skeleton that lie in data files, those left out that have data in the model too."""
+    """The tensors of a skeleton in data files, without those that have inline data too."""
     return [
         tensor
         for tensor in locations.tensors_of(model)
@@ -99,7 +98,7 @@ def _outside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 
 def _extents(tensors: list[onnx.TensorProto]) -> Extents:
-    """The bytes that tensors take, by location."""
+    """The extents of tensors, by location."""
     found: Extents = {}
     for tensor in tensors:
         extent = locations.extent_of(tensor)

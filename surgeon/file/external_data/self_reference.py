@@ -1,4 +1,4 @@
-"""A model whose large tensors point into its own file as external data, so that it loads without reading them."""
+"""A model whose large tensors refer to its own file as external data, so that it loads without reading them."""
 
 import onnx
 
@@ -7,13 +7,13 @@ from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
 
 LEAST = 1 << 20
-"""Bytes of data from which a tensor is pointed to."""
+"""Minimum size of a tensor that is referred to, in bytes."""
 
 
 def pointing_at(model: Model) -> onnx.ModelProto | None:
-    """The skeleton of a model of a file; a tensor that it lacks says where in the file its bytes lie.
+    """The skeleton of a model in a file; tensors that were cut out refer to their bytes in the file.
 
-    None where there is no file, or a tensor is stored as numbers instead of raw bytes.
+    None without a file, or if a tensor is not stored as raw bytes.
     """
     if model.path is None:
         return None

@@ -1,4 +1,4 @@
-"""Data files on their way beside a model that is being saved: from a temporary folder to their places, and back."""
+"""Moves data files of a model that is being saved from a temporary folder to their targets, and back on failure."""
 
 import os
 from contextlib import suppress
@@ -27,7 +27,7 @@ class StagedFile:
     """Folders that the move creates, innermost first."""
 
     def go(self, force: bool) -> None:
-        """Move the file, unless it is there, or the same one came there in the meantime."""
+        """Move the file, unless the target has the same content already."""
         if not self.staged.exists() or holds(self.target, self.staged, force):
             return
         self.folders = [folder for folder in self.target.parents if not folder.exists()]
@@ -39,18 +39,18 @@ class StagedFile:
         sync_folder(self.target.parent)
 
     def go_back(self) -> None:
-        """Leave everything as it was, however far the move came."""
+        """Undo the move, however far it got."""
         if self.backup.exists():
             os.replace(self.backup, self.target)
         elif not self.staged.exists():
             self.target.unlink(missing_ok=True)
         for folder in self.folders:
-            with suppress(OSError):  # it was not made, or another save has put something into it
+            with suppress(OSError):  # it was not created, or another save uses it
                 folder.rmdir()
 
 
 def holds(target: Path, path: Path, force: bool) -> bool:
-    """Whether the same data lie at `target` already; raises ModelFileError where others must not be overwritten."""
+    """Whether `target` has the same data already; ModelFileError if others must not be overwritten."""
     if not target.exists():
         return False
     if os.path.samefile(path, target) or (target.is_file() and same_content(path, target)):
@@ -61,7 +61,7 @@ def holds(target: Path, path: Path, force: bool) -> bool:
 
 
 def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[StagedFile]:
-    """Put the data files (location -> path) beside the written model, unless all are in their places already."""
+    """Put the data files (location -> path) beside the written model, unless all are in place already."""
     targets = {location: locations.resolve(out.parent, location) for location in found}
     missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
     if not missing:
@@ -72,7 +72,7 @@ def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -
     for number, (location, path) in enumerate(found.items()):
         staged = folder / local(location)
         if staged.exists():
-            continue  # another spelling of a location that is there
+            continue  # another spelling of the same location
         staged.parent.mkdir(parents=True, exist_ok=True)
         _copy(path, staged, targets[location])
         if location in missing:
@@ -99,7 +99,7 @@ class CopiedDataFile:
 
 
 def stage(data: NewDataFile | CopiedDataFile, written: AtomicFile, out: Path) -> StagedFile:
-    """Write new data to a file in the temporary folder, durably."""
+    """Write new data to a file in the temporary folder, and sync it."""
     _require_beside(out, written)
     folder = written.folder or written.open_folder()
     staged, target = folder / local(data.location), locations.resolve(out.parent, data.location)
@@ -116,13 +116,13 @@ def stage(data: NewDataFile | CopiedDataFile, written: AtomicFile, out: Path) ->
 
 
 def take_back(move: StagedFile, written: AtomicFile) -> None:
-    """Take back a move that was made before its model was written, if that never came."""
+    """Undo a move that preceded its model, if the model was never written."""
     if written.temporary.exists():
         move.go_back()
 
 
 def _require_beside(out: Path, written: AtomicFile) -> None:
-    """Raise ModelFileError where the model would be written to another folder than its data."""
+    """Raise ModelFileError if the model would be written to another folder than its data."""
     if not os.path.samefile(out.parent, written.target.parent):
         raise ModelFileError(
             f"{out} is a link into another folder, away from its data files: name {written.target} itself."
@@ -130,7 +130,7 @@ def _require_beside(out: Path, written: AtomicFile) -> None:
 
 
 def _copy(path: Path, staged: Path, target: Path) -> None:
-    """Copy a data file, durably, with the owner and mode of the one that it will replace."""
+    """Copy and sync a data file, with owner and mode of the one that it will replace."""
     handles = [open_read(path)]
     try:
         handles.append(open_new(staged))
@@ -143,7 +143,7 @@ def _copy(path: Path, staged: Path, target: Path) -> None:
 
 
 def put_in_place(file: AtomicFile, moves: list[StagedFile], force: bool) -> None:
-    """Move the data files, then the model, to where they belong; all go back when one cannot."""
+    """Move the data files, then the model, to their targets; undo all moves if one fails."""
     begun: list[StagedFile] = []
     try:
         for move in moves:
@@ -151,7 +151,7 @@ def put_in_place(file: AtomicFile, moves: list[StagedFile], force: bool) -> None
             move.go(force)
         file.commit()
     except BaseException:
-        if file.temporary.exists():  # else an interrupt came behind the last step
+        if file.temporary.exists():  # else an interrupt came after the last step
             for move in reversed(begun):
                 move.go_back()
         raise

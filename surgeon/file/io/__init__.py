@@ -1,3 +1,3 @@
-"""Files of the operating system: atomic writes, fast copies, maps, names that are not UTF-8, and what a file is."""
+"""Operating system files: atomic writes, fast copies, memory maps, path encodings, and file types."""
 
 __all__ = ["atomic_file", "file_copy", "file_type", "memory_map", "path_encoding"]

@@ -1,8 +1,8 @@
-"""A file that appears whole or not at all: a temporary file beside the target, then a rename.
+"""Atomic files: a temporary file beside the target, then a rename.
 
-The temporary file is called `.{name}.surgeon-{pid}.tmp`; where other files must lie beside it, it moves into a folder
-`.{name}.surgeon-{pid}.files.tmp`.  What a killed run left behind is recognised by that name and goes when the same
-target is written again: its process is gone, or holds no lock on it.
+The temporary file is named `.{name}.surgeon-{pid}.tmp`; if other files must be beside it, it moves into a folder
+`.{name}.surgeon-{pid}.files.tmp`.  Leftovers of a killed run are recognised by these names and removed when the same
+target is written again: their process is gone, or holds no lock on them.
 """
 
 import contextlib
@@ -20,14 +20,15 @@ _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
 def temporary_name(target: Path, part: str = "") -> Path:
-    """The name of this process's temporary file beside `target`; `part` tells the folder apart."""
+    """The name of this process's temporary file beside `target`; `part` distinguishes the folder."""
     return target.with_name(f".{target.name}.surgeon-{os.getpid()}{part}.tmp")
 
 
 class AtomicFile:
-    """A temporary file beside `target`: write to `handle`, then `commit`; leaving the block first removes it.
+    """A temporary file beside `target`: write to `handle`, then `commit`; leaving the block without it removes the
+    file.
 
-    folder: the temporary folder for other files, where there is one.
+    folder: the temporary folder for other files, if there is one.
     """
 
     def __init__(self, target: Path) -> None:
@@ -52,13 +53,13 @@ class AtomicFile:
         self._discard()
 
     def enter_folder(self) -> Path:
-        """Move the temporary file, under the target's name, into a temporary folder of its own; returns the folder.
+        """Move the temporary file, under the target's name, into a new temporary folder; returns the folder.
 
-        `temporary` is its new path.  What else is put into the folder goes with it.
+        `temporary` is its new path.  The folder is removed with everything in it.
         """
         folder = temporary_name(self.target, ".files")
         folder.mkdir()
-        self.folder = folder  # not before, for it may be that of another save
+        self.folder = folder  # not before, since it may belong to another save
         inside = folder / self.target.name
         self._close()  # an open file cannot be moved on Windows
         os.rename(self.temporary, inside)
@@ -68,16 +69,16 @@ class AtomicFile:
         return folder
 
     def open_folder(self) -> Path:
-        """Make a temporary folder for other files; the temporary file stays where it is."""
+        """Create a temporary folder for other files; the temporary file stays where it is."""
         folder = temporary_name(self.target, ".files")
         folder.mkdir()
         self.folder = folder
         self._held = os.open(folder / self.target.name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
-        _lock(self._held)  # as the temporary file inside would be: the folder is in use
+        _lock(self._held)  # marks the folder as in use
         return folder
 
     def commit(self) -> None:
-        """Make the written bytes durable and give them the target's name."""
+        """Sync the written bytes and rename the file to the target."""
         if self.handle >= 0:
             os.fsync(self.handle)
             self._close()
@@ -95,16 +96,16 @@ class AtomicFile:
             self._held = -1
         self.temporary.unlink(missing_ok=True)
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)  # what cannot go now is swept by the next save
+            shutil.rmtree(self.folder, ignore_errors=True)  # leftovers are removed by the next save
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether a terminal or a pipe is at this path; that of /dev/stdout has no real path."""
+    """Whether a terminal or a pipe is at this path; /dev/stdout has no real path then."""
     return os.path.exists(path) and not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode)
 
 
 def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") -> None:
-    """Write a small file whole or not at all; a stream is written to as it is.
+    """Write a small file atomically; a stream is written directly.
 
     errors: as of `str.encode`.  Raises OSError.
     """
@@ -117,18 +118,18 @@ def write_text(path: str | os.PathLike[str], text: str, errors: str = "strict") 
 
 
 def keep_owner(handle: int, target: Path) -> None:
-    """Give the open file owner, group and mode bits of the one that it will replace, if there is one.
+    """Give the open file the owner, group and mode of the one that it will replace, if there is one.
 
-    An owner or a group that this process may not give stays its own.  The bits that run a file with its owner's or
-    group's rights (setuid, setgid) go: they were given to other content.
+    An owner or group that this process may not set is not changed.  setuid and setgid are cleared: they were meant for
+    other content.
     """
     if not hasattr(os, "fchown"):
-        return  # Windows: who may what is told by the folder
+        return  # Windows: the folder decides about permissions
     try:
         status = os.stat(target)
     except FileNotFoundError:
         return
-    os.fchmod(handle, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))  # while it is this process's own
+    os.fchmod(handle, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))  # while this process owns it
     try:
         os.fchown(handle, status.st_uid, status.st_gid)
     except OSError:
@@ -137,7 +138,7 @@ def keep_owner(handle: int, target: Path) -> None:
 
 
 def sweep(target: Path) -> None:
-    """Remove the temporary files and folders that dead runs left beside `target`."""
+    """Remove the temporary files and folders of dead runs beside `target`."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.surgeon-(\d+)(\.files)?\.tmp")
     for entry in os.listdir(target.parent):
         match = pattern.fullmatch(entry)
@@ -153,10 +154,10 @@ def sweep(target: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable, where the system can."""
+    """Sync a rename in `folder`, if the system can."""
     if sys.platform == "win32":
         return
-    with contextlib.suppress(OSError):  # some file systems cannot; the rename has happened all the same
+    with contextlib.suppress(OSError):  # some file systems cannot sync; the rename has happened anyway
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -165,7 +166,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _is_dead(path: Path, pid: int) -> bool:
-    """Whether nobody writes this file any more.  The lock settles what a process id seen elsewhere cannot."""
+    """Whether no process writes this file any more.  The lock decides where process ids are of another namespace."""
     if sys.platform == "win32":
         return True  # there an open file cannot be removed, so trying is safe
     if pid != os.getpid() and is_alive(pid):
@@ -175,7 +176,7 @@ def _is_dead(path: Path, pid: int) -> bool:
     try:
         handle = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return True  # a folder that its file has left, or had not reached
+        return True  # a folder without its file
     except OSError:
         return False
     try:
@@ -190,7 +191,7 @@ def _is_dead(path: Path, pid: int) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of this id on this machine; not to be asked on Windows, where asking ends it."""
+    """Whether there is a process with this id on this machine; do not call it on Windows, where it ends the process."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -204,5 +205,5 @@ def _lock(handle: int) -> None:
     if sys.platform != "win32":
         import fcntl
 
-        with contextlib.suppress(OSError):  # no locks on this file system: the process id has to do
+        with contextlib.suppress(OSError):  # without locks the process id must suffice
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

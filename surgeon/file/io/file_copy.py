@@ -1,6 +1,6 @@
-"""Copies between files that the kernel makes: reflinks, copy_file_range, holes left as holes.
+"""Copies between files by the kernel: reflinks, copy_file_range, holes left as holes.
 
-Where the system has none of these (macOS, Windows), plain reads and writes do the same.
+Systems without these (macOS, Windows) use plain reads and writes.
 """
 
 import errno
@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 CHUNK = 1 << 22
-_KERNEL_CHUNK = 1 << 28  # a signal is seen between two chunks
+_KERNEL_CHUNK = 1 << 28  # signals are handled between two chunks
 _UNABLE = {errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTTY, errno.EBADF, errno.EPERM}
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of another file
 HAS_PLACES = hasattr(os, "preadv") and hasattr(os, "pwrite")
-"""Whether several threads can read and write one file, each at its own place."""
+"""Whether several threads can read and write one file, each at its own position."""
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
 
@@ -23,12 +23,12 @@ def open_read(path: Path) -> int:
 
 
 def open_new(path: Path) -> int:
-    """A descriptor for a new file, which must not be there yet."""
+    """A descriptor for a new file, which must not exist."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
 
 
 def write_all(target: int, data: bytes | memoryview) -> None:
-    """Write all bytes at the current position; a single write may take fewer."""
+    """Write all bytes at the current position; a single write may write fewer."""
     view = memoryview(data)
     while view:
         view = view[os.write(target, view[: 1 << 30]) :]
@@ -43,7 +43,7 @@ def read_at(source: int, start: int, size: int) -> bytes:
 
 
 def read_into(source: int, start: int, view: memoryview) -> None:
-    """Fill a view with the bytes from position `start`.  EOFError where there are fewer."""
+    """Fill a view with the bytes from position `start`.  EOFError if there are fewer."""
     while view:
         if HAS_PLACES:
             count = os.preadv(source, [view], start)
@@ -57,7 +57,7 @@ def read_into(source: int, start: int, view: memoryview) -> None:
 
 
 def write_at(target: int, data: memoryview, at: int) -> None:
-    """Write all bytes at a position; where the system can, the current one stays."""
+    """Write all bytes at a position; the current position stays, if the system can."""
     if not HAS_PLACES:
         os.lseek(target, at, os.SEEK_SET)
         write_all(target, data)
@@ -68,13 +68,13 @@ def write_at(target: int, data: memoryview, at: int) -> None:
 
 
 def read_in_order(source: int, start: int, size: int) -> None:
-    """Have the system read ahead, as `[start, start + size)` is going to be read from its front to its end."""
+    """Advise the system that `[start, start + size)` will be read sequentially."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(source, start, size, os.POSIX_FADV_SEQUENTIAL)
 
 
 def copy_span(source: int, start: int, size: int, target: int) -> None:
-    """Copy `[start, start + size)` of `source` to the current position of `target`; EOFError when it is shorter."""
+    """Copy `[start, start + size)` of `source` to the current position of `target`; EOFError if it is shorter."""
     if hasattr(os, "copy_file_range"):
         while size:
             try:
@@ -97,7 +97,7 @@ def copy_span(source: int, start: int, size: int, target: int) -> None:
 
 
 def copy_file(source: int, target: int) -> None:
-    """Copy a whole file into the empty `target`: shared extents where the file system can, else its data only."""
+    """Copy a whole file into the empty `target`: as shared extents if the file system can, else only its data."""
     if _clone(source, target):
         return
     size = os.fstat(source).st_size
@@ -106,9 +106,9 @@ def copy_file(source: int, target: int) -> None:
 
 
 def copy_data(source: int, start: int, size: int, target: int, at: int) -> None:
-    """Copy `[start, start + size)` of `source` to position `at` of `target`, where that has a hole or its end.
+    """Copy `[start, start + size)` of `source` to position `at` of `target`, which has a hole or its end there.
 
-    Holes are left as holes: the target may end before them.  EOFError when the source is shorter.
+    Holes are left as holes: the target may end before them.  EOFError if the source is shorter.
     """
     place, end = start, start + size
     if os.fstat(source).st_size < end:
@@ -123,7 +123,7 @@ def copy_data(source: int, start: int, size: int, target: int, at: int) -> None:
 
 
 def same_content(one: Path, other: Path) -> bool:
-    """Whether two files hold the same bytes; what is a hole in both is not read."""
+    """Whether two files hold the same bytes; common holes are not read."""
     a, b = open_read(one), open_read(other)
     try:
         size = os.fstat(a).st_size
@@ -156,7 +156,7 @@ def _clone(source: int, target: int) -> bool:
 
 
 def _next_data(source: int, at: int, size: int) -> int:
-    """Where data begin at or behind `at`; `size` when only a hole is left."""
+    """The next position with data at or after `at`; `size` if only a hole is left."""
     if not hasattr(os, "SEEK_DATA"):
         return at
     try:
@@ -164,7 +164,7 @@ def _next_data(source: int, at: int, size: int) -> int:
     except OSError as error:
         if error.errno == errno.ENXIO:
             return size
-        return at  # this file system does not tell holes
+        return at  # the file system does not report holes
 
 
 def _next_hole(source: int, at: int, size: int) -> int:
@@ -173,4 +173,4 @@ def _next_hole(source: int, at: int, size: int) -> int:
     try:
         return os.lseek(source, at, os.SEEK_HOLE)
     except OSError:
-        return size  # this file system does not tell holes
+        return size  # the file system does not report holes

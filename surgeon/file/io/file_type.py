@@ -1,4 +1,4 @@
-"""What a file is that is no ONNX model, said in one sentence."""
+"""Recognises files that are not ONNX models, for messages."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ _SIGNS = (
 
 
 def describe(head: bytes, name: str) -> str | None:
-    """One sentence on a file that starts with `head` (up to 4 KiB), or None when it looks like nothing known."""
+    """One sentence about a file that starts with `head` (up to 4 KiB); None if its type is unknown."""
     for sign, what in _SIGNS:
         if head.startswith(sign):
             return f"{name} is not an ONNX model but {what}."
@@ -51,9 +51,9 @@ def describe(head: bytes, name: str) -> str | None:
 
 
 def not_utf8(message: Message) -> bytes | None:
-    """The first string below `message` that is no UTF-8, which protobuf hands out as bytes; None in a good model.
+    """The first string below `message` that is not UTF-8, which protobuf returns as bytes; None in a valid model.
 
-    It looks at everything one by one, so it is for the moment when something has gone wrong.
+    It reads every field, so call it only after an error.
     """
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
@@ -69,11 +69,11 @@ def not_utf8(message: Message) -> bytes | None:
 
 
 def refuse_special(path: Path) -> str | None:
-    """One sentence on a path that is neither a file nor a folder, and None on all others; it is not opened."""
+    """One sentence about a path that is neither a file nor a folder; None for others.  It is not opened."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return None  # opening it will say why
+        return None  # opening it reports why
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return None
     return f"{path} is a pipe or a device, not a file: save the model to a file first."

@@ -1,16 +1,16 @@
-"""Paths as text: models and ONNX Runtime have UTF-8, and Python what the locale says, which need not be able to.
+"""Encodings of paths: models and ONNX Runtime use UTF-8, Python uses the locale's encoding.
 
-Under `LC_ALL=C`, without Python's UTF-8 mode, a path is ASCII, and all else in it stands as lone surrogates.
+With `LC_ALL=C` and without Python's UTF-8 mode a path is ASCII, and other bytes are lone surrogates.
 """
 
 import os
 
 
 def local(location: str) -> str:
-    """A location in a model as this machine names the file."""
+    """A location of a model as a path on this machine."""
     return os.fsdecode(location.encode("utf-8"))
 
 
 def in_utf8(path: str | os.PathLike[str]) -> str:
-    """A path of this machine for whoever takes it as UTF-8; UnicodeDecodeError where its bytes are none."""
+    """A path of this machine in UTF-8; UnicodeDecodeError if its bytes are not UTF-8."""
     return os.fsencode(path).decode("utf-8")

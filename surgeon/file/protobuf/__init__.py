@@ -1,3 +1,3 @@
-"""The wire format of protobuf, as far as a change of some bytes needs it."""
+"""The wire format of protobuf, as far as byte edits need it."""
 
 __all__ = ["byte_edits", "node_encoder", "payloads", "wire_format"]

@@ -1,7 +1,7 @@
-"""Byte-range edits to a source: what is cut, what is put in, and the lengths that enclose them.
+"""Byte-range edits to a source: deletions, insertions, and the enclosing lengths.
 
-An edited source is a list of *pieces*: spans of the source that are copied as they lie, spans of other files, and new
-bytes.  Only the lengths of messages that grow or shrink are encoded anew.
+An edited source is a list of *pieces*: spans of the source, spans of other files, and new bytes.  Only the lengths of
+messages that grow or shrink are encoded again.
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ class FileSpan:
 Span = tuple[int, int]
 Piece = Span | bytes | FileSpan
 
-_INSERT_LAST = 1  # sorts a cut behind every insert at the same place, whose order is minus the depth
+_INSERT_LAST = 1  # sorts a cut after inserts at the same position, whose order is minus the depth
 
 
 class ByteEdits:
@@ -46,14 +46,14 @@ class ByteEdits:
         return len(self._edits)
 
     def copy(self) -> "ByteEdits":
-        """The same edits, to which others can be added."""
+        """An independent copy."""
         made = ByteEdits(self._size)
         made._edits, made._growth = self._edits.copy(), self._growth.copy()
         return made
 
     @property
     def result_size(self) -> int:
-        """Bytes of the edited source."""
+        """The size of the edited source, in bytes."""
         return self._lengths()[1]
 
     def cut(self, frame: MessageSpan, start: int, end: int, new: bytes = b"") -> None:
@@ -62,15 +62,15 @@ class ByteEdits:
         self._growth[frame] += len(new) - (end - start)
 
     def insert(self, frame: MessageSpan, at: int, new: bytes | FileSpan) -> None:
-        """Put `new` in front of position `at` of `frame`; what is put at one place keeps the order of the calls."""
+        """Insert `new` before position `at` of `frame`; insertions at one position keep the order of the calls."""
         self._edits.append((at, -frame.depth, len(self._edits), at, new))
         self._growth[frame] += len(new) if isinstance(new, bytes) else new.size
 
     def pieces(self) -> list[Piece]:
-        """The edited source from front to end.
+        """The edited source in order.
 
-        Raises RewriteError when two edits meet: a record cut twice, or edited inside and cut as a whole.
-        Raises ModelFileError when the result would reach 2 GiB.
+        Raises RewriteError if two edits overlap: a record cut twice, or edited inside and cut as a whole.  Raises
+        ModelFileError if the result would reach 2 GiB.
         """
         lengths, size = self._lengths()
         if size > MAX_SIZE:
@@ -93,7 +93,7 @@ class ByteEdits:
         return pieces
 
     def _lengths(self) -> tuple[list[tuple[int, int, int, int, bytes]], int]:
-        """The edits of the enclosing lengths, and the size of the whole after all edits."""
+        """The edits of the enclosing lengths, and the total size after all edits."""
         growth = dict(self._growth)
         frames = set(growth)
         for frame in self._growth:
@@ -102,7 +102,7 @@ class ByteEdits:
                 frames.add(frame)
         out: list[tuple[int, int, int, int, bytes]] = []
         total = self._size
-        for frame in sorted(frames, key=lambda f: f.start, reverse=True):  # a frame lies behind its parent's start
+        for frame in sorted(frames, key=lambda f: f.start, reverse=True):  # a frame starts after its parent
             delta = growth.get(frame, 0)
             if frame.parent is None:
                 total += delta
@@ -121,7 +121,7 @@ def _conflict(position: int) -> RewriteError:
 
 
 def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
-    """The bytes that the pieces stand for, those of other files read."""
+    """The bytes of the pieces; those of other files are read."""
     out: list[bytes] = []
     for piece in pieces:
         if isinstance(piece, tuple):
@@ -132,7 +132,7 @@ def join(data: Buffer, pieces: Iterable[Piece]) -> bytes:
 
 
 def read_span(span: FileSpan, size: int | None = None) -> bytes:
-    """The bytes of a span, or the first `size` of them.  Raises ModelFileError where the file is no longer whole."""
+    """The bytes of a span, or the first `size` of them.  Raises ModelFileError if the file became shorter."""
     wanted = span.size if size is None else size
     if span.change is not None:
         wanted = span.change.source_size(wanted)

@@ -1,6 +1,6 @@
-"""NodeProto records written straight to the wire: by the ten thousand, protobuf's own objects take longer to make.
+"""Encodes NodeProto records directly: for ten thousands of nodes, creating protobuf objects takes longer.
 
-A record is made of parts; protobuf reads them, one behind the other, as one message.
+A record consists of concatenated parts, which protobuf reads as one message.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,14 +11,14 @@ from surgeon.file.protobuf.wire_format import write_varint
 INPUT, OUTPUT, NAME, OP_TYPE, ATTRIBUTE, DOC_STRING, DOMAIN, METADATA = 1, 2, 3, 4, 5, 6, 7, 9
 KEY, VALUE = 1, 2
 LEN = 2
-FROM, RULE = "surgeon.from", "surgeon.rule"  # keys of a node's metadata: the nodes that it stands for, and who wrote it
+FROM, RULE = "surgeon.from", "surgeon.rule"  # keys of a node's metadata: the nodes that it replaced, and the rule
 
-# Tag and length of short fields, by number and length: looked up, they are there sooner than made.
+# Tag and length of short fields, by number and length: a lookup is faster than encoding.
 _HEADS = [[bytes((number << 3 | LEN, size)) for size in range(0x80)] for number in range(METADATA + 1)]
 
 
 def node_record(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """The part of a NodeProto (onnx.proto, "message NodeProto") in which nodes of one kind differ."""
+    """The part of a NodeProto (onnx.proto, "message NodeProto") that differs between nodes of one kind."""
     parts = [_text(INPUT, item) for item in inputs]
     parts += [_text(OUTPUT, item) for item in outputs]
     parts.append(_text(NAME, name))
@@ -34,7 +34,7 @@ def kind_record(op: str, domain: str, attributes: Iterable[bytes]) -> bytes:
 
 
 def doc_record(doc_string: str) -> bytes:
-    """The doc string of a node, nothing for an empty one."""
+    """The doc string of a node; empty if there is none."""
     return _text(DOC_STRING, doc_string) if doc_string else b""
 
 

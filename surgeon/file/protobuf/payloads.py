@@ -1,7 +1,7 @@
 """Tensor payloads in the bytes of a model: finding them, cutting them out, putting them back.
 
-A tensor whose data were cut out bears a mark: an `external_data` entry with the key `surgeon.payload` and the number of
-the payload, and the data location EXTERNAL, so that nobody takes it for an empty tensor.
+A tensor whose data were cut out has a mark: an `external_data` entry with the key `surgeon.payload` and the number of
+the payload, and the data location EXTERNAL, so that it does not look empty.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ from surgeon.file.tensors.decoding import decode_tensor, dtype_of
 Body: TypeAlias = tuple[bytes | FileSpan, ...]
 """A serialised message in pieces, some of which lie in files."""
 PAYLOAD_KEY = "surgeon.payload"
-MARK = b"\x0a\x0f" + PAYLOAD_KEY.encode()  # the key as it lies in a StringStringEntryProto
+MARK = b"\x0a\x0f" + PAYLOAD_KEY.encode()  # the key as encoded in a StringStringEntryProto
 _CHANGE_MARK = bytes((0x0A, len(CHANGE))) + CHANGE.encode()
 
 _MAPPED = 1 << 12  # bytes up to which data are taken from the map
@@ -113,7 +113,7 @@ def _payload(tensor: Message) -> Payload:
 
 
 def cut(payload: Payload, number: int, edits: ByteEdits) -> None:
-    """Cut the data of a tensor and put the mark `number` at its end, where no later record undoes it."""
+    """Cut the data of a tensor and append the mark `number`, so that no later record overrides it."""
     for frame, start, end in payload.spans:
         edits.cut(frame, start, end)
     value = str(number).encode()
@@ -123,7 +123,7 @@ def cut(payload: Payload, number: int, edits: ByteEdits) -> None:
 
 
 def marked(message: ProtoMessage) -> Iterator[onnx.TensorProto]:
-    """The tensors below (or at) a message of any type that bear a mark."""
+    """The tensors below (or at) a message of any type that have a mark."""
     if isinstance(message, onnx.TensorProto):
         if any(entry.key == PAYLOAD_KEY for entry in message.external_data):
             yield message
@@ -135,7 +135,7 @@ def marked(message: ProtoMessage) -> Iterator[onnx.TensorProto]:
 
 
 def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
-    """Give a marked tensor the data of `source` and take the mark away."""
+    """Give a marked tensor the data of `source` and remove the mark."""
     for field in DATA_FIELDS:
         name = onnx.TensorProto.DESCRIPTOR.fields_by_number[field].name
         if field != RAW:
@@ -157,10 +157,10 @@ def refilled(
     home_of: Callable[[Payload], tuple[Buffer, Path | None]],
     recast_of: Callable[[onnx.TensorProto], TensorCast | None],
 ) -> Body:
-    """A message serialised with the data of its marked tensors back in it, which are copied from file to file.
+    """A message serialised with the data of its marked tensors, which are copied from file to file.
 
-    home_of: the bytes that a payload lies in, and their file, None for bytes in memory.  recast_of: how the data of a
-    tensor change on the way; None where they stay.
+    home_of: the bytes that contain a payload, and their file; None for bytes in memory.  recast_of: the conversion of a
+    tensor's data; None if they are unchanged.
     """
     data: bytes = message.SerializeToString()
     if MARK not in data:
@@ -192,7 +192,7 @@ def refilled(
 
 
 def _recast(payload: Payload, home: Buffer, path: Path | None, change: TensorCast) -> Body:
-    """The record of a tensor's data in another dtype: of raw ones in a file as a span, of others at once."""
+    """The record of a tensor's data in another dtype: as a span for raw data in a file, else converted now."""
     if payload.raw is not None and path is not None:
         start, end = payload.raw
         size = (end - start) // dtype_of(change.old).itemsize * dtype_of(change.new).itemsize
@@ -210,5 +210,5 @@ def _raw_header(size: int) -> bytes:
 
 
 def size_of(pieces: Body) -> int:
-    """How many bytes pieces take."""
+    """The total size of pieces, in bytes."""
     return sum(len(piece) if isinstance(piece, bytes) else piece.size for piece in pieces)

@@ -1,9 +1,9 @@
-"""The protobuf wire format: where each record of a message lies in the bytes, read without parsing any value.
+"""The protobuf wire format: where each record of a message is in the bytes, without parsing values.
 
-A *record* is one tag with what follows it; its *body* is what lies behind tag and length.  A *message* is one or more
-spans of bytes (*frames*): a singular message that is written twice counts as one message in two frames, as protobuf
-merges it, and its repeated fields count across the frames.  A field of a wire type that the schema does not allow, an
-unknown field and a group are skipped whole, as protobuf keeps them for unknown.
+A *record* is one tag with its value; its *body* is the part behind tag and length.  A *message* is one or more spans of
+bytes (*frames*): a singular message that is written twice counts as one message in two frames, as protobuf merges it,
+and its repeated fields count across the frames.  A field of a wire type that the schema does not allow, an unknown
+field and a group are skipped, as protobuf treats them as unknown.
 
 The limits are those of protobuf's own parser: tags and lengths of at most five bytes, varints of at most ten, 100
 levels of nesting.  See https://protobuf.dev/programming-guides/encoding/.
@@ -23,7 +23,7 @@ Append = Callable[[int], None]
 
 VARINT, FIXED64, LEN, START_GROUP, END_GROUP, FIXED32 = range(6)
 MAX_DEPTH = 100
-MAX_SIZE = 2**31 - 1  # protobuf holds no message of 2 GiB or more
+MAX_SIZE = 2**31 - 1  # the maximum size of a protobuf message
 
 _WIRE_TYPES = {
     FieldDescriptor.TYPE_DOUBLE: FIXED64,
@@ -40,7 +40,7 @@ _WIRE_TYPES = {
 
 
 class WireError(ValueError):
-    """The bytes break the wire format at `position` (a byte offset)."""
+    """The bytes violate the wire format at `position` (a byte offset)."""
 
     def __init__(self, position: int, why: str) -> None:
         super().__init__(f"{why} at byte {position}")
@@ -84,13 +84,13 @@ class _HasDescriptor(Protocol):
 
 
 class MessageSchema:
-    """What the wire says about one message type: the tags it knows and the messages it holds.
+    """The wire-level schema of one message type: its tags and the messages that it contains.
 
-    name     of the message type, `GraphProto` for one
-    tags     tag -> field number, for every tag that protobuf would take for this field (packed and not)
-    form     field number -> the tag that new records of this field get
-    types    field number -> descriptor of the message that it holds
-    single   numbers of the fields that hold one message, which merges when it is given twice
+    name     of the message type, such as `GraphProto`
+    tags     tag -> field number, for every tag that protobuf accepts for the field (packed and not)
+    form     field number -> the tag of new records of this field
+    types    field number -> descriptor of the message that it contains
+    single   numbers of the fields with one message, which merges if it is given twice
     leads    numbers of the fields through which a TensorProto can be reached
     """
 
@@ -118,25 +118,25 @@ class MessageSchema:
         self.leads = [number for number, inner in self.types.items() if inner.name in toward]
 
     def child(self, field: int) -> "MessageSchema":
-        """Schema of the message that `field` holds; KeyError when it holds none."""
+        """Schema of the message in `field`; KeyError if it has none."""
         return schema_of(self.types[field])
 
 
 @cache
 def schema_of(descriptor: Descriptor) -> MessageSchema:
-    """The schema of a message type, made once."""
+    """The schema of a message type, built once."""
     return MessageSchema(descriptor)
 
 
 def is_repeated(field: FieldDescriptor) -> bool:
-    """Whether a field is a list."""
-    new = getattr(field, "is_repeated", None)  # protobuf >= 6.31; `label` is on its way out
+    """Whether a field is repeated."""
+    new = getattr(field, "is_repeated", None)  # protobuf >= 6.31; `label` is deprecated
     return bool(new) if new is not None else field.label == FieldDescriptor.LABEL_REPEATED
 
 
 @cache
 def _toward_tensors() -> frozenset[str]:
-    """Names of the ONNX message types that are, or can hold, a TensorProto."""
+    """Names of the ONNX message types that are, or can contain, a TensorProto."""
     found = {"TensorProto"}
     types = ModelProto.DESCRIPTOR.file.message_types_by_name
     before = 0
@@ -178,7 +178,7 @@ _NONE = Records()
 
 
 class Message:
-    """A message in the bytes: its frames, and, scanned when first asked for, where its records lie."""
+    """A message in the bytes: its frames, and the positions of its records, which are scanned on first use."""
 
     __slots__ = ("_children", "_records", "data", "frames", "schema")
 
@@ -187,22 +187,22 @@ class Message:
         self.schema = schema
         self.frames = frames
         self._records: dict[int, Records] | None = None
-        self._children: dict[tuple[int, int], Message] | None = None  # made when needed: most messages are leaves
+        self._children: dict[tuple[int, int], Message] | None = None  # created when needed: most messages are leaves
 
     def records(self, field: int) -> Records:
-        """The records of a field number; raises WireError when the message breaks the wire format."""
+        """The records of a field number; raises WireError if the message violates the wire format."""
         if self._records is None:
             self._records = scan(self.data, self.frames, self.schema)
         return self._records.get(field, _NONE)
 
     def frame_at(self, position: int) -> MessageSpan:
-        """The frame that holds the record starting at `position`."""
+        """The frame that contains the record starting at `position`."""
         if len(self.frames) == 1:
             return self.frames[0]
         return next(frame for frame in self.frames if frame.start <= position < frame.end)
 
     def bytes(self) -> bytes:
-        """The whole message, its frames joined, which is how protobuf merges them."""
+        """The whole message, its frames joined, as protobuf merges them."""
         return b"".join(self.data[frame.start : frame.end] for frame in self.frames)
 
     def body(self, field: int, index: int) -> tuple[int, int, int]:
@@ -240,12 +240,12 @@ class Message:
 
 
 def parse_root(data: Buffer, kind: type[_HasDescriptor] = ModelProto) -> Message:
-    """The message that `data` holds as a whole."""
+    """The message that `data` contains as a whole."""
     return Message(data, schema_of(kind.DESCRIPTOR), [MessageSpan(None, 0, 0, len(data))])
 
 
 def begins_as_model(data: Buffer) -> bool:
-    """Whether the first record may be one of a ModelProto, however the bytes go on."""
+    """Whether the first record may belong to a ModelProto, whatever follows."""
     try:
         tag, at = read_tag(data, 0)
     except WireError:
@@ -256,7 +256,7 @@ def begins_as_model(data: Buffer) -> bool:
     try:
         number, at = read_varint(data, at)
     except WireError:
-        return len(data) < 12  # cut off within it
+        return len(data) < 12  # truncated inside it
     if tag & 7 == VARINT:
         return number <= MAX_SIZE  # a version
     text = data[at : at + min(number, 64)]
@@ -264,10 +264,10 @@ def begins_as_model(data: Buffer) -> bool:
 
 
 def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> dict[int, Records]:
-    """Where the records of each known field lie, in file order across the frames.
+    """Where the records of each known field are, in file order across the frames.
 
-    A graph of 120,000 nodes takes 140,000 turns of this loop: tags of one byte and lengths of one or two are decoded
-    in place.
+    A graph of 120,000 nodes takes 140,000 iterations of this loop: tags of one byte and lengths of one or two are
+    decoded in place.
     """
     found: dict[int, Records] = {}
     slots: dict[int, tuple[Append, Append]] = {}
@@ -307,7 +307,7 @@ def scan(data: Buffer, frames: Sequence[MessageSpan], schema: MessageSchema) -> 
             add_start(start)
             add_end(at)
             is_short = tag & 7 == LEN and tag < 0x80
-            while is_short and at + 2 < end and data[at] == tag:  # what follows is mostly of its kind
+            while is_short and at + 2 < end and data[at] == tag:  # the next record mostly has the same tag
                 start, length, body = at, data[at + 1], at + 2
                 if length > 0x7F:
                     high = data[body]
@@ -339,7 +339,7 @@ def walk(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int, int, int]]
 
 
 def _skip(data: Buffer, tag: int, at: int, end: int) -> int:
-    """The position behind the value at `at` of a record other than a length-delimited one; groups go whole."""
+    """The position behind the value at `at` of a record that is not length-delimited; groups are skipped as a whole."""
     open_groups: list[int] = []
     while True:
         if at > end:

@@ -1,4 +1,4 @@
-"""Tensor data that turn into another dtype on their way from file to file, block by block."""
+"""Casts tensor data to another dtype while they are copied from file to file, block by block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from surgeon.file.io.file_copy import read_in_order, read_into, write_at
 from surgeon.file.tensors.decoding import Array, dtype_of
 
 CHANGE = "surgeon.change"
-"""The key of the entry in a tensor's `external_data` that says by which of a model's recasts its data change."""
+"""The key in a tensor's `external_data` of the number of its conversion among a model's recasts."""
 Caster = Callable[[Array, Array], bool]
-"""What puts an array into another of its shape and another dtype; False where it has not."""
-_BLOCK = 1 << 18  # elements at a time: what is read stays in the processor's cache until it is written
+"""Converts an array into another of its shape and another dtype; returns False if it cannot."""
+_BLOCK = 1 << 18  # elements of a block, which fits into the processor's cache
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class CastRange:
         return max(abs(self.least), abs(self.most))
 
     def add(self, array: Array) -> None:
-        """Take in a block."""
+        """Add a block."""
         if array.size:
             least, most = float(array.min()), float(array.max())
             if not (np.isfinite(least) and np.isfinite(most)):
@@ -44,10 +44,10 @@ class CastRange:
             self.count += array.size
 
     def add_made(self, array: Array, made: Array) -> None:
-        """Take in a block by what was made of it, where that tells.
+        """Add a block by its converted values, if they suffice.
 
-        The bits of floats of one sign are in the order of their magnitudes, and integers are compared at a fraction of
-        the cost.  Where something is infinite or NaN, or no number has all its digits, the array is asked.
+        The bits of floats of one sign are ordered like their magnitudes, and integers are compared much faster.  If a
+        value is infinite or NaN, or all are subnormal, the original array is read.
         """
         usual = _USUAL.get(made.dtype.name)
         if usual is None or not made.size:
@@ -63,7 +63,7 @@ class CastRange:
 
 
 _USUAL = {"float16": (0x0400, 0x7C00), "bfloat16": (0x0080, 0x7F80)}
-"""The bits of the least number with all its digits, and of infinity."""
+"""The bits of the smallest normal number, and of infinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class TensorCast:
     """Faster implementation, used without `saturate`; None: numpy."""
 
     def source_size(self, size: int) -> int:
-        """How many bytes make so many."""
+        """The number of source bytes for `size` converted bytes."""
         return size // dtype_of(self.new).itemsize * dtype_of(self.old).itemsize
 
     def array(self, array: Array) -> Array:
@@ -94,7 +94,7 @@ class TensorCast:
         return made
 
     def _convert(self, array: Array, made: Array, seen: CastRange) -> None:
-        """Put the elements into an array of the new dtype."""
+        """Write the converted elements into an array of the new dtype."""
         if self.saturate or self.kernel is None or not self.kernel(array, made):
             made[...] = cast_array(array, self.new, self.saturate)
         if self.saturate:
@@ -103,14 +103,14 @@ class TensorCast:
             seen.add_made(array, made)
 
     def data(self, data: Any) -> bytes:
-        """Raw bytes of the old dtype as those of the new."""
+        """Convert raw bytes."""
         return self.array(np.frombuffer(data, dtype_of(self.old))).tobytes()
 
     def stream(self, source: int, start: int, size: int, target: int, at: int) -> None:
-        """Convert what lies in a file from `start` on into `size` bytes of another, from `at` on.
+        """Convert data of a file from `start` on to `size` bytes of another, from `at` on.
 
-        EOFError where the file is shorter.  All in the same memory, as new pages for each block take longer than its
-        cast; and in order by one thread: of two each waits for the other's reads and writes, which is most of it.
+        EOFError if the file is shorter.  All blocks use the same memory, since new pages take longer than the cast; and
+        a single thread, since two wait for each other's reads and writes, which take most of the time.
         """
         old, new = dtype_of(self.old), dtype_of(self.new)
         count = size // new.itemsize
@@ -127,12 +127,12 @@ class TensorCast:
 
 
 def _bytes_of(array: Array) -> memoryview:
-    """An array's own bytes."""
+    """The bytes of an array, without a copy."""
     return array.view(np.uint8).data
 
 
 def seen_of(array: Array) -> CastRange:
-    """What there is to be seen of an array, in blocks: it may be a view of a file."""
+    """The range of an array, computed in blocks, since it may be a view of a file."""
     seen, flat = CastRange(), array.reshape(-1)
     for at in range(0, flat.size, _BLOCK):
         seen.add(flat[at : at + _BLOCK])
@@ -140,9 +140,9 @@ def seen_of(array: Array) -> CastRange:
 
 
 def cast_array(array: Array, new: int, saturate: bool = False) -> Array:
-    """An array in another dtype, by its `TensorProto.DataType`; what is too large becomes infinite, or saturates."""
+    """An array in another dtype, given as `TensorProto.DataType`; overflow becomes infinity, or saturates."""
     dtype = dtype_of(new)
-    if saturate or (dtype.kind == "i" and array.dtype.kind == "i"):  # integers that are too large have no infinity
+    if saturate or (dtype.kind == "i" and array.dtype.kind == "i"):  # integers have no infinity
         bounded = np.clip(array, *finite_limits(new))
         array = np.where(np.isinf(array), array, bounded) if array.dtype.kind not in "iub" else bounded
     with np.errstate(over="ignore", invalid="ignore"):
@@ -150,7 +150,7 @@ def cast_array(array: Array, new: int, saturate: bool = False) -> Array:
 
 
 def finite_limits(dtype: int) -> tuple[float, float]:
-    """The least and the largest number of a dtype that is finite."""
+    """The smallest and largest finite number of a dtype."""
     if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
         info = np.iinfo(dtype_of(dtype))
         return int(info.min), int(info.max)
@@ -161,7 +161,7 @@ def finite_limits(dtype: int) -> tuple[float, float]:
 
 
 def smallest(dtype: int) -> float:
-    """The least positive number of a dtype that has all its digits; of integers 1."""
+    """The smallest positive normal number of a dtype; 1 for integers."""
     if dtype in (onnx.TensorProto.INT32, onnx.TensorProto.INT64):
         return 1.0
     import ml_dtypes

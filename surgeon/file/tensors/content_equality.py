@@ -1,7 +1,7 @@
-"""Which tensors of a model hold the same bytes: told without loading them, and without reading those that differ early.
+"""Finds tensors of a model with equal bytes, without loading them, and with few reads where they differ early.
 
-Tensors of one dtype and shape are told apart by a few bytes of each; only where these agree is all of a tensor read,
-piece by piece.  Bytes decide: 0.0 and -0.0 differ, and so do two spellings of NaN.
+Tensors of one dtype and shape are distinguished by a few bytes of each; only if these agree, whole tensors are read,
+piece by piece.  Bytes decide: 0.0 and -0.0 differ, and so do two encodings of NaN.
 """
 
 import os
@@ -37,21 +37,21 @@ class _Span(NamedTuple):
 
 
 class TensorContents:
-    """Reads the bytes of tensors of one model piece by piece, and remembers what told large ones apart.
+    """Reads the bytes of tensors of one model piece by piece, and caches keys that distinguish large ones.
 
-    Tensors are those of the skeleton, or new ones that hold their data.  `close` lets go of the files; what is asked
-    later opens them again.
+    Tensors are those of the skeleton, or new ones with inline data.  `close` closes the files; later queries open them
+    again.
     """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._files: dict[str, int] = {}
-        self._known: dict[tuple[str, int], tuple[TensorProto, Hashable]] = {}  # a tensor is kept: its id stays its own
+        self._known: dict[tuple[str, int], tuple[TensorProto, Hashable]] = {}  # keeping the tensor keeps its id
 
     def same(self, one: TensorProto, other: TensorProto, theirs: "TensorContents | None" = None) -> bool:
-        """Whether two tensors have one dtype, one shape and the same bytes, all of them compared.
+        """Whether two tensors have equal dtypes, shapes and bytes, all of them compared.
 
-        theirs: of another model, which the other is of.  Raises ModelFileError where the bytes are missing.
+        theirs: of the other tensor's model.  Raises ModelFileError if the bytes are missing.
         """
         if (one.data_type, tuple(one.dims)) != (other.data_type, tuple(other.dims)):
             return False
@@ -62,20 +62,20 @@ class TensorContents:
         return all(x == y for x, y in zip(self._pieces(a), theirs._pieces(b), strict=True))
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for descriptor in self._files.values():
             os.close(descriptor)
         self._files.clear()
 
     def kind(self, tensor: TensorProto) -> Hashable:
-        """dtype, shape, and what was written about a tensor, which is not to be lost."""
+        """dtype, shape, doc string and metadata of a tensor; the latter must not be lost."""
         kind = (tensor.data_type, tuple(tensor.dims))
         if not tensor.doc_string and not tensor.metadata_props:
             return kind
         return (*kind, tensor.doc_string, tuple((item.key, item.value) for item in tensor.metadata_props))
 
     def place(self, tensor: TensorProto) -> Hashable:
-        """Where in an external file a tensor lies, None for any other."""
+        """The location and offset of a tensor in an external file; None for other tensors."""
         if tensor.data_location != locations.EXTERNAL:
             return None
         extent = self._model.extent(tensor)
@@ -90,11 +90,11 @@ class TensorContents:
         return self._remembered("probe", tensor, self._probe)
 
     def digest(self, tensor: TensorProto) -> Hashable:
-        """What tells large tensors apart whose probes agree."""
+        """A digest of a large tensor, to distinguish those with equal probes."""
         return self._remembered("digest", tensor, self._digest)
 
     def _remembered(self, what: str, tensor: TensorProto, find: Callable[[TensorProto], Hashable]) -> Hashable:
-        """A key; what cannot be read is like nothing else, and whoever needs its value says why."""
+        """A cached key; a tensor that cannot be read is unique, and reading its value reports why."""
         at = what, id(tensor)
         if at not in self._known:
             try:
@@ -114,8 +114,8 @@ class TensorContents:
     def _digest(self, tensor: TensorProto) -> Hashable:
         data = self._data(tensor)
         if _size(data) <= SMALL:
-            return None  # its probe was all of it
-        from hashlib import blake2b  # not at the top: few weights look alike
+            return None  # the probe has all its bytes
+        from hashlib import blake2b  # not at the top: few weights look equal
 
         found = blake2b(digest_size=32)
         for piece in self._pieces(data):
@@ -123,7 +123,7 @@ class TensorContents:
         return found.digest()
 
     def _data(self, tensor: TensorProto) -> bytes | _Span:
-        """The bytes of a tensor as raw_data has them, or where they lie.  Data in typed fields are decoded."""
+        """The bytes of a tensor as in raw_data, or their span.  Data in typed fields are decoded."""
         if tensor.data_location == locations.EXTERNAL:
             extent = self._model.extent(tensor)
             if extent is not None:
@@ -138,10 +138,10 @@ class TensorContents:
         if array.dtype == np.dtype(object):
             return b"".join(b"%d:%s" % (len(item), item) for item in map(_encoded, array.flat))
         data: bytes = np.ascontiguousarray(array).tobytes()
-        return data if array.nbytes == raw_size(tensor) else b"unpacked " + data  # below 8 bits raw data are packed
+        return data if array.nbytes == raw_size(tensor) else b"unpacked " + data  # raw data may be packed
 
     def _check(self, extent: locations.Extent, name: str) -> None:
-        """What is read here goes by `Model.value`, and so past what that looks at."""
+        """Verify a checksum, since these reads bypass `Model.value`."""
         if self._model.path is not None:
             locations.check_sum(locations.resolve(self._model.path.parent, extent.location), extent, name)
 
@@ -172,7 +172,7 @@ class TensorContents:
             bring(path.parent / span.location if span.location else path, start, start + size)
 
     def _file(self, span: _Span) -> int:
-        """The descriptor of the file that a span is of.  What is read goes through no map, so it takes no memory."""
+        """The descriptor of a span's file.  Reads use no map, so they take no memory."""
         if span.location not in self._files:
             if self._model.path is None:
                 raise ModelFileError(f"The data in {span.location!r} need the model's folder: open it by its path.")
@@ -183,7 +183,7 @@ class TensorContents:
 
 
 class DuplicateFinder:
-    """Tensors by content: of equal ones, which came first."""
+    """Finds equal tensors, and the first of them."""
 
     def __init__(self, contents: TensorContents) -> None:
         self._contents = contents
@@ -192,18 +192,18 @@ class DuplicateFinder:
         self._placed: Table = {}
 
     def first(self, tensor: TensorProto) -> TensorProto:
-        """The first tensor given that is equal to this one; itself where there was none."""
+        """The first tensor given that equals this one; itself if there was none."""
         place = self._contents.place(tensor)
         if place is None:
             return self._first(self._table, tensor, 0)
         key = self._contents.kind(tensor), place
-        if key not in self._placed:  # the same bytes of the same file need no reading
+        if key not in self._placed:  # equal extents need no reading
             self._placed[key] = self._first(self._table, tensor, 0)
         found: TensorProto = self._placed[key]
         return found
 
     def _first(self, table: Table, tensor: TensorProto, depth: int) -> TensorProto:
-        """As `first`, within those that the keys so far do not tell apart; a further key is asked of two or more."""
+        """As `first`, among tensors with equal keys so far; a further key is computed only for two or more."""
         key = self._keys[depth](tensor)
         held = table.setdefault(key, tensor)
         if held is tensor or depth + 1 == len(self._keys):

@@ -1,7 +1,7 @@
 """Values of tensors: from the bytes and typed fields of a TensorProto to a numpy array, for every ONNX dtype.
 
-Types that numpy lacks come as `ml_dtypes` arrays (bfloat16, float8_*, int4, ...).  Strings come as an object array of
-`str`; bytes that are not UTF-8 are kept by `surrogateescape`.  Layouts: the comments of TensorProto in onnx.proto.
+Types that numpy lacks are `ml_dtypes` arrays (bfloat16, float8_*, int4, ...).  Strings are an object array of `str`;
+bytes that are not UTF-8 are kept by `surrogateescape`.  Layouts: the comments of TensorProto in onnx.proto.
 """
 
 from math import prod
@@ -58,23 +58,23 @@ _FIELD_TYPES = {
 
 
 def dtype_of(number: int) -> np.dtype[Any]:
-    """The dtype of arrays, by its `TensorProto.DataType`; one that has a raw form."""
+    """The numpy dtype of a `TensorProto.DataType` that has a raw form."""
     return _TYPES[number][0]
 
 
 def raw_size(tensor: onnx.TensorProto) -> int:
-    """Bytes that the elements of `tensor` take where they are stored raw.
+    """The size of the elements of `tensor` in raw form, in bytes.
 
-    Raises ModelFileError for a dtype without raw form (string, unknown) and for negative dimensions.
+    Raises ModelFileError for a dtype without raw form (string, unknown) and for negative dims.
     """
     _, bits, _ = _type_of(tensor)
     return (_elements(tensor) * bits + 7) // 8
 
 
 def decode_tensor(tensor: onnx.TensorProto) -> Array:
-    """The value of a tensor that holds its data itself, in its own shape and dtype.
+    """The value of a tensor with inline data, in its shape and dtype.
 
-    Raises ModelFileError when the data do not fill the shape or the dtype is unknown.
+    Raises ModelFileError if the data do not fill the shape or the dtype is unknown.
     """
     if tensor.data_type == STRING:
         return _strings(tensor)
@@ -97,9 +97,9 @@ def decode_tensor(tensor: onnx.TensorProto) -> Array:
 
 
 def decode_raw(tensor: onnx.TensorProto, data: bytes | mmap, start: int = 0, end: int | None = None) -> Array:
-    """The value of `tensor` whose raw bytes are `data[start:end]`; a read-only view of `data` where the dtype allows.
+    """The value of `tensor` whose raw bytes are `data[start:end]`; a read-only view of `data` if the dtype allows.
 
-    Raises ModelFileError when the bytes do not fill the shape or the dtype has no raw form.
+    Raises ModelFileError if the bytes do not fill the shape or the dtype has no raw form.
     """
     dtype, bits, _ = _type_of(tensor)
     size = (len(data) if end is None else end) - start
@@ -114,7 +114,7 @@ def decode_raw(tensor: onnx.TensorProto, data: bytes | mmap, start: int = 0, end
 
 
 def encode(array: Array, name: str = "") -> onnx.TensorProto:
-    """A tensor that holds the values of an array itself: the inverse of `decode`, also for strings of any bytes."""
+    """A tensor with the values of an array inline: the inverse of `decode_tensor`, also for strings of any bytes."""
     if array.dtype != object:
         return onnx.numpy_helper.from_array(array, name)
     words = (item if isinstance(item, bytes) else str(item).encode("utf-8", "surrogateescape") for item in array.flat)
@@ -124,8 +124,8 @@ def encode(array: Array, name: str = "") -> onnx.TensorProto:
 def densify(values: Array, indices: Array, dims: tuple[int, ...], name: str) -> Array:
     """A dense array of shape `dims` from the `[nnz]` values of a sparse tensor.
 
-    `indices` are `[nnz]` positions in the flattened array or `[nnz, rank]` coordinates; what they leave out is 0 (an
-    empty string for strings).  Raises ModelFileError when they do not fit the values or the shape.
+    `indices` are `[nnz]` positions in the flattened array or `[nnz, rank]` coordinates; all other elements are 0 (an
+    empty string for strings).  Raises ModelFileError if they do not fit the values or the shape.
     """
     if any(size < 0 for size in dims):
         raise ModelFileError(f"Sparse tensor {name!r} has a negative size in its shape {list(dims)}; export it again.")
@@ -183,7 +183,7 @@ def _strings(tensor: onnx.TensorProto) -> Array:
 
 
 def _unpack(tensor: onnx.TensorProto, data: Array, dtype: np.dtype[Any], bits: int) -> Array:
-    """Elements of 2, 4 or 6 bits, the first in the lowest bits, each in a byte of its own."""
+    """Elements of 2, 4 or 6 bits, the first in the lowest bits, each in a separate byte."""
     count = _elements(tensor)
     if data.size < (count * bits + 7) // 8:
         raise _misfit(tensor, data.size * 8 // bits)

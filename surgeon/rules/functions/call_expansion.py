@@ -1,4 +1,4 @@
-"""Calls of local functions written out: the nodes of their bodies, with the attributes that a call gives in place."""
+"""Calls of local functions expanded to the nodes of their bodies, with the call's attributes filled in."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -23,14 +23,14 @@ from surgeon.runtime.function_inlining import IR_VERSION, FunctionLookup, inline
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.opsets.migration import migrate_node
 
-SMALL = 1024  # elements of a constant that is written in another dtype
+SMALL = 1024  # maximum number of elements of a constant that is converted
 STRING = TensorProto.STRING
 
 
 def why_versions_differ(function: FunctionProto, versions: Mapping[str, int]) -> Unavailable | None:
-    """Why the body of a function does not mean the same at these versions of its domains; None where it does."""
+    """Why the body of a function means something else at these versions of its domains; None if it does not."""
     own = imports_of(function.opset_import)
-    rewritten: set[str] | None = None  # found out once an op is of another version
+    rewritten: set[str] | None = None  # computed once an op has another version
     for node in all_nodes(function.node):
         domain = normalize_domain(node.domain)
         before, after = own.get(domain), versions.get(domain, own.get(domain))
@@ -60,7 +60,7 @@ def why_versions_differ(function: FunctionProto, versions: Mapping[str, int]) ->
 
 
 def _changed(function: FunctionProto, before: int, after: int) -> set[str]:
-    """The ops of a body of which some node would have to be written in another way at another opset of ai.onnx."""
+    """The ops of a body of which some node would have to be migrated to another opset of ai.onnx."""
     holder = ModelProto(ir_version=IR_VERSION, graph=GraphProto(name="empty"), functions=[function])
     index = Index(Model.open(holder))
     low, high = sorted((before, after))
@@ -149,12 +149,12 @@ def emit_body(
 
 
 def _looked_for(g: Graph, node: NodeProto, numbers: Mapping[str, np.ndarray]) -> Any:
-    """A number of a pattern, by value, whatever its type."""
+    """A literal of a pattern, of any dtype."""
     return g.literal(numbers[node.output[0]]) if not node.input else g.maybe_like(g.literal(numbers[node.input[0]]))
 
 
 def _is_number(node: NodeProto) -> bool:
-    """Whether a node is a small Constant of floats, by value or by tensor."""
+    """Whether a node is a small Constant of numbers, by value or by tensor."""
     if node.op_type != "Constant" or node.domain or len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
         return False
     item = node.attribute[0]
@@ -164,7 +164,7 @@ def _is_number(node: NodeProto) -> bool:
 
 
 def _number(node: NodeProto) -> np.ndarray:
-    """What such a node holds, in the dtype that it gives it (ONNX spec, Constant-13)."""
+    """The value of such a node, in the dtype of its attribute (ONNX spec, Constant-13)."""
     item = node.attribute[0]
     if item.name == "value":
         return decode_tensor(item.t)
@@ -172,5 +172,5 @@ def _number(node: NodeProto) -> np.ndarray:
 
 
 def _value(item: AttributeProto) -> Any:
-    """A number as such, for helpers that look at it; anything else as it stands."""
+    """The value of an integer attribute, which helpers can read; other attributes unchanged."""
     return item.i if item.type == AttributeProto.INT and not item.ref_attr_name else item

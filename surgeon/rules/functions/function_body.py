@@ -1,6 +1,6 @@
-"""The body of a local function, built by the helpers that replacements use, as a FunctionProto.
+"""Builds the body of a local function with the helpers of replacements, as a FunctionProto.
 
-The function's inputs have no dtype, for each call may bring another: a number beside a tensor is cast to that tensor's
+The function's inputs have no dtype, since each call may have another: a number beside a tensor is cast to the tensor's
 type at run time (CastLike, from opset 15 on), and so is an attribute that is used as a number.
 """
 
@@ -23,7 +23,7 @@ from surgeon.printed_commands import upgrade_to
 from surgeon.rules.functions.function_signature import Signature
 from surgeon.rules.replacing.replacement import AttributeReference, TensorRef, to_replacement
 
-CAST_LIKE = 15  # the opset of ai.onnx that brought it
+CAST_LIKE = 15  # the opset of ai.onnx that introduced it
 _AS_CONSTANT: dict[int, str] = {
     AttributeProto.FLOAT: "value_float",
     AttributeProto.INT: "value_int",
@@ -81,7 +81,7 @@ class BodyGraph(Graph):
 
 
 def _siblings(inputs: Sequence[Any], kinds: Sequence[str | None], place: int) -> list[Any]:
-    """The tensors beside an input that must have its type."""
+    """The other inputs that must have the same type as an input."""
     return [
         other
         for at, other in enumerate(inputs)
@@ -97,7 +97,7 @@ def build_function(
 ) -> tuple[FunctionProto, Graph]:
     """The function at a model's opset, and the graph that its body was built on.
 
-    Raises RuleError for a body that is wrong, OpsetError for one that needs a newer opset than the model's.
+    Raises RuleError for an invalid body, OpsetError if it needs a newer opset than the model's.
     """
     graph = BodyGraph(
         opset=home.opset, versions=dict(home.versions), home=(function.__module__ or "").partition(".")[0]
@@ -138,7 +138,7 @@ def _too_new(signature: Signature, what: str, needs: int | None) -> OpsetError:
 
 
 def _declare(made: FunctionProto, signature: Signature, home: FunctionContext) -> None:
-    """The attributes: those with a default apart, where the IR can say so."""
+    """Declare the attributes, with defaults if the IR version allows them."""
     for name, kind in signature.kinds.items():
         if home.has_defaults and name in signature.defaults:
             made.attribute_proto.append(helper.make_attribute(name, signature.defaults[name], attr_type=kind))
@@ -147,7 +147,7 @@ def _declare(made: FunctionProto, signature: Signature, home: FunctionContext) -
 
 
 def needed_imports(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> Iterator[onnx.OperatorSetIdProto]:
-    """The domains of nodes at the versions of a model, the newest needed where it has none."""
+    """The domains of nodes at the versions of a model, or at the newest version needed if it lacks the domain."""
     every = list(all_nodes(nodes))
     for domain in sorted({"", *(node.domain for node in every)}):
         version = versions.get(domain)
@@ -158,7 +158,7 @@ def needed_imports(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> I
 
 
 def require_valid(function: FunctionProto) -> None:
-    """Raise OpsetError for a node that a function's own opset does not have, RuleError for one that is wrong in it."""
+    """Raise OpsetError for an op that the function's opset does not have, RuleError for another invalid node."""
     versions = imports_of(function.opset_import)
     name = f"{function.domain}::{function.name}"
     for node in all_nodes(function.node):
@@ -175,7 +175,7 @@ def require_valid(function: FunctionProto) -> None:
 
 
 def too_old(name: str, domain: str, op: str, version: int) -> str:
-    """The sentence for a body that uses an op before its time."""
+    """The message for a body whose opset is too old for an op."""
     first = first_version(domain, op)
     return (
         f"{op} exists from opset {first}, and the body of local function {name} is written at opset {version}; write "
@@ -184,6 +184,6 @@ def too_old(name: str, domain: str, op: str, version: int) -> str:
 
 
 def first_version(domain: str, op: str) -> int | None:
-    """The version that brought an op, None for one that is not known."""
+    """The version that introduced an op; None if unknown."""
     versions = history(domain, op)
     return versions[0].since_version if versions else None

@@ -1,4 +1,4 @@
-"""Local functions as users write them: called in replacements, kept in the model or written out, and recognised.
+"""Local functions as users write them: called in replacements, kept in the model or expanded, and recognised.
 
     @surgeon.function("custom.aten::custom_aten_add")
     def aten_add(g: Graph, x: Tensor, y: Tensor, *, alpha: float = 1.0) -> Tensor:
@@ -8,8 +8,8 @@
     def add(g: Graph, x: Tensor, y: Tensor, alpha: float) -> Tensor:
         return aten_add(g, x, y, alpha=alpha)  # one call, and the model has the function
 
-Tensors are the function's inputs, parameters behind the `*` its attributes.  In the body an attribute stands for
-whatever a call gives: `g.constant(value_float=alpha)` refers to it, and so does `g.mul(y, alpha)`.
+Tensors are the function's inputs, parameters behind the `*` its attributes.  In the body an attribute stands for the
+value in a call: `g.constant(value_float=alpha)` refers to it, and so does `g.mul(y, alpha)`.
 """
 
 import inspect
@@ -142,7 +142,7 @@ class LocalFunction(ABC):
         """Add the nodes of the body; attributes are numbers and lists, or stand for the call's."""
 
     def _bound(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments as inputs and attributes, defaults filled in."""
+        """Arguments as inputs and attributes, with defaults filled in."""
         signature = self.signature
         names = [*signature.inputs, *signature.kinds]
         given = dict(zip(names, arguments, strict=False))
@@ -165,7 +165,7 @@ class LocalFunction(ABC):
         return inputs, attributes
 
     def _value(self, name: str, value: Any) -> Any:
-        """A value as the attribute's kind has it."""
+        """A value converted to the type of the attribute."""
         kind = self.signature.kinds[name]
         if isinstance(value, AttributeReference) and value.kind != kind:
             raise RuleError(f"Attribute {name!r} of local function {self.op} is given {value.name!r}, of another kind.")
@@ -214,7 +214,7 @@ class LocalFunction(ABC):
         return made
 
     def _placeholders(self, index: Index, scope: Scope) -> Iterator[Found]:
-        """Nodes of the function's name that the model has no body for."""
+        """Nodes of the function's name that have no body in the model."""
         for node in list(scope.by_op.get(self.op, ())):
             key = called_function_key(node.proto)
             is_call = index.local.is_in_source(key) or (not node.original and key in index.local.added)
@@ -277,7 +277,7 @@ class _Written(LocalFunction):
 
 
 class _Given(LocalFunction):
-    """A function that comes as a FunctionProto, such as ONNX Script writes."""
+    """A function given as a FunctionProto, such as one of ONNX Script."""
 
     def __init__(self, proto: FunctionProto) -> None:
         self.proto = FunctionProto()
@@ -307,7 +307,7 @@ class _Given(LocalFunction):
 
 
 def _at_opsets(proto: FunctionProto, home: FunctionContext) -> FunctionProto:
-    """A function at the opsets of a model.  Raises OpsetError where an op means something else there."""
+    """A function at the opsets of a model.  Raises OpsetError if an op changed its meaning."""
     made = FunctionProto()
     made.CopyFrom(proto)
     found = why_versions_differ(made, home.versions)
@@ -319,7 +319,7 @@ def _at_opsets(proto: FunctionProto, home: FunctionContext) -> FunctionProto:
 
 
 def _kind_used(proto: FunctionProto, name: str) -> int:
-    """The kind of an attribute without a default: that of the first attribute of the body that refers to it."""
+    """The type of an attribute without a default: that of the first reference to it in the body."""
     for node in all_nodes(proto.node):
         for item in node.attribute:
             if item.ref_attr_name == name:

@@ -1,4 +1,4 @@
-"""What a local function takes: tensors as inputs, and attributes of one kind each, read from a Python signature."""
+"""The signature of a local function, read from a Python function: inputs, and keyword-only parameters as attributes."""
 
 import inspect
 import re
@@ -44,14 +44,14 @@ class Signature(NamedTuple):
 
     @property
     def op(self) -> str:
-        """The name as rules write it."""
+        """The qualified op."""
         return f"{self.domain}::{self.name}"
 
 
 def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature:
-    """The signature of a function of a graph and tensors; what stands behind the * is attributes.
+    """The signature of a function of a graph and tensors; parameters behind the * are attributes.
 
-    Raises RuleError for what no local function can have.
+    Raises RuleError for a signature that no local function can have.
     """
     domain, _, name = op.rpartition("::")
     who = f"Local function {op} ({where})"
@@ -93,7 +93,7 @@ def _kind(parameter: inspect.Parameter, who: str) -> int:
 
 
 def _said(parameter: inspect.Parameter) -> str:
-    """What the annotation of a parameter says: "list[float]" however it is spelled."""
+    """The annotation of a parameter as text: "list[float]" however it is written."""
     said = parameter.annotation
     text = said.__name__ if isinstance(said, type) and not getattr(said, "__args__", None) else str(said)
     text = re.sub(r"typing\.|collections\.abc\.|, \.\.\.|\s", "", text)

@@ -1,6 +1,6 @@
-"""Calls of local functions replaced by their bodies, one step for each call: rules that a search finds the places for.
+"""Rules that replace calls of local functions by their bodies, one step for each call.
 
-They run before all other rules.  A function that nobody calls any more afterwards leaves the file.
+They run before all other rules.  A function without calls afterwards is removed from the file.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ from surgeon.target_registry import ANY_KIND
 from surgeon.text import close_matches
 
 ALL = "all"
-MOST = 1 << 16  # nodes that one call may come to beyond those that the functions hold
+MOST = 1 << 16  # nodes that one call may expand to beyond those of the functions
 
 
 def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
-    """One rule for each function to write out, named "inline domain::Name".
+    """One rule for each function to inline, named "inline domain::Name".
 
-    names: of functions of the model, or "all".  Raises UsageError for one that the model does not have, and where
-    functions call one another so often that a call comes to far more nodes than they hold.
+    names: of functions of the model, or "all".  Raises UsageError for an unknown name, and if functions call one
+    another so often that a call expands to far more nodes than they contain.
     """
     there = list(dict.fromkeys(qualified_name(*key[:2]) for key in index.local))
     for name in names:
@@ -47,7 +47,7 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
 
 
 def _require_few(functions: Mapping[FunctionKey, FunctionProto | None]) -> None:
-    """Refuse functions of which a call comes to too many nodes.  None calls itself: such models are refused before."""
+    """Raise UsageError for functions of which a call expands to too many nodes.  Recursion was refused before."""
     there = {key: one for key, one in functions.items() if one}
     most = MOST + sum(1 for one in there.values() for _ in all_nodes(one.node))
     for key, size in expanded_sizes(there).items():
@@ -59,7 +59,7 @@ def _require_few(functions: Mapping[FunctionKey, FunctionProto | None]) -> None:
 
 
 def remove_unused_functions(index: Index) -> None:
-    """Let go of the functions of the file that are not called any more, and of those that only these called."""
+    """Drop the functions of the file whose calls were all inlined, and those that only these called."""
     functions = {
         function_key(scope.proto): scope for scope in index.functions if isinstance(scope.proto, FunctionProto)
     }
@@ -76,13 +76,13 @@ def remove_unused_functions(index: Index) -> None:
 
 
 def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
-    """The rule for one function.  is_named: it was asked for by its name, so that it is an error where it cannot be."""
+    """The rule for one function.  is_named: whether the user named it, so that a failure is an error."""
 
     known: dict[Hashable, Unavailable | None] = {}
 
     def calls_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Calls of a local function."""
-        while True:  # a body may call the function's like, which is among the nodes then
+        while True:  # an expanded body may contain further calls
             alive = [node for node in scope.by_op.get(name, ()) if node.alive]
             found = [node for node in alive if index.local.get(called_function_key(node.proto)) is not None]
             for node in found:
@@ -119,12 +119,12 @@ def _rule(name: str, wanted: frozenset[str], *, is_named: bool) -> Rule:
 
 
 def _used(index: Index, node: Node) -> tuple[str, ...]:
-    """The outputs of a call that somebody uses; all of them where nobody uses any."""
+    """The outputs of a call that are used; all of them if none is."""
     return tuple(compress(node.outputs, index.used(node))) or tuple(filter(None, node.outputs))
 
 
 def _mistyped(function: FunctionProto, call: NodeProto) -> Unavailable | None:
-    """Which attribute of a call is of another type than the body takes it for."""
+    """An attribute of a call whose type differs from its use in the body."""
     given = {item.name: item.type for item in call.attribute if not item.ref_attr_name}
     taken = (item for node in all_nodes(function.node) for item in node.attribute if item.ref_attr_name in given)
     for item in taken:
@@ -134,7 +134,7 @@ def _mistyped(function: FunctionProto, call: NodeProto) -> Unavailable | None:
 
 
 def _broken(function: FunctionProto) -> Unavailable | None:
-    """What breaks the schema of its op in a body; written out, it would be a rule's fault."""
+    """What is invalid in a body; inlined, it would look like a defect of the rule."""
     made = {name for node in function.node for name in node.output}.union(function.input)
     missing = [name for name in function.output if name not in made]
     if missing:
@@ -148,7 +148,7 @@ def _broken(function: FunctionProto) -> Unavailable | None:
 
 
 def _require_inlinable(function: FunctionProto, match: Match, why: Unavailable | None, is_named: bool) -> None:
-    """Refuse a body that would not mean the same; take over versions of domains that the caller does not import."""
+    """Refuse a body that would mean something else; import its domains that the caller lacks."""
     if why:
         sentence = f"local function {function.domain}::{function.name} cannot be written out: {why.reason}"
         if is_named:

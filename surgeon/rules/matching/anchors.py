@@ -1,4 +1,4 @@
-"""Where the search for a pattern begins: at nodes of the op that is rarest, and from there up to possible roots."""
+"""Where the search for a pattern begins: at nodes of its rarest op, and from there up to possible roots."""
 
 from fnmatch import fnmatchcase
 from functools import partial
@@ -18,7 +18,7 @@ _SLOT, _OP = attrgetter("slot"), attrgetter("op")
 
 
 def anchors(compiled: CompiledPattern, scope: Scope) -> list[Node]:
-    """Nodes of the op that the pattern needs and the scope has fewest of."""
+    """Nodes of the required op that is rarest in the scope."""
     by_op = scope.by_op
     if not compiled.required:
         return list(scope.live_nodes()) if compiled.op_glob is None else nodes_matching_glob(scope, *compiled.op_glob)
@@ -27,14 +27,14 @@ def anchors(compiled: CompiledPattern, scope: Scope) -> list[Node]:
 
 
 def nodes_matching_glob(scope: Scope, domain: str, op: str) -> list[Node]:
-    """Nodes whose domain and op fit globs."""
+    """Nodes whose domain and op match globs."""
     named = ((split_op(known), nodes) for known, nodes in scope.by_op.items())
     found = [nodes for own, nodes in named if fnmatchcase(own[0], domain) and fnmatchcase(own[1], op)]
     return sorted((node for nodes in found for node in nodes if node.alive), key=_SLOT)
 
 
 class RootFinder:
-    """The way up from nodes of one scope to where a match of a pattern through them may start."""
+    """Finds the possible roots of matches that contain given nodes of one scope."""
 
     __slots__ = ("_consumers", "_heads", "_promising", "_scalar", "_scope", "_ways", "_work", "compiled")
 
@@ -43,14 +43,14 @@ class RootFinder:
         self._heads, self._ways = compiled.output_ops[0], compiled.ways
         self._consumers, self._work = scope.consumers, MatchCost.of(index)
         self._scalar = partial(index.constants.scalar, scope)
-        self._promising: dict[Node, bool] = {}  # what `may_expand` has said of nodes
+        self._promising: dict[Node, bool] = {}  # cached results of `may_expand`
 
     def forget(self) -> None:
-        """Look anew at what an edit may have changed."""
+        """Drop what an edit may have changed."""
         self._promising.clear()
 
     def roots(self, anchor: Node) -> list[Node]:
-        """Nodes from which a match through an anchor may start: its readers, as the pattern has them, nearest first."""
+        """Possible roots of a match that contains an anchor, nearest first."""
         heads, ways, consumers, scope, work = self._heads, self._ways, self._consumers, self._scope, self._work
         depth = self.compiled.depth
         if depth == SINGLE and heads is not None:
@@ -87,7 +87,7 @@ class RootFinder:
         return list(found)
 
     def _leads_on(self, node: Node, places: PatternPositions) -> bool:
-        """Whether what reads a node may stand above it: most anchors of a pattern that is not there end at once."""
+        """Whether a reader of a node can be above it in the pattern; most anchors without a match end here."""
         above, consumers, op_of = self._ways.above, self._consumers, _OP
         for name in node.outputs:
             for op in set(map(op_of, consumers.get(name, ()))):
@@ -96,7 +96,7 @@ class RootFinder:
         return False
 
     def _likely(self, node: Node, places: PatternPositions) -> PatternPositions:
-        """The places without those of products, where a node is a sum of which algebra makes none."""
+        """The positions without products, if the node is a sum that no identity turns into a product."""
         if not places or node.op not in SUMS:
             return places
         sums = self._ways.without_laws(places)
@@ -109,7 +109,7 @@ class RootFinder:
 
 
 def cannot_match(scope: Scope, compiled: CompiledPattern, root: Node) -> bool:
-    """Whether an input of a node is made by an op that the pattern cannot have there, as one look tells."""
+    """Whether an input of a node is produced by an op that the pattern excludes there."""
     producers, among = scope.producers, compiled.among
     for place, ops in compiled.below.get(root.op, ()):
         source = producers.get(root.inputs[place]) if place < len(root.inputs) else None

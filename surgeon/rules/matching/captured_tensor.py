@@ -1,4 +1,4 @@
-"""A tensor of the model as conditions and replacements see it: each of its properties is looked up when asked for."""
+"""A tensor of the model as conditions and replacements see it; each property is computed when it is read."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from surgeon.shapes.tensor_types import Shape
 
 
 class FactQueries(Protocol):
-    """A match that is asked for its tensors, and notes what is asked; see `surgeon.rules.matching.matcher.Match`."""
+    """The match that answers a tensor's queries and records them; see `surgeon.rules.matching.matcher.Match`."""
 
     index: Index
     scope: Scope
@@ -32,17 +32,17 @@ class FactQueries(Protocol):
 
     @property
     def shapes(self) -> ShapeInference:
-        """What is known of its tensors."""
+        """Inferred shapes and types."""
 
     def rest_on(self, tensors: Iterable[str]) -> None:
-        """Have it rest on the nodes that make these tensors too."""
+        """Let the match rely on the producers of these tensors too."""
 
 
 class CapturedTensor(Operators, gs.Variable):
-    """A tensor of the model that a match bound.  dtype and shape are looked up when asked for.
+    """A tensor of the model that a match bound.  dtype and shape are inferred when they are read.
 
-    key: the name that the pattern gives it and, for *rest, the position in it.  The match notes what is asked: what a
-    replacement saw decides which other matches its result serves.
+    key: the capture name and, for *rest, the index in it.  The match records which properties are read: matches that
+    agree in them share one replacement.
     """
 
     def __init__(self, name: str, match: FactQueries, key: tuple[str, int]) -> None:
@@ -61,7 +61,7 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The element type, or None where it is unknown."""
+        """The element type; None if unknown."""
         self._match.asked_dtype = True
         self._match.asked_last = ("dtype", self.key)
         found = self._match.shapes.dtype(self._match.scope, self._name)
@@ -73,10 +73,10 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def shape(self) -> Shape | None:
-        """The shape: a number for each size that is fixed, and a `Size` to compare and compute with for any other.
+        """The shape: a number for each fixed dim, and a `Size` to compare and compute with for any other.
 
-        Sizes are equal that are equal whatever the free dims are; one that nothing tells is equal to itself alone.
-        None where the rank is unknown.
+        Sizes are equal if they are equal for all values of the dynamic dims; an unknown size equals only itself.  None
+        if the rank is unknown.
         """
         self._match.asked_shape = True
         self._match.asked_last = ("shape", self.key)
@@ -88,47 +88,47 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def rank(self) -> int | None:
-        """The number of dims, or None where it is unknown."""
+        """The number of dims; None if unknown."""
         shape = self.shape
         return None if shape is None else len(shape)
 
     @property
     def elements(self) -> list[Size] | None:
-        """The elements of a small tensor of integers, in order, as sizes; None where one of them is unknown."""
+        """The elements of a small integer tensor, in order, as sizes; None if one of them is unknown."""
         self._ask("values")
         found = self._match.shapes.value(self._match.scope, self._name)
         return None if found is None else list(found.reshape(-1))
 
     @property
     def choice(self) -> AffineMask | None:
-        """The two values that it holds, where an element's place alone says which, as in a mask; None elsewhere."""
+        """Its two values, if only an element's position decides which it has, as in a mask; else None."""
         self._ask("values")
         return elements_of(self._match.index).choice(self._match.scope, self._name)
 
     @property
     def index(self) -> list[AffineIndex] | None:
-        """Indices as ScatterND takes them: for each axis that they go over an affine index; None where one is none."""
+        """Indices of ScatterND: an affine index for each axis that they cover; None if one is not affine."""
         self._ask("values")
         return elements_of(self._match.index).columns(self._match.scope, self._name)
 
     @property
     def columns(self) -> tuple[int, ...] | None:
-        """A number for each place of the last axis, equal where what is there surely is; None where it is free.
+        """A number for each position of the last axis, equal for positions with provably equal values; None for a
+        dynamic axis.
 
-        One is minus another where what is there surely is, and 0 where it is zero.  The match rests on the nodes that
-        make some of them so.
+        Negated values have negated numbers, and zeros have 0.  The match relies on the nodes that make some of them so.
         """
         return self.cells(1)
 
     def cells(self, axes: int) -> tuple[int, ...] | None:
-        """As `columns`, for the places of so many last axes together, in order: for a matrix at the end, row by row."""
+        """As `columns`, for the positions of the last `axes` axes together, in row-major order."""
         self._ask("values")
         known = columns_of(self._match.index)
         self._match.rest_on(known.rests_on(self._match.scope, self._name))
         return known.of(self._match.scope, self._name, axes)
 
     def columns_beside(self, other: "CapturedTensor") -> tuple[tuple[int, ...] | None, ...]:
-        """The columns of this and of another tensor of its shape, to compare; the match rests on what makes them so."""
+        """The columns of this tensor and of another of its shape, for comparison."""
         for one in (self, other):
             one._ask("values")
         known, scope, names = columns_of(self._match.index), self._match.scope, (self._name, other._name)
@@ -137,9 +137,10 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def drawn_from(self) -> np.ndarray[Any, np.dtype[Any]] | None:
-        """The constant of which all elements of it are: what is looked up, cut or moved, or it itself; None elsewhere.
+        """The constant that all its elements are taken from by gathering, slicing or moving, or the tensor itself; else
+        None.
 
-        The match rests on the nodes that take them there.
+        The match relies on the nodes in between.
         """
         self._ask("values")
         index, scope, name, taken = self._match.index, self._match.scope, self._name, list[str]()
@@ -155,9 +156,9 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def is_of_products(self) -> bool:
-        """Whether its elements are of products of matrices, perhaps times constants, and moved, beside zeros: no mask.
+        """Whether its elements are matrix products, perhaps scaled by constants and moved, or zeros: it is not a mask.
 
-        The match rests on the nodes that make it so.
+        The match relies on the nodes that make it so.
         """
         self._ask("values")
         index, scope = self._match.index, self._match.scope
@@ -188,7 +189,7 @@ class CapturedTensor(Operators, gs.Variable):
 
     @property
     def values(self) -> np.ndarray[Any, np.dtype[Any]]:
-        """The value of a constant, read from the file now.  Raises ConditionFailed for a tensor that is none."""
+        """The value of a constant, read from the file now.  Raises ConditionFailed if it is not a constant."""
         self._ask("values")
         found = self._match.index.constants.array(self._match.scope, self._name)
         if found is None:

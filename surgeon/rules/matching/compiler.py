@@ -1,4 +1,4 @@
-"""A traced pattern as closures: each takes the state, a tensor's name and what is still to match after it."""
+"""Compiles a traced pattern to closures: each takes the state, a tensor's name and the continuation."""
 
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
@@ -31,17 +31,9 @@ from surgeon.rules.matching.value_matchers import any_of_matcher, literal_matche
 
 
 class CompiledPattern:
-    """A pattern ready to run, each part made when it is asked for: a model without the ops it needs asks for few.
+    """A compiled pattern; each part is built when it is needed, since most patterns fail on a missing op.
 
-    outputs: a matcher per output.  keys: where the state keeps the node of each output, and its position, by form.
-    output_ops: ops that can make each output (None: any).  required: groups of ops of which one must be there.
-    allowed: all ops that may lie between a required op and the root (None: any); ways: which may stand where.  depth:
-    nodes on the longest path, those that change nothing not counted.
-    is_plain: it asks for structure and numbers only: one output, tensors as variables, no attributes.  chain_lengths:
-    nodes of the pattern in each chain, by where the state keeps its node.  written_ops: heads, required and allowed for
-    a person, who knows the pattern as it is written.  shared: where the state keeps nodes that may stay.  op_glob:
-    globs of the domain and op of the first output, where it has such.  search: what finds the places in place of all
-    that.
+    shared: ids of operations whose nodes may stay.  search: finds the sites instead of a pattern.
     """
 
     search: Search | None = None
@@ -69,7 +61,7 @@ class CompiledPattern:
         return self.compiler.required(self.pattern.outputs[0])
 
     def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
-        """Whether an op that it needs is not there, as a first look tells; see `Needs.lacks`."""
+        """Whether a required op is absent, by a quick check; see `OpRequirements.lacks`."""
         return self.compiler.lacks(self.pattern.outputs[0], has, forms=forms)
 
     @cached_property
@@ -78,7 +70,7 @@ class CompiledPattern:
 
     @cached_property
     def below(self) -> dict[str, tuple[tuple[int, frozenset[str]], ...]]:
-        """By the op of a root, ops of which one must make an input: those that a look at its inputs alone tells."""
+        """Root op -> ops of which one must produce a given input."""
         value = self.pattern.outputs[0]
         if not isinstance(value, NodeOutput) or self.compiler.flat(value) is not None or self.op_glob is not None:
             return {}
@@ -89,7 +81,7 @@ class CompiledPattern:
 
     @cached_property
     def among(self) -> frozenset[str] | None:
-        """Ops of which one must make an input of a root that is a sum or product of several; None where any may."""
+        """Ops of which one must produce an input of a root that is a sum or product; None: any."""
         value = self.pattern.outputs[0]
         flat = self.compiler.flat(value) if isinstance(value, NodeOutput) else None
         if flat is None or not isinstance(value, NodeOutput) or self.compiler.laws(value) or len(flat.operands) < 2:
@@ -111,7 +103,7 @@ class CompiledPattern:
 
     @cached_property
     def chain_lengths(self) -> dict[int, int]:
-        """Known of all chains once the matchers are made."""
+        """Number of pattern nodes in each chain, by its key."""
         _ = self.outputs
         return {key: flat.size for key, flat in self.compiler.flats.items() if flat is not None}
 
@@ -125,7 +117,7 @@ class CompiledPattern:
 
 
 class _Searched(CompiledPattern):
-    """A search in the place of a pattern: `find` runs it, and nothing else of it is asked for."""
+    """A search in place of a pattern; only `find` uses it."""
 
     def __init__(self, search: Search) -> None:
         self.search = search
@@ -137,36 +129,36 @@ class _Searched(CompiledPattern):
         self.__dict__.update(depth=0, is_plain=False, chain_lengths={}, written_ops=spelling, op_glob=None)
 
     def lacks_required_op(self, has: HasAnyOp, *, forms: bool = False) -> bool:
-        """Nobody knows what a search needs."""
+        """Always False: what a search requires is unknown."""
         return False
 
 
 def compile_pattern(pattern: Pattern) -> CompiledPattern:
-    """Make the closures of a pattern, as far as they are asked for.  Raises as Compiled."""
+    """Compile a pattern.  Raises as CompiledPattern."""
     return CompiledPattern(pattern)
 
 
 def compile_search(search: Search) -> CompiledPattern:
-    """Put a search in the place of a pattern."""
+    """Wrap a search as a compiled pattern."""
     return _Searched(search)
 
 
 def _spelling(compiler: "PatternCompiler") -> WrittenOps:
-    """What a pattern asks for as it is written, without the laws of algebra."""
+    """The ops that a pattern names as written, without algebraic identities."""
     outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, NodeOutput))
     plain = OpRequirements(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
     return WrittenOps(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
 def _wild(root: Value) -> tuple[str, str] | None:
-    """The domain and op of an output that any op makes whose name fits a glob."""
+    """The domain and op of the first output, if they are globs."""
     if isinstance(root, NodeOutput) and is_wildcard(root.operation):
         return root.operation.domain, root.operation.op
     return None
 
 
 def _shared(compiler: "PatternCompiler") -> frozenset[int]:
-    """The operations of nodes that may stay.  Raises RuleError for sums and products, which match in any order."""
+    """Ids of the operations of nodes that may stay.  Raises RuleError for sums and products."""
     found: set[int] = set()
     for value in compiler.values:
         if isinstance(value, NodeOutput) and value.operation.is_shared:
@@ -178,7 +170,7 @@ def _shared(compiler: "PatternCompiler") -> frozenset[int]:
 
 
 class PatternCompiler(OpRequirements):
-    """Remembers the matcher of each value, so that a shared one is compiled once."""
+    """Caches the matcher of each value, so that a shared one is compiled once."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__(pattern)
@@ -205,7 +197,7 @@ class PatternCompiler(OpRequirements):
 
     @memoized
     def chain(self, value: NodeOutput) -> Chain | None:
-        """The sum or product that a value is, or None."""
+        """The sum or product that a value is; None for other values."""
         flat = self.flat(value)
         if flat is None:
             return None
@@ -228,7 +220,7 @@ class PatternCompiler(OpRequirements):
         )
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:
-        """Sorts variables: those that something else binds too come first, those that take any tensor last."""
+        """Sort key: variables with other uses first, unconstrained ones last."""
         value = operand[0]
         return self.uses.get(id(value), 0) < 2, isinstance(value, Var) and value.kind == "tensor"
 
@@ -276,7 +268,7 @@ class PatternCompiler(OpRequirements):
         return match
 
     def keys(self, value: Value) -> Iterator[tuple[int, int]]:
-        """Where the state keeps the node that makes this output, and its position: one for each form of it."""
+        """Key of the producer in the state and output index, for each form of a value."""
         if isinstance(value, NodeOutput):
             yield id(value.operation), value.position
         elif isinstance(value, NamedValue):
@@ -287,7 +279,7 @@ class PatternCompiler(OpRequirements):
 
 
 def op_predicate(operation: NodePattern) -> Callable[[str], bool]:
-    """Whether an op is the one that is looked for."""
+    """A predicate on ops: whether one is the op of the pattern."""
     domain, op = operation.domain or "", operation.op
     if not is_wildcard(operation):
         return qualified_name(operation.domain, op).__eq__
@@ -300,7 +292,7 @@ def op_predicate(operation: NodePattern) -> Callable[[str], bool]:
 
 
 def is_output(node: Node, position: int, name: str) -> bool:
-    """Whether a tensor is this output of a node."""
+    """Whether a tensor is the given output of a node."""
     return len(node.outputs) > position and node.outputs[position] == name
 
 

@@ -1,10 +1,10 @@
-"""An attempt that asks what an earlier one asked, and is told the same, ends as that did: it needs no search.
+"""Reuses the searches of earlier attempts: an attempt that would get the same answers ends in the same way.
 
-Models repeat themselves: twelve layers, one normalisation each.  An attempt is deterministic, and all that it learns of
-the model it asks of its `MatchState`.  So its questions are written down, with the answers, the tensors in them by
-place; where a later one, at another root, would get the same answers, it goes straight to what was found: the nodes and
-bindings that had the last word then have it again, for what that depends on (who else reads a tensor, what a rule says)
-is no part of the search.  Where a match depends on structure alone, the way from its anchor to its root is kept too.
+Models repeat themselves: twelve layers, one normalisation each.  An attempt is deterministic and learns about the model
+only through its `MatchState`.  So its queries are recorded with their answers, tensors as indices; if a later attempt
+at another root gets the same answers, it skips the search and enters the recorded complete matches.  Those are accepted
+or refused anew, since readers of a tensor and conditions of a rule are not part of the search.  If a match depends only
+on structure, the path from its anchor to its root is recorded too.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +22,14 @@ from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, Varia
 from surgeon.rules.matching.node_matchers import is_wildcard
 from surgeon.rules.matching.pattern import NodeOutput, walk_values
 
-MOST = 8  # searches that are remembered of roots that look alike at first glance
-MAKER, SCALAR = "maker", "scalar"  # two questions: who makes it, and what number it is; others are named like them
-IN_KIND = frozenset({SCALAR, "constant", "is_constant"})  # questions that the op of most makers answers: none
+MOST = 8  # recorded searches of similar roots
+MAKER, SCALAR = "maker", "scalar"  # queries: the producer of a tensor, and its number; others are named by their method
+IN_KIND = frozenset({SCALAR, "constant", "is_constant"})  # queries that the kind of most producers answers
 T = TypeVar("T")
 
 
 class RecordingState(MatchState):
-    """A state that writes down what it is asked.  asked: question and tensor -> answer, in order."""
+    """A state that records its queries.  asked: query and tensor -> answer, in order."""
 
     __slots__ = ("asked", "ends")
 
@@ -38,7 +38,7 @@ class RecordingState(MatchState):
         self.asked: dict[tuple[str, str], Any] = {}
         self.ends: list[tuple[list[Node], dict[str, Any], dict[int, Node]]] = []
         self.producers = _Makers(scope.producers, self.asked)
-        self.scalars = {}  # numbers that algebra made up, alone: others are asked for
+        self.scalars = {}  # only numbers of virtual constants
 
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
         return self.scalars[name] if name in self.scalars else self._noted(SCALAR, name, super().scalar)
@@ -66,7 +66,7 @@ class RecordingState(MatchState):
         return answer
 
     def end(self, finish: Any) -> bool:
-        """Let what is matched have the last word.  What that asks is no part of the search."""
+        """Record a complete match, then finish it.  The queries of finishing are not part of the search."""
         known = len(self.asked)
         self.ends.append((list(self.nodes), dict(self.bindings), dict(self.node_of_pattern)))
         is_found = bool(finish())
@@ -76,7 +76,7 @@ class RecordingState(MatchState):
 
 
 class _Makers(Mapping[str, Node]):
-    """Who makes which tensor, asked through a recorder."""
+    """Producers of tensors; records each lookup."""
 
     def __init__(self, makers: Mapping[str, Node], asked: dict[tuple[str, str], Any]) -> None:
         self._makers, self._asked = makers, asked
@@ -108,7 +108,7 @@ class CachedResult:
     """Operation of the pattern (by id) and the index of its node."""
 
     def enter(self, state: MatchState, met: "VisitedTensors") -> None:
-        """Put a state where the search was then.  met: what an attempt like it has before it."""
+        """Restore the state of a complete match.  met: what a similar attempt visits."""
         names, nodes = met
         state.nodes = [nodes[place] for place in self.nodes]
         state.node_of_pattern = {key: nodes[place] for key, place in self.made}
@@ -135,7 +135,7 @@ class CachedAttempt(NamedTuple):
     """Whether the last of them was accepted."""
 
     def fits(self, state: MatchState, kinds: "NodeKinds", name: str) -> VisitedTensors | None:
-        """The tensors and nodes by place where an attempt would be told the same, else None."""
+        """The tensors and nodes that an attempt visits, if it would get the same answers; else None."""
         names, nodes = ["", name], list[Node]()
         producers, scalars, bare, kind_of = state.producers, state.scalars, kinds.bare, kinds.of
         for place, kind in self.makers:
@@ -163,9 +163,9 @@ class CachedAttempt(NamedTuple):
 
 
 class NodeKinds:
-    """What an attempt can see of a node, but for its tensors, as a number: its op, what it says, and how many.
+    """Numbers nodes by what an attempt can see of them besides tensors: op, attributes, counts of inputs and outputs.
 
-    bare: the numbers of ops whose nodes say nothing, which are most nodes of a model, by op, inputs, outputs and scope.
+    bare: the numbers of ops without attributes, by op, inputs, outputs and scope: most nodes of a model.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class NodeKinds:
 
 
 def _told(answer: Any) -> Any:
-    """An answer as something to compare."""
+    """An answer in a form to compare."""
     return (answer.content, answer.eps) if isinstance(answer, ConstantValue) else answer
 
 
@@ -202,9 +202,9 @@ def _named(held: Any, names: list[str]) -> Any:
 
 
 class MatchCache:
-    """The searches for one pattern in one scope, by what their roots look like at first glance.
+    """The recorded searches for one pattern in one scope, by op of the root and of its producers.
 
-    is_off: nothing is remembered of patterns of several outputs, and of those that look at Constant nodes as such.
+    is_off: nothing is recorded for patterns with several outputs, wildcards or Constant nodes.
     """
 
     def __init__(self, compiled: CompiledPattern, index: Index) -> None:
@@ -221,31 +221,31 @@ class MatchCache:
         return self._known.setdefault((root.op, *[None if node is None else node.op for node in sources]), [])
 
     def fitting(self, state: MatchState, root: Node, name: str) -> Iterator[tuple[CachedAttempt, VisitedTensors]]:
-        """The searches that would go the same way from an output of this node on, and what they would meet."""
+        """The recorded search that applies to an output of a node, if any, and what it visits there."""
         known = [] if self.is_off else self._like(root)
         for place, earlier in enumerate(known):
             met = None if earlier is None else earlier.fits(state, self._kinds, name)
             if earlier is not None and met is not None:
-                if place:  # what fits here is likely to fit next time
+                if place:  # likely to apply next time too
                     known.insert(0, known.pop(place))
                 yield earlier, met
                 return
 
     def fit(self, earlier: CachedAttempt, state: MatchState, name: str) -> VisitedTensors | None:
-        """As `Remembered.fits`."""
+        """As `CachedAttempt.fits`."""
         return earlier.fits(state, self._kinds, name)
 
     def has_enough(self, root: Node) -> bool:
-        """Whether no more is to be remembered of roots that look like this one."""
+        """Whether no more searches are recorded for roots that look like this one."""
         return self.is_off or len(self._like(root)) >= MOST
 
     def add(self, root: Node, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
-        """Remember a search that came to its end; None where it cannot be."""
+        """Record a finished search; None if it cannot be recorded."""
         self._like(root).append(self._said(recorder, name, found))
         return self._like(root)[-1]
 
     def _said(self, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
-        """None where something in a search has no place."""
+        """None if a tensor of the search has no index."""
         names = ["", name]
         places = {"": 0, name: 1}
         makers, met = dict[Node, int](), 0
@@ -253,7 +253,7 @@ class MatchCache:
         answers: list[tuple[str, int, Any]] = []
         for (question, tensor), answer in recorder.asked.items():
             if tensor[:1] == VIRTUAL_PREFIX:
-                continue  # whatever algebra makes up follows from what it asked before
+                continue  # virtual tensors follow from earlier answers
             if tensor not in places:
                 return None
             place = places[tensor]
@@ -278,13 +278,12 @@ class MatchCache:
                 for nodes, bound, made in recorder.ends
             )
         except KeyError:
-            return None  # a node or a tensor that algebra made up
+            return None  # a virtual node or tensor
         return CachedAttempt(tuple(kinds), tuple(answers), [places[tensor] for tensor in names], ends=ends, found=found)
 
 
 class AnchorPath(NamedTuple):
-    """A path from the anchor of a match to its root, which makes the climb unnecessary, and the search that found it.
-    """
+    """A path from the anchor of a match to its root, which replaces the climb, and the search that found it."""
 
     up: tuple[str, ...]
     """Ops on the path; each tensor on it has a single reader."""
@@ -295,9 +294,9 @@ class AnchorPath(NamedTuple):
     def of(
         cls, compiled: CompiledPattern, state: MatchState, search: CachedAttempt | None, root: Node, anchor: Node
     ) -> "AnchorPath | None":
-        """That of a match just found, None where it depends on more than structure: its pattern is of nothing else.
+        """The path of a match that was just found; None if the match depends on more than structure.
 
-        Beside numbers, the nodes read nothing but what they make and what the variables of the pattern stand for.
+        Its nodes may read only numbers, each other's outputs and captured tensors.
         """
         inside = set(state.nodes)
         if search is None or not compiled.is_plain or any(node.op in TRANSPARENT for node in inside):
@@ -311,7 +310,7 @@ class AnchorPath(NamedTuple):
         return None if up is None else cls(up, search)
 
     def root(self, scope: Scope, anchor: Node) -> Node | None:
-        """The root that the same way leads to from another anchor; None where there is no such way."""
+        """The root at the end of the same path from another anchor; None if the path differs."""
         node, consumers = anchor, scope.consumers
         for op in self.up:
             readers = consumers.get(node.outputs[0])
@@ -334,7 +333,7 @@ def _way_up(state: MatchState, anchor: Node, root: Node, inside: set[Node]) -> t
 
 
 def _is_computed(maker: Node | None) -> bool:
-    """Whether a node makes no constant, whatever it reads: then its kind tells that there is none."""
+    """Whether a node never produces a constant, so that its kind answers the query."""
     return maker is not None and maker.op not in CONSTANT_OPS and maker.op not in IDENTITY_OPS
 
 
@@ -345,7 +344,7 @@ def _placed(held: Any, places: dict[str, int]) -> Any:
 
 
 def _is_bare(node: Node) -> bool:
-    """Whether nodes of this op say nothing; of a Constant: what it holds is asked for by other questions."""
+    """Whether nodes of this op have no attributes; a Constant counts, since other queries read its value."""
     domain, op = split_op(node.op)
     known = schema(domain, op, node.scope.versions.get(domain))
     return node.op == "Constant" or (known is not None and not known.attributes)

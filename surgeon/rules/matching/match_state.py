@@ -1,4 +1,4 @@
-"""One attempt to match a pattern: what is bound so far, and the questions that the matcher asks of the index."""
+"""The state of one attempt to match a pattern: bindings so far, and the matcher's queries to the index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -19,11 +19,11 @@ from surgeon.rules.matching.pattern import LiteralValue
 from surgeon.shapes.index_shapes import shapes_of
 
 RTOL = 2e-5  # 1.4142 is the square root of two, 1.414 and 1.415 are not
-RTOL_SHORT = 5e-7  # of a number of few digits, such as 3 or 0.044715: nobody writes it otherwise
+RTOL_SHORT = 5e-7  # for numbers of few digits, such as 3 or 0.044715, which exporters write exactly
 RTOL_DOUBLE = 1e-9
-DOUBLE = 1e-12  # a dtype of a smaller eps has the digits of a double
+DOUBLE = 1e-12  # a dtype with a smaller eps has the digits of a double
 STEP_LIMIT = 20_000
-VIRTUAL_PREFIX = "\0"  # what the name of a tensor begins with that is in no model, see associative.identities
+VIRTUAL_PREFIX = "\0"  # prefix of virtual tensors, see associative.identities
 
 
 @dataclass(slots=True)
@@ -39,23 +39,23 @@ class MatchCost:
 
     @classmethod
     def of(cls, index: Index) -> "MatchCost":
-        """The counts of an index, which go on with every search."""
+        """The counts of an index, over all searches."""
         return index.cached_analysis(cls, cls)
 
     @property
     def total(self) -> int:
-        """All counts together: each stands for a small piece of work of about the same size."""
+        """The sum of all counts: each stands for about the same amount of work."""
         return sum(astuple(self))
 
 
 class VariadicBinding(tuple[str, ...]):
-    """The tensors that a *rest stands for; a plain tuple of one holds a number, a list or a string."""
+    """The tensors of a *rest capture; a plain 1-tuple holds a number, a list or a string."""
 
     __slots__ = ()
 
 
 class MatchState:
-    """Bindings and matched nodes of one attempt; backtracking undoes what it adds."""
+    """Bindings and matched nodes of one attempt; backtracking undoes additions."""
 
     __slots__ = (
         "bindings",
@@ -78,10 +78,10 @@ class MatchState:
         self.nodes: list[Node] = []
         self.node_of_pattern: dict[int, Node] = {}
         self.steps = self.visited = 0
-        self.virtual = 0  # nodes that are in no model, made so far
+        self.virtual = 0  # number of virtual nodes so far
 
     def count(self) -> None:
-        """Add what this attempt has cost to the work of its index."""
+        """Add the cost of this attempt to that of its index."""
         work = MatchCost.of(self.index)
         work.attempts += 1
         work.visited += self.visited
@@ -92,7 +92,7 @@ class MatchState:
         return self.index.constants.scalar(self.scope, name)
 
     def is_passthrough(self, node: Node, name: str) -> bool:
-        """Whether the node hands its first input on unchanged, so that the matcher may look through it."""
+        """Whether the node returns its first input unchanged, so that the matcher may look through it."""
         when = traits_of(node.op).data.identity_when
         if when == "always":
             return True
@@ -125,24 +125,24 @@ class MatchState:
     source_of = canonical
 
     def key(self, name: str) -> str:
-        """What a tensor goes by among those of the scope."""
+        """The key of a tensor in the scope: its name."""
         return name
 
     def producer(self, name: str) -> tuple[Node, Sequence[str], int] | None:
-        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        """The producer of a tensor, its inputs, and the output index of the tensor."""
         node = self.producers.get(name)
         return None if node is None else (node, node.inputs, node.outputs.index(name))
 
     def is_deterministic(self, node: Node) -> bool:
-        """Whether a node gives the same for the same."""
+        """Whether a node gives equal outputs for equal inputs."""
         return is_deterministic(node.op, self.index.local)
 
     def constant(self, name: str) -> ConstantValue | None:
-        """A constant by value, else None."""
+        """The value of a constant; None for other tensors."""
         return self.index.constants.get(self.scope, name)
 
     def is_constant(self, name: str) -> bool:
-        """Whether the value of a tensor is fixed, of whatever size."""
+        """Whether the value of a tensor is fixed, whatever its size."""
         return self.index.constants.is_constant(self.scope, name)
 
     def dtype(self, name: str) -> int | None:
@@ -150,7 +150,7 @@ class MatchState:
         return shapes_of(self.index).dtype(self.scope, name)
 
     def is_float(self, name: str) -> bool:
-        """Whether a tensor is known to be of floats."""
+        """Whether a tensor is known to be floating-point."""
         return shapes_of(self.index).is_float(self.scope, name)
 
     def same_values(self, a: str, b: str) -> bool:
@@ -170,9 +170,9 @@ class MatchState:
         return constants_close(value.array, literal.value, literal.rtol, value.eps)
 
     def attribute_value(self, node: Node, name: str) -> tuple[bool, Any]:
-        """(known, value) of an attribute; the schema's default where it is absent; unknown when it is a reference.
+        """(known, value) of an attribute, with the schema's default if it is absent; unknown if it is a reference.
 
-        Of a call, that of the local function; of a Transpose, all axes backwards.
+        For a call the default is that of the local function; for a Transpose the axes in reverse.
         """
         item = node.attribute(name)
         if item is not None:
@@ -206,7 +206,7 @@ def plain(item: AttributeProto) -> Any:
 
 @cache
 def default_rtol(wanted: float, eps: float) -> float:
-    """How far a constant may lie from the number that a pattern wants, relative to it, if its dtype has the digits."""
+    """The relative tolerance of a constant for the number in the pattern, if its dtype has the digits."""
     if 0 < eps < DOUBLE:
         return RTOL_DOUBLE
     return RTOL_SHORT if float(f"{wanted:.6g}") == wanted else RTOL

@@ -1,4 +1,4 @@
-"""Pattern on index: where a compiled pattern fits.  Nothing here edits, and nothing here explains."""
+"""Finds where a compiled pattern matches an index.  Nothing here edits or explains."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -78,14 +78,14 @@ class Match(ResultBase):
 
     @property
     def shapes(self) -> ShapeInference:
-        """What is known of its tensors: in one call of its function, or whatever the call is."""
+        """Inferred shapes: in one call of its function if `call` is set, else for all calls."""
         return shapes_of(self.index) if self.call is None else self.call
 
     @property
     def root(self) -> Node:
-        """The node that makes the first output; one that stands for it where that is an initializer.
+        """The node that produces the first output; a stand-in if that is an initializer.
 
-        The last node where nobody reads what goes.
+        The last node of a match without outputs.
         """
         if not self.outputs:
             return self.nodes[-1]
@@ -93,16 +93,16 @@ class Match(ResultBase):
 
     @property
     def is_original(self) -> bool:
-        """Whether all that it replaces is of the file."""
+        """Whether all nodes that it replaces are from the file."""
         return not any(map(_RECORD, self.nodes))
 
     @property
     def opset(self) -> int:
-        """The version of ai.onnx in force where it fits, 0 where none is imported."""
+        """The version of ai.onnx in its scope; 0 if none is imported."""
         return self.scope.opset or 0
 
     def __getitem__(self, name: str) -> Any:
-        """What a name of the pattern stands for: a Captured tensor, a number, a list of tensors, or None."""
+        """The value of a capture: a `CapturedTensor`, a number, a list of tensors, or None."""
         held = self.bound[name]
         if isinstance(held, str):
             return CapturedTensor(held, self, (name, 0))
@@ -111,7 +111,7 @@ class Match(ResultBase):
         return held[0] if isinstance(held, tuple) else held
 
     def require_claims(self) -> None:
-        """Raise ConditionFailed where a claim of the pattern about its tensors, or their axes, does not hold."""
+        """Raise ConditionFailed if a constraint or axis layout of the pattern does not hold."""
         if self.pattern.captures_class is not None:
             self.pattern.captures_class(self).require_dims()
         for claim in self.pattern.claims:
@@ -120,13 +120,13 @@ class Match(ResultBase):
                 claim.predicate(self[claim.name], *others)
 
     def rest_on(self, tensors: Iterable[str]) -> None:
-        """Have it rest on the nodes of its scope that make these tensors too; they stay."""
+        """Let the match rely on the producers of these tensors too; they stay."""
         makers = dict.fromkeys(self.scope.producers.get(name) for name in tensors)
         known = {*self.nodes, *self.kept}
         self.kept += tuple(node for node in makers if node is not None and node not in known)
 
     def tensor(self, key: tuple[str, int]) -> str:
-        """The name of a captured tensor; key: the capture and, for *rest, the position in it."""
+        """The name of a captured tensor.  key: the capture and, for *rest, the index in it."""
         held = self.bound[key[0]]
         return str(held if isinstance(held, str) else held[key[1]])
 
@@ -140,7 +140,7 @@ Accept = Callable[[Match], bool]
 def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept | None = None) -> Iterator[Match]:
     """Yield the matches of a pattern in one scope, in file order; the scope may be edited between two of them.
 
-    accept: a last word on a match; a refusal lets the search go on for another way to match at the same root.
+    accept: decides about a match; after a refusal the search goes on for another match at the same root.
     """
     if compiled.search is not None:
         yield from _searched(index, compiled, compiled.search, scope=scope, accept=accept)
@@ -148,7 +148,7 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
     if compiled.lacks_required_op(scope.has_any, forms=True):
         return
     tried: set[Node] = set()
-    elsewhere: dict[Node, set[Node]] = {}  # the nodes of all matches at a root that belong to other anchors
+    elsewhere: dict[Node, set[Node]] = {}  # nodes of the matches at a root that do not contain the anchor
     road: AnchorPath | None = None
     starts = anchors(compiled, scope)
     if not starts:
@@ -182,12 +182,12 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
                 road = AnchorPath.of(compiled, attempt.state, attempt.known, root=root, anchor=anchor)
                 climb.forget()
                 yield attempt.found
-                if anchor not in attempt.found.kept:  # a node that several matches share may lead to more
+                if anchor not in attempt.found.kept:  # several matches may share the node
                     break
 
 
 def match_at(index: Index, compiled: CompiledPattern, root: Node, accept: Accept | None = None) -> Match | None:
-    """The match whose first output is made by this node, or None."""
+    """The match whose first output is produced by this node; None if there is none."""
     if compiled.search is not None:
         places = _searched(index, compiled, compiled.search, scope=root.scope, accept=None)
         return next((match for match in places if match.root is root and (accept is None or accept(match))), None)
@@ -199,7 +199,7 @@ def match_at(index: Index, compiled: CompiledPattern, root: Node, accept: Accept
 def _searched(
     index: Index, compiled: CompiledPattern, search: Search, scope: Scope, accept: Accept | None
 ) -> Iterator[Match]:
-    """What a search finds, as matches; a place of which a node went in the meantime is none any more."""
+    """The results of a search as matches, without those of which a node was removed in the meantime."""
     for place in search.find(index, scope):
         if all(node.alive for node in (*place.nodes, *place.kept)):
             match = Match(
@@ -224,7 +224,7 @@ def _along(
     anchor: Node,
     tried: set[Node],
 ) -> Match | None:
-    """The match where the road from one anchor leads from another; all that has the last word on a match has it here.
+    """The match at the end of a known path from another anchor, if it is accepted.
 
     tried: roots, to which that of the match is added.
     """
@@ -244,8 +244,7 @@ def _along(
 
 
 class _Attempt:
-    """One attempt at one root.  Its continuations are bound methods: closures that name themselves would be cycles,
-    which only the garbage collector frees."""
+    """One attempt at one root.  Continuations are bound methods: closures that name themselves would be cycles."""
 
     __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
 
@@ -254,19 +253,19 @@ class _Attempt:
     ) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
-        self.strayed = False  # it would match, but without the anchor: that match belongs to a later one
-        self.nodes: set[Node] = set()  # of all that would match
-        self.known: CachedAttempt | None = None  # the search that found it, or one before that was told the same
+        self.strayed = False  # there is a match without the anchor, which belongs to a later anchor
+        self.nodes: set[Node] = set()  # nodes of all such matches
+        self.known: CachedAttempt | None = None  # the search that found it, perhaps an earlier one
 
     def run(self, root: Node, memory: MatchCache | None = None) -> None:
-        """Try to match with the first output made by this node.  memory: the attempts before, which may spare it."""
+        """Try to match with the first output of this node.  memory: earlier attempts, which may replace the search."""
         name = first_output(self.compiled, root)
         if name and (memory is None or not self._again(root, name, memory)):
             self._search(root, name, memory)
         self.state.count()
 
     def _search(self, root: Node, name: str, memory: MatchCache | None) -> None:
-        """Search from an output on.  memory: where to put what is to be said of that for the next time."""
+        """Search from an output.  memory: where to record the search."""
         index, scope = self.state.index, self.state.scope
         finish = partial(self.finish, (name,))
         if memory is None or memory.has_enough(root):
@@ -278,7 +277,7 @@ class _Attempt:
         self.known = memory.add(root, recorder, name, self.found is not None)
 
     def _again(self, root: Node, name: str, memory: MatchCache) -> bool:
-        """Do what an attempt did that would be told the same, as far as that goes; whether it says all."""
+        """Repeat an earlier attempt that applies here; returns whether no search is needed."""
         for earlier, met in memory.fitting(self.state, root, name):
             self.known = earlier
             for end in earlier.ends:
@@ -289,7 +288,7 @@ class _Attempt:
         return False
 
     def finish(self, names: tuple[str, ...]) -> bool:
-        """All outputs so far are matched: go on to the next, or have the last word."""
+        """All outputs so far matched: go on with the next, or complete the match."""
         state, compiled, place = self.state, self.compiled, len(names)
         if place < len(compiled.outputs):
             matcher = compiled.outputs[place]
@@ -320,9 +319,10 @@ def first_output(compiled: CompiledPattern, root: Node) -> str:
 
 
 def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:
-    """The match of all that is bound, the nodes that it only looks through and that stay, and whether all else may go.
+    """The match of the current bindings, the nodes that it only looks through and that stay, and whether all others may
+    go.
 
-    names: the tensors that are the outputs.
+    names: the outputs.
     """
     nodes = tuple(sorted(dict.fromkeys(state.nodes), key=_SLOT))
     kept: tuple[Node, ...] = ()
@@ -350,7 +350,7 @@ def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, 
 
 
 def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> list[str]:
-    """Tensors that may be the next output: of the node it belongs to if that is known, else above what is bound."""
+    """Candidates for the next output: that of its node if it is matched, else tensors above the bound ones."""
     for key, position in compiled.keys[len(names)]:
         node = state.node_of_pattern.get(key)
         if node is not None and position < len(node.outputs):
@@ -359,7 +359,7 @@ def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple
 
 
 def _near(state: MatchState, compiled: CompiledPattern, place: int) -> list[str]:
-    """Tensors that could be a further output: made above what is bound, by an op that heads it."""
+    """Tensors that could be a further output: above bound tensors, and produced by one of its head ops."""
     heads, keys = compiled.output_ops[place], compiled.keys[place]
     position = keys[0][1] if keys else 0
     tensors = [held for held in state.bindings.values() if isinstance(held, str)]

@@ -1,6 +1,6 @@
-"""The inputs and attributes of a node to look for, as closures.
+"""Matchers of the inputs and attributes of a node, as closures.
 
-A parameter that some opsets keep in an attribute and others in an input is found in either.
+A parameter that is an attribute in some opsets and an input in others is found in either.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class InputOrder(NamedTuple):
 
     @classmethod
     def of(cls, operation: NodePattern) -> "InputOrder":
-        """Those of one node."""
+        """The order for one node."""
         inputs, is_known = operation.inputs, not operation.domain
         literals = tuple(place for place, value in enumerate(inputs) if _is_number(value))
         return cls(
@@ -63,7 +63,7 @@ class InputOrder(NamedTuple):
 
 
 def without_trailing_empty(node: Node) -> tuple[str, ...]:
-    """The inputs of a node without those left out at the end."""
+    """The inputs of a node without absent ones at the end."""
     inputs = node.inputs
     while inputs and not inputs[-1]:
         inputs = inputs[:-1]
@@ -73,7 +73,7 @@ def without_trailing_empty(node: Node) -> tuple[str, ...]:
 def inputs_matcher(
     operation: NodePattern, matchers: list[Matcher | None]
 ) -> Callable[[MatchState, Node, Continuation], bool]:
-    """Match the inputs of a node: constants first, then nodes, then variables; order-free where the op is."""
+    """Match the inputs of a node: constants, then nodes, then variables; in any order if the op is commutative."""
     plan = InputOrder.of(operation)
     places = [(place, input_matcher(operation, plan, place, matchers[place])) for place in plan.order]
     rest, count, last = operation.rest, len(matchers), len(places)
@@ -105,7 +105,7 @@ def inputs_matcher(
 
 
 def input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher: Matcher | None) -> AtPlace:
-    """Match one input of a node, left out perhaps, or kept in an attribute."""
+    """Match one input of a node, which may be absent or stored in an attribute."""
     value, parameter = operation.inputs[place], plan.parameters.get(place, "")
     optional = value if isinstance(value, Var) and value.optional else None
 
@@ -131,7 +131,7 @@ def input_matcher(operation: NodePattern, plan: InputOrder, place: int, matcher:
 
 
 def _is_number(value: Value | None) -> bool:
-    """Whether a value is a constant that stands in the pattern, or a number that it captures."""
+    """Whether a value is a literal of the pattern or a captured number."""
     return isinstance(value, LiteralValue) or (isinstance(value, Var) and value.kind == "scalar")
 
 
@@ -148,7 +148,7 @@ def _moved_parameters(operation: NodePattern) -> dict[int, str]:
 
 
 def _match_parameter(state: MatchState, node: Node, name: str, value: Value | None, then: Continuation) -> bool:
-    """A parameter that this opset keeps in an attribute."""
+    """Match a parameter that this opset stores in an attribute."""
     known, found = state.attribute_value(node, name)
     if not known:
         return False
@@ -162,7 +162,7 @@ def _match_parameter(state: MatchState, node: Node, name: str, value: Value | No
 
 
 def raised_rank(state: MatchState, inputs: tuple[str, ...], literals: tuple[int, ...]) -> int:
-    """The rank of a constant of shape [1] that may raise that of the result, else 0."""
+    """The rank of a constant of shape [1] that may raise the rank of the result; 0 if none does."""
     constants = [state.constant(inputs[place]) for place in literals if place < len(inputs)]
     rank = max((value.array.ndim for value in constants if value is not None), default=0)
     if not rank:
@@ -186,9 +186,9 @@ class NodeDifference(NamedTuple):
 
 
 def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Iterator[NodeDifference]]:
-    """What is other in a node, as it is looked for; attributes without a name must be at the schema's defaults.
+    """A function that yields the differences of a node; attributes that are not named must be at their defaults.
 
-    What is bound on the way is undone by the caller, which knows how many names were bound before.
+    The caller undoes the bindings that it makes.
     """
     wanted, others = operation.attributes, operation.others
     inputs = operation.inputs
@@ -234,7 +234,7 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
 
 def _is_default(node: Node, name: str, state: MatchState) -> bool:
     if name == traits_of(node.op).shape.output_count_attribute:
-        return True  # from opset 18 it says what the number of outputs says before
+        return True  # from opset 18 on it repeats the number of outputs
     known, found = state.attribute_value(node, name)
     domain, _, op = node.op.rpartition("::")
     entry = schema(domain, op, node.scope.versions.get(domain))
@@ -248,7 +248,7 @@ def _is_default(node: Node, name: str, state: MatchState) -> bool:
 
 
 def _same_value(state: MatchState, node: Node, name: str, found: Any, wanted: Any) -> bool:
-    """Whether two attribute values say the same; axes are compared modulo the rank."""
+    """Whether two attribute values are equal; axes are compared modulo the rank."""
     if found is None or wanted is None:
         return found is wanted
     array, other = array_of(found), array_of(wanted)
@@ -272,15 +272,15 @@ def _same_value(state: MatchState, node: Node, name: str, found: Any, wanted: An
 
 
 def _same_tensor(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    """Whether two tensor attributes hold the same; their dtypes count, as that of an op's result may depend on it."""
+    """Whether two tensor attributes are equal, dtypes included, since the result's dtype may depend on them."""
     is_alike = one.dtype == other.dtype and one.shape == other.shape
     return is_alike and bool(np.all((one == other) | ((one != one) & (other != other))))
 
 
 def _same_axes(state: MatchState, node: Node, name: str, wanted: Value | None) -> bool:
-    """Whether a constant input names the wanted axes."""
+    """Whether a constant input lists the wanted axes."""
     value = state.constant(name) if isinstance(wanted, (LiteralValue, Var)) else None
-    if value is None or value.array.ndim > 1:  # no axes: another op may stand in for the wanted one
+    if value is None or value.array.ndim > 1:  # not axes: the node may have another op
         return False
     if isinstance(wanted, Var):
         return _held_axes(state, node, "axes", var=wanted, found=value.array.tolist())
@@ -290,13 +290,13 @@ def _same_axes(state: MatchState, node: Node, name: str, wanted: Value | None) -
 
 
 def _held_axes(state: MatchState, node: Node, name: str, var: Var, found: Any) -> bool:
-    """Whether a variable stands for these axes already, counted from the other end perhaps."""
+    """Whether a variable is bound to these axes already, perhaps counted from the other end."""
     held = state.bindings.get(var.name)
     return name in AXES and type(held) is tuple and _same_value(state, node, name, found=found, wanted=held[0])
 
 
 def _positive(node: Node, axes: Any, rank: int) -> list[int]:
-    """Axes counted from the front; their order means something where other inputs run along with them."""
+    """Axes counted from the front, sorted unless their order matters."""
     given = axes if isinstance(axes, list) else [axes]
     known = traits_of(node.op).shape.axes
     if known is not None and known.of_result:

@@ -1,4 +1,4 @@
-"""What a pattern needs of a graph, told from the pattern alone: which ops can make each value, and which must be."""
+"""The ops that a pattern requires, derived from the pattern: which can produce each value, and which must occur."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -14,8 +14,8 @@ from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, Patter
 
 Answer = TypeVar("Answer")
 Asked = TypeVar("Asked", bound="OpRequirements")
-HasAnyOp = Callable[[frozenset[str]], bool]  # whether one of these ops is there
-_NODES = (NodeOutput, AnyOf, NamedValue)  # values that have nodes in them
+HasAnyOp = Callable[[frozenset[str]], bool]  # whether one of these ops occurs
+_NODES = (NodeOutput, AnyOf, NamedValue)  # values that contain nodes
 
 
 class WrittenOps(NamedTuple):
@@ -30,7 +30,7 @@ class WrittenOps(NamedTuple):
 
 
 def memoized(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], Answer]:
-    """Ask a method of a value once: values are shared, and words that nest share them many times over."""
+    """Compute a method once per value: values are shared, and nested helpers share them many times."""
 
     name = method.__name__
 
@@ -46,9 +46,9 @@ def memoized(method: Callable[[Asked, Any], Answer]) -> Callable[[Asked, Any], A
 
 
 class OpRequirements:
-    """The values of a pattern, and what each asks for.
+    """The values of a pattern, and the ops that each requires.
 
-    of: the same for this pattern, where this one is to know no algebra.
+    of: the requirements of the same pattern, to compute those without algebraic identities.
     """
 
     def __init__(self, pattern: Pattern, of: "OpRequirements | None" = None) -> None:
@@ -59,14 +59,14 @@ class OpRequirements:
         self.answers: defaultdict[str, dict[int, Any]] = defaultdict(dict)
 
     def flat(self, value: NodeOutput) -> FlatChain | None:
-        """The chain this output spells, or None."""
+        """The chain that this output is the root of; None for other ops."""
         if id(value.operation) not in self.flats:
             self.flats[id(value.operation)] = flatten(value, self.uses)
         return self.flats[id(value.operation)]
 
     @memoized
     def laws(self, value: NodeOutput) -> frozenset[Identity]:
-        """What algebra may do to the operands of a product, by what the pattern wants them to be."""
+        """The identities that apply to the operands of a product."""
         flat = self.flat(value)
         if flat is None or flat.family is not PRODUCT or not self.has_laws:
             return frozenset()
@@ -84,7 +84,7 @@ class OpRequirements:
         return heads is not None and "Mul" in heads and not heads.isdisjoint(SUMS)
 
     def _holds_tanh(self, value: Value) -> bool:
-        """Whether a value is a sum with tanh in it."""
+        """Whether a value is a sum with a tanh operand."""
         if isinstance(value, NamedValue):
             return self._holds_tanh(value.value)
         if isinstance(value, AnyOf):
@@ -96,7 +96,7 @@ class OpRequirements:
 
     @memoized
     def heads(self, value: Value) -> frozenset[str] | None:
-        """Ops that can make a value; None when anything can."""
+        """Ops that can produce a value; None: any."""
         if isinstance(value, NamedValue):
             return self.heads(value.value)
         if isinstance(value, AnyOf):
@@ -116,7 +116,7 @@ class OpRequirements:
 
     @memoized
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
-        """Groups of ops of which a match needs one each."""
+        """Groups of ops; a match contains at least one op of each group."""
         if isinstance(value, NamedValue):
             return self.required(value.value)
         if isinstance(value, AnyOf):
@@ -142,9 +142,9 @@ class OpRequirements:
         return groups
 
     def lacks(self, value: Value | None, has: HasAnyOp, *, forms: bool) -> bool:
-        """Whether a value needs an op that is not there, as a first look tells: `required` takes far longer.
+        """Whether a value requires an absent op, by a quick check: `required` takes far longer.
 
-        forms: also where each form of a word lacks one; `required` has no group for that where they are several.
+        forms: also if each form lacks an op; `required` has no group for that if several differ.
         """
         if isinstance(value, NamedValue):
             return self.lacks(value.value, has, forms=forms)
@@ -161,7 +161,7 @@ class OpRequirements:
         return any(self.lacks(item, has, forms=forms) for item in below if isinstance(item, _NODES))
 
     def allowed(self) -> frozenset[str] | None:
-        """All ops of the pattern, those it looks through included."""
+        """All ops of the pattern, and those that it looks through."""
         found: set[str] = set(TRANSPARENT)
         for value in self.values:
             if isinstance(value, NodeOutput):
@@ -175,7 +175,7 @@ class OpRequirements:
 
     @memoized
     def depth(self, value: Value | None) -> int:
-        """Nodes on the longest path down; a chain of n operands may be n nodes deep, constants extra."""
+        """Nodes on the longest path down; a chain of n operands may be n nodes deep, plus constants."""
         if isinstance(value, NamedValue):
             return self.depth(value.value)
         if isinstance(value, AnyOf):
@@ -191,12 +191,12 @@ class OpRequirements:
 
 @cache
 def _rarity(group: frozenset[str]) -> tuple[int, list[str]]:
-    """Sorts groups of ops by how many there are to choose from; the same for equal groups in any order."""
+    """Sort key of groups of ops: their size, then their names."""
     return len(group), sorted(group)
 
 
 def _uses(pattern: Pattern, values: Sequence[Value]) -> dict[int, int]:
-    """How often each node and each variable among the values of the pattern is read or returned."""
+    """How often each node and each variable of the pattern is read or returned."""
     uses: defaultdict[int, int] = defaultdict(int)  # a Counter counts one by one in Python
     for value in pattern.outputs:
         if isinstance(value, NodeOutput):

@@ -1,6 +1,6 @@
-"""What a pattern is made of: inputs, constants, nodes to look for, and several forms of one tensor.
+"""The elements of a pattern: inputs, constants, nodes to look for, and alternative forms of one tensor.
 
-Where no pattern can say what a rule looks for, such as nodes that repeat one another, a search finds its sites.
+If no pattern can express what a rule looks for, such as duplicate nodes, a search finds its sites.
 """
 
 import inspect
@@ -49,7 +49,7 @@ class Search:
 
     @property
     def name(self) -> str:
-        """What the search is called."""
+        """The name of its function."""
         return str(inspect.unwrap(self.find).__name__).lstrip("_")
 
     def why_none(self, index: Index, scopes: Sequence[Scope]) -> str:
@@ -103,7 +103,7 @@ class NodePattern:
     """Operator domain, "" for ai.onnx; wildcards allowed."""
     op: str
     """Operator type; wildcards allowed."""
-    inputs: "tuple[Value | None, ...]" = field(repr=False)  # shared values would be spelled out many times over
+    inputs: "tuple[Value | None, ...]" = field(repr=False)  # shared values would be printed many times
     """Input values; None: absent."""
     attributes: dict[str, Any]
     """Attribute values, or a Var that captures one; all others must be at their defaults."""
@@ -211,7 +211,7 @@ class Pattern:
 
 
 def exceeds_depth(values: Sequence[Value], limit: int) -> bool:
-    """Whether more operations than a number stand one inside another below some values."""
+    """Whether more than `limit` operations are nested below some values."""
     known: dict[int, int] = {}
     stack = [(value, False) for value in values]
     while stack:
@@ -229,7 +229,7 @@ def exceeds_depth(values: Sequence[Value], limit: int) -> bool:
 def walk_values(
     values: Sequence[Value | None], under: "Callable[[Value], Sequence[Value | None]] | None" = None
 ) -> Iterator[Value]:
-    """Every value below the given ones, each once.  under: the values one step below, `operands` unless told."""
+    """Every value below the given ones, each once.  under: returns the values one step below; `operands` by default."""
     seen: set[int] = set()
     stack, step = list(values), under or operands
     while stack:
@@ -250,7 +250,7 @@ def operands(value: Value) -> tuple[Value | None, ...]:
 
 
 def ops_of(pattern: Pattern) -> frozenset[str]:
-    """The ops that a pattern looks for, qualified; those of all its forms."""
+    """The ops of a pattern, qualified, in all its forms."""
     return frozenset(
         qualified_name(value.operation.domain, value.operation.op)
         for value in pattern.values
@@ -275,7 +275,7 @@ def always_bound(values: Sequence[Value | None]) -> frozenset[str]:
 
 
 def bound_names(values: Iterable[Value]) -> Iterator[str]:
-    """The names that matching these values binds, those below them apart: `walk_values` has them all."""
+    """The names that these values bind themselves, without the values below them."""
     for value in values:
         if isinstance(value, (Var, NamedValue)):
             yield value.name

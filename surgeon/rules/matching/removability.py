@@ -1,4 +1,4 @@
-"""What stands against taking matched nodes out of a graph: who else needs what they make."""
+"""Whether matched nodes can be removed: readers outside the match, and outputs that must stay."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,9 +16,9 @@ def has_no_outside_uses(
     among: tuple[Node, ...] | None = None,
     apart: Collection[Node] = (),
 ) -> bool:
-    """Whether no inner tensor must stay.
+    """Whether no inner tensor has a use outside the match.
 
-    among: asked of these alone.  apart: nodes that may read them.
+    among: check only these nodes.  apart: nodes that may read inner tensors.
     """
     inside = {*nodes, *apart}
     held, consumers = state.scope.protected, state.scope.consumers
@@ -37,10 +37,10 @@ ASIDE_LIMIT = 24
 
 
 def with_helper_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...]) -> tuple[Node, ...]:
-    """The nodes of a match and those beside it that only serve it, such as the arithmetic for the shape of a Reshape.
+    """The nodes of a match and those that only serve it, such as the arithmetic for the shape of a Reshape.
 
-    Such a node reads an inner tensor, and all that is made of what it makes ends in the match.  Where there is anything
-    else, or too much, the nodes alone.
+    Such a node reads an inner tensor, and all its results end in the match.  If there is another use, or too many
+    nodes, the nodes of the match are returned unchanged.
     """
     inside, scope = set(nodes), state.scope
     waiting = [reader for node in nodes for name in node.outputs if name not in names for reader in scope.readers(name)]
@@ -60,9 +60,9 @@ def with_helper_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[s
 
 
 def kept_passthrough_nodes(state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...]) -> set[Node]:
-    """Nodes that change nothing and were only looked through, which somebody else reads: they stay.
+    """Nodes that change nothing and were only looked through, and that have readers outside: they stay.
 
-    What such a node reads must be there without the match: an input of it, an output, or made by another one.
+    The input of such a node must exist without the match: an input or output of it, or an output of another such node.
     """
     explicit = {id(node) for node in state.node_of_pattern.values()}
     found: set[Node] = set()
@@ -78,7 +78,7 @@ def kept_passthrough_nodes(state: MatchState, nodes: tuple[Node, ...], names: tu
 def kept_shared_nodes(
     state: MatchState, shared: frozenset[int], nodes: tuple[Node, ...], names: tuple[str, ...]
 ) -> set[Node]:
-    """Matched nodes that stay: shared ones of which somebody else uses what they make, and what those read."""
+    """Matched nodes that stay: shared ones with uses outside the match, and the producers of their inputs."""
     inside = set(nodes)
     made = (state.node_of_pattern[key] for key in shared if key in state.node_of_pattern)
     waiting = [node for node in made if not has_no_outside_uses(state, nodes, names, (node,))]
@@ -94,7 +94,7 @@ def kept_shared_nodes(
 def input_produced_inside(
     state: MatchState, compiled: CompiledPattern, nodes: tuple[Node, ...]
 ) -> tuple[str, Node] | None:
-    """An input of the pattern that a matched node makes, so that it would go, and that node; None without one."""
+    """An input of the pattern that a matched node produces, and that node; None if there is none."""
     producers, loose = state.producers, compiled.pattern.may_be_inner
     for key, held in state.bindings.items():
         for name in _names(held):
@@ -111,10 +111,10 @@ def find_reentry(
     names: tuple[str, ...],
     passed: Collection[Node] = (),
 ) -> Node | None:
-    """Where a path that leaves through an output, by a body's capture too, comes back as an input.
+    """A node on a path that leaves the match through an output, perhaps into a body, and reenters as an input.
 
-    passed: nodes that stay, but that were only looked through, so that nothing new reads what they make.  Nor does
-    anything new read inputs that the pattern lets be anything.
+    passed: nodes that stay and were only looked through, whose outputs have no new readers; nor have inputs that the
+    pattern does not constrain.
     """
     inside = set(nodes)
     scope = state.scope
@@ -137,7 +137,7 @@ def find_reentry(
 
 
 def _unasked(state: MatchState, compiled: CompiledPattern) -> set[str]:
-    """Tensors that a match met only where its pattern takes any tensor: no replacement can ask for them."""
+    """Tensors that a match binds only to wildcards: no replacement can read them."""
     pattern = compiled.pattern
     held = {key: _names(value) for key, value in state.bindings.items()}
     met = {name for key in pattern.may_be_inner - pattern.named_inner for name in held.get(key, ())}
@@ -147,5 +147,5 @@ def _unasked(state: MatchState, compiled: CompiledPattern) -> set[str]:
 
 
 def _names(held: Any) -> tuple[str, ...]:
-    """The tensors that a name of a pattern is bound to."""
+    """The tensors that a capture is bound to."""
     return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, VariadicBinding) else ()

@@ -1,7 +1,7 @@
-"""Which ops may stand on the way up from a node to the root of a pattern, told from the pattern alone.
+"""Which ops can lie between a node and the root of a pattern, derived from the pattern.
 
-Each node of a pattern, and each sum or product, is a place.  A node of a model may stand at some of them by its op, its
-readers at those above, and so on: where none is left, no match leads on.
+Each node of a pattern, and each sum or product, is a position.  The op of a model's node decides at which positions it
+can be, its readers at those above, and so on; if none is left, nothing matches.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,20 +12,20 @@ from surgeon.rules.matching.associative.identities import LOOKED_INTO, OPS_EXPAN
 from surgeon.rules.matching.op_requirements import OpRequirements
 from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, Value
 
-PatternPositions = frozenset[int]  # nodes of the pattern, and sums and products, by their keys
+PatternPositions = frozenset[int]  # ids of operations, chains included
 
 BY_LAWS = PRODUCT | SUM | LOOKED_INTO | frozenset[str]().union(*OPS_EXPANDED.values(), *OPS_REPLACED.values())
 
 
 class RootPaths:
-    """The places of a pattern, and those above each."""
+    """The positions of a pattern, and those above each."""
 
     def __init__(self, needs: OpRequirements, accepts: Callable[[NodeOutput], Callable[[str], bool]]) -> None:
         self._needs = needs
         self._accepts: dict[int, Callable[[str], bool]] = {}
         self._above: dict[int, set[int]] = {}
         self._products: set[int] = set()
-        self._chains: set[int] = set()  # sums and products, through which a way may be of several nodes
+        self._chains: set[int] = set()  # sums and products: a path may pass several nodes of one
         for value in needs.values:
             if isinstance(value, NodeOutput) and id(value.operation) not in self._accepts:
                 self._add(value, accepts)
@@ -50,7 +50,7 @@ class RootPaths:
             self._above.setdefault(below, set()).add(place)
 
     def _below(self, value: NodeOutput, has_laws: bool) -> Iterator[int]:
-        """The places whose tensors one reads.  has_laws: also of those that algebra may do away with on the way."""
+        """The positions that a position reads.  has_laws: include those that identities may eliminate."""
         seen: set[int] = set()
         waiting: list[Value | None] = [value]
         while waiting:
@@ -77,7 +77,7 @@ class RootPaths:
             yield from self._places(value.value)
 
     def start(self, op: str) -> PatternPositions:
-        """The places at which a node of an op may stand."""
+        """The positions at which a node of an op can be."""
         found = self._started.get(op)
         if found is None:
             found = frozenset(place for place, accepts in self._accepts.items() if accepts(op))
@@ -85,7 +85,7 @@ class RootPaths:
         return found
 
     def above(self, places: PatternPositions, op: str) -> PatternPositions:
-        """The places at which a reader of an op may stand, where what it reads stands at one of these."""
+        """The positions at which a reader of an op can be, if the tensor that it reads is at one of these."""
         found = self._stepped.get((places, op))
         if found is None:
             further = (places & self._chains).union(*(self._above[place] for place in places))
@@ -95,7 +95,7 @@ class RootPaths:
         return found
 
     def without_laws(self, places: PatternPositions) -> PatternPositions:
-        """Those of a sum that are no product's."""
+        """The positions without those of products."""
         found = self._plain.get(places)
         if found is None:
             kept = places - self._products
@@ -103,5 +103,5 @@ class RootPaths:
         return found
 
     def is_root(self, places: PatternPositions) -> bool:
-        """Whether a node at one of these may make the first output."""
+        """Whether a node at one of these can produce the first output."""
         return not self._root.isdisjoint(places)

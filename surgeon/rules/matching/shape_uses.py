@@ -1,7 +1,7 @@
-"""Nodes that ask for the shape of an inner tensor alone, and who beside it can tell what they ask.
+"""Nodes that read only the shape of an inner tensor, and other tensors with the same sizes.
 
-A mask is often as large as the scores that it is for: `scores.shape[-1]`.  The values of the scores are nobody's but
-the match's all the same, and their sizes are those of queries and keys, which stay.
+A mask is often as large as its scores: `scores.shape[-1]`.  The match still owns the values of the scores, and their
+sizes are those of queries and keys, which stay.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class SizeRange(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The axis behind them."""
+        """The axis behind the last one."""
         return self.first + len(self.sizes)
 
 
@@ -45,9 +45,9 @@ class ShapeUse(NamedTuple):
 
 
 def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[str]) -> tuple[ShapeUse, ...]:
-    """The nodes outside of a match that read inner tensors for their sizes, where another tensor has these too.
+    """The nodes outside of a match that read only the sizes of inner tensors, if other tensors have these sizes.
 
-    Whoever reads an inner tensor for anything else is left to block the match.
+    A reader of values still blocks the match.
     """
     inside, scope = set(nodes), state.scope
     inner = [name for node in nodes for name in node.outputs if name and name not in names]
@@ -62,7 +62,7 @@ def find_shape_uses(state: MatchState, nodes: Sequence[Node], names: Sequence[st
 
 
 def _elsewhere(state: MatchState, node: Node, inside: set[Node], around: Sequence[str]) -> ShapeUse | None:
-    """Where the sizes that a node asks for can be had; None where that is not known of all of them."""
+    """Where the sizes that a node reads are available; None if one of them is not."""
     facts = shapes_of(state.index).facts
     shape = facts(state.scope, node.inputs[0]).shape
     bounds = None if shape is None else asked_axes(node, len(shape))
@@ -78,7 +78,7 @@ def _elsewhere(state: MatchState, node: Node, inside: set[Node], around: Sequenc
 
 
 def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
-    """From which axis on, and before which, a node asks for sizes; None where an attribute is a function's."""
+    """The range of axes whose sizes a node reads; None if an attribute is a reference."""
     bounds = []
     for name, default in (("start", 0), ("end", rank)):
         item = node.attribute(name)
@@ -90,13 +90,13 @@ def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
 
 
 def _is_before(state: MatchState, name: str, node: Node) -> bool:
-    """Whether a tensor is there before a node, so that it cannot depend on it."""
+    """Whether a tensor exists before a node, so that it cannot depend on it."""
     maker = state.producers.get(name)
     return maker is None or maker.slot < node.slot
 
 
 def _parts(sizes: Shape, known: dict[str, Shape]) -> Iterator[SizeRange]:
-    """Sizes as few parts, up to the first that no tensor has."""
+    """Sizes as few ranges, up to the first that no tensor has."""
     at = 0
     while at < len(sizes):
         rest = sizes[at:]
@@ -128,7 +128,7 @@ def _run(sizes: Shape, others: Shape) -> Shape:
 
 
 def _makers(state: MatchState, name: str, inside: set[Node]) -> list[Node]:
-    """The nodes of the match that a tensor comes of."""
+    """The nodes of the match that a tensor is computed by."""
     found: dict[Node, None] = {}
     waiting = [name]
     while waiting:

@@ -1,4 +1,4 @@
-"""Matchers of what is no node: parameters, constants by value, named tensors, and forms of one tensor."""
+"""Matchers of values other than nodes: parameters, literals, named tensors, and alternative forms."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from surgeon.rules.matching.pattern import LiteralValue, Var
 
 
 def var_matcher(var: Var) -> Matcher:
-    """A matcher that binds a parameter, or compares with what it is bound to already."""
+    """A matcher that binds a parameter, or compares with its binding."""
     key, kind = var.name, var.kind
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
@@ -35,7 +35,7 @@ def _bind(state: MatchState, key: str, held: Any, then: Continuation) -> bool:
 
 
 def _captured_number(var: Var) -> Matcher:
-    """Bind the Python value in a small constant."""
+    """Bind the Python value of a small constant."""
 
     def match(state: MatchState, name: str, then: Continuation) -> bool:
         number = constant_number(state, var, name)
@@ -45,7 +45,7 @@ def _captured_number(var: Var) -> Matcher:
 
 
 def constant_number(state: MatchState, var: Var, name: str) -> Any:
-    """The number or the list of numbers that a constant has for a variable; None where it is no such constant."""
+    """The number or list that a constant has for a variable; None if it is not such a constant."""
     value = state.constant(name)
     if value is None or (var.kind == "scalar" and value.scalar is None):
         return None
@@ -54,14 +54,14 @@ def constant_number(state: MatchState, var: Var, name: str) -> Any:
 
 
 def bind_number(state: MatchState, var: Var, number: Any, then: Continuation) -> bool:
-    """Bind a Python value (kept in a 1-tuple, to tell it from a tensor's name)."""
+    """Bind a Python value, in a 1-tuple, which distinguishes it from a tensor name."""
     if var.name in state.bindings:
         return is_bound_to(state, var, number) and then()
     return _bind(state, var.name, (number,), then)
 
 
 def bind_absent(state: MatchState, var: Var, then: Continuation) -> bool:
-    """Bind an input that is left out."""
+    """Bind an absent input."""
     if var.name in state.bindings:
         return state.bindings[var.name] is None and then()
     return _bind(state, var.name, None, then)
@@ -76,13 +76,13 @@ def is_bound_to(state: MatchState, var: Var, number: Any) -> bool:
 
 
 def literal_matcher(literal: LiteralValue) -> Matcher:
-    """A matcher of a constant by its value."""
+    """A matcher of a constant by value."""
     return lambda state, name, then: state.equals(name, literal) and then()
 
 
 def named_matcher(name: str, inner: Matcher) -> Matcher:
     """A matcher that binds an inner tensor."""
-    is_asked = not name.startswith("_")  # by the rule, not by a word for itself
+    is_asked = not name.startswith("_")  # named by the rule, not by a helper
 
     def match(state: MatchState, tensor: str, then: Continuation) -> bool:
         if is_asked and tensor[:1] == VIRTUAL_PREFIX:
@@ -99,11 +99,11 @@ def named_matcher(name: str, inner: Matcher) -> Matcher:
 
 
 def any_of_matcher(forms: tuple[Matcher, ...], heads: tuple[frozenset[str] | None, ...]) -> Matcher:
-    """Match any of several forms.  heads: for each the ops that can make it (None: anything); others are not tried."""
+    """Match any of several forms.  heads: for each form the ops that can produce it (None: any); others are skipped."""
     by_op: dict[str, tuple[Matcher, ...]] = {}
 
     def made(op: str) -> tuple[Matcher, ...]:
-        """The forms that a node of an op can make; what it lets through may be made by any."""
+        """The forms that a node of an op can produce; any, if it may be looked through."""
         is_open = op in TRANSPARENT
         fitting = (form for form, ops in zip(forms, heads, strict=True) if is_open or ops is None or op in ops)
         return tuple(fitting)

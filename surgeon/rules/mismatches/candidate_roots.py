@@ -1,4 +1,4 @@
-"""Where a pattern may start, or would if one op were another: the nodes at which to look for near misses."""
+"""Nodes at which a pattern may match, or would if one op were another: where to look for near misses."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -8,15 +8,15 @@ from surgeon.rules.matching.anchors import CLIMB_LIMIT, nodes_matching_glob
 from surgeon.rules.matching.compiler import CompiledPattern
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, Pattern, Value
 
-SIGHT = 3  # nodes down from a root, of which looks are made
-SLACK = 1  # levels to look above an op, beside as many as the pattern has nodes
-FEW = 64  # nodes that are few enough to look behind other ops above each
+SIGHT = 3  # depth of op neighbourhoods
+SLACK = 1  # levels above the pattern's size
+FEW = 64  # number of nodes up to which other ops are looked behind
 
 
-@lru_cache(maxsize=4096)  # of more patterns than all rules have: each rewrite asks for them in turn
+@lru_cache(maxsize=4096)  # more patterns than all rules have, since each rewrite reads them in turn
 def pattern_size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
-    """The nodes of a pattern.  made: those that were found, which tell the form of an any_of, else the smallest."""
-    known: dict[int, frozenset[int]] = {}  # values are shared, and words that nest share them many times over
+    """The number of nodes of a pattern.  made: ids of matched operations, which choose a form of an any_of."""
+    known: dict[int, frozenset[int]] = {}  # values are shared, and nested helpers share them many times
 
     def operations(value: Value | None) -> frozenset[int]:
         if id(value) not in known:
@@ -36,10 +36,10 @@ def pattern_size(pattern: Pattern, made: frozenset[int] = frozenset()) -> int:
 
 
 def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, may_lack: bool = False) -> Iterator[Node]:
-    """Nodes at which a pattern may start, or would if ops were of another domain.
+    """Nodes at which a pattern may match, or would if ops were of another domain.
 
-    breadth: of how many of the ops that it needs, the rarest first, the nodes are looked at.  may_lack: look at those
-    that are there also where one is not.
+    breadth: how many of the required ops are searched, the rarest first.  may_lack: search even if a required op is
+    absent.
     """
     if not may_lack and compiled.lacks_required_op(lambda ops: scope.has_any(ops) or bool(_namesakes(scope, ops))):
         return
@@ -63,7 +63,7 @@ def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, ma
     groups.sort(key=lambda group: sum(len(scope.by_op.get(op, ())) for op in group))
     way = TolerantRootPaths(scope, compiled)
     seen: set[Node] = set()
-    late: list[Node] = []  # what lies behind another op is looked at last: most of it is explained by then
+    late: list[Node] = []  # roots behind another op come last: most are explained by then
     anchors = [_nodes(scope, group) for group in groups[:breadth]]
     for nodes in anchors:
         is_rare = len(nodes) <= 2 * len(anchors[0]) + FEW
@@ -80,24 +80,24 @@ def candidate_roots(compiled: CompiledPattern, scope: Scope, breadth: int, *, ma
 
 
 class TolerantRootPaths:
-    """The way from an op that a pattern needs up to nodes where it may start, as `climb` goes it.
+    """Climbs from a required op to possible roots, as `RootFinder` does, but tolerantly.
 
-    Ops of other domains pass for those of the pattern, and one op on the way may be any; and it goes up hardly further
-    than the pattern has nodes.  For an op of a tensor and a constant (r²), one of that tensor twice (r · r) passes.
+    Ops of other domains count as those of the pattern, one op on the path may be any, and the climb ends soon above the
+    pattern's size.  For an op of a tensor and a constant (r²), one of that tensor twice (r · r) counts.
     """
 
     def __init__(self, scope: Scope, compiled: CompiledPattern) -> None:
         self.scope = scope
         self.heads, self.allowed = _bare(compiled.written_ops.heads[0]), _bare(compiled.written_ops.allowed)
         self.depth = min(compiled.depth, pattern_size(compiled.pattern) + SLACK)
-        first = next(iter(compiled.pattern.outputs), None)  # what a search finds has none
+        first = next(iter(compiled.pattern.outputs), None)  # a search has none
         inputs = first.operation.inputs if isinstance(first, NodeOutput) else ()
         self.may_double = any(isinstance(value, LiteralValue) for value in inputs)
 
     def up(self, anchor: Node, is_rare: bool) -> tuple[list[Node], list[Node]]:
-        """Nodes at which the pattern may start, nearest first: those straight above, and those behind another op.
+        """Possible roots, nearest first: those straight above, and those behind another op.
 
-        is_rare: whether to look behind other ops at all.
+        is_rare: whether to look behind other ops.
         """
         found: tuple[list[Node], list[Node]] = ([], [])
         level, seen = {anchor: False}, {anchor}
@@ -129,14 +129,14 @@ def _nodes(scope: Scope, group: frozenset[str]) -> list[Node]:
 
 
 def _namesakes(scope: Scope, group: frozenset[str]) -> frozenset[str]:
-    """The same names in other domains, as far as the scope has nodes of them; it has none of the ops themselves."""
+    """Ops of the same names in other domains that occur in the scope, which has none of the ops themselves."""
     names = {split_op(op)[1] for op in group}
     others = (op for op in scope.by_op if op not in group and split_op(op)[1] in names)
     return frozenset(op for op in others if scope.has(op))
 
 
 def op_neighbourhood(root: Node | None, depth: int = SIGHT) -> tuple[object, ...]:
-    """The ops of a node and of those that make what it reads, as many nodes down."""
+    """The ops of a node and of its producers, `depth` nodes down."""
     if root is None or not depth:
         return () if root is None else (root.op,)
     producers = root.scope.producers

@@ -1,4 +1,4 @@
-"""What is said of a tensor where a sum or product was wanted and the model has another one."""
+"""Descriptions of failures of a sum or product."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as joined
@@ -28,7 +28,7 @@ def spelled(chain: Chain) -> str:
 
 
 def is_same_op_other_domain(chain: Chain, node: Node | None) -> bool:
-    """Whether a node is of an op of the chain, but of another domain."""
+    """Whether a node has an op of the chain, but another domain."""
     if node is None or node.op in chain.family:
         return False
     op = split_op(node.op)[1]
@@ -38,9 +38,9 @@ def is_same_op_other_domain(chain: Chain, node: Node | None) -> bool:
 def chain_splits(
     state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, nodes: tuple[Node, ...]
 ) -> Iterator[tuple[Leaves, Constants, tuple[Node, ...]]]:
-    """The ways to cut a tree of the model, with one operand too many at most: its leaves, constants and nodes.
+    """The ways to cut a tree of the model, with at most one operand too many: leaves, constants and nodes.
 
-    Nodes of an op of the chain in another domain are opened as if they were of it.
+    Nodes of the chain's ops in another domain are expanded too.
     """
     while pending:
         (name, sign), pending = pending[0], pending[1:]
@@ -72,18 +72,18 @@ def chain_splits(
 
 
 def not_a_chain(state: MatchState, chain: Chain, name: str) -> MatchFailure:
-    """The tensor is no sum or product."""
+    """The tensor is not a sum or product."""
     return MatchFailure("op", spelled(chain), *describe_tensor_parts(state, name), at=_made_by(state, name))
 
 
 def _made_by(state: MatchState, name: str) -> str:
-    """The node that makes a tensor; "" where it is a constant, or an input."""
+    """The label of a tensor's producer; "" for a constant or an input."""
     node = state.producers.get(name)
     return "" if node is None or node.op == "Constant" else node.label
 
 
 def namesake(chain: Chain, node: Node) -> MatchFailure:
-    """A node of an op of the chain, but of another domain."""
+    """A node has an op of the chain, but another domain."""
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
     told = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
@@ -99,7 +99,7 @@ def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> Match
 
 
 def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: Leaves) -> MatchFailure:
-    """No operand is as wanted; sign: -1 where that is to be subtracted, or divided by."""
+    """No leaf fits an operand.  sign: -1 for a subtrahend or divisor."""
     how = ("multiplied", "divided by") if chain.family is PRODUCT else ("added", "subtracted")
     others = [own != sign for _, own in leaves]
     wanted = f"{label} {how[sign < 0]} in {spelled(chain)}" if any(others) else f"{label} in {spelled(chain)}"
@@ -112,7 +112,7 @@ def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: L
 
 
 def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
-    """An operand stands where the constant should."""
+    """A leaf takes the place of the constant."""
     wanted = f"the constant {chain.number:.10g} in {spelled(chain)}"
     return MatchFailure(
         "operand", wanted, *describe_tensor_parts(state, name), change=suggest_constant(state, name), at=name
@@ -128,7 +128,7 @@ def fault_failure(
     constants: Constants,
     total: ConstantTotal,
 ) -> MatchFailure:
-    """What stands against a chain that is cut, in words.  nodes: those matched so far."""
+    """A fault of a cut chain, in words.  nodes: matched so far."""
     tell: dict[ChainFault, Callable[[], MatchFailure]] = {
         "number": lambda: _other_number(state, nodes, chain, constants),
         "none": lambda: MatchFailure("operand", f"a constant for {chain.capture!r} in {spelled(chain)}", "none"),
@@ -150,7 +150,7 @@ def fault_failure(
 
 
 def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, constants: Constants) -> MatchFailure:
-    """The constants of a chain come to another number; where there is one alone, it is told what it should be."""
+    """The constants of a chain have another total; if there is only one, the sentence says its right value."""
     named = [item for item in constants if item.name]
     wanted = f"the constant {chain.number:.10g} in {spelled(chain)}"
     found = ", ".join(format_number(item.number, item.eps) for item in named) or "none"
@@ -166,7 +166,7 @@ def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, consta
 
 
 def _right(chain: Chain, constants: Constants, sign: int) -> float:
-    """What the one named constant of a chain should be.  sign: -1 where it divides or is subtracted."""
+    """The right value of the only named constant of a chain.  sign: -1 for a subtrahend or divisor."""
     rest = chain.identity
     for item in constants:
         if not item.name:

@@ -1,4 +1,4 @@
-"""What stands against a match, as data: one finding of one attempt, and the mismatch that a person reads."""
+"""Reasons why a pattern does not match: the failure of one attempt, and the mismatch that is shown to a user."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
@@ -33,10 +33,10 @@ FailureKind = Literal[
 ]
 DECISIVE_KINDS = frozenset(
     {"value", "attribute", "domain", "dtype", "rank", "missing optional"}
-)  # no better one is looked for
+)  # the search for a better one ends
 
-KINDS_SHOWING_VALUE = ("dtype", "shape condition", "condition")  # the rule's own sentence does not say what it saw
-KINDS_AT_UNMATCHED_NODE = frozenset({"op", "domain"})  # the node at which these are found is not among those that match
+KINDS_SHOWING_VALUE = ("dtype", "shape condition", "condition")  # the rule's own sentence does not show the value
+KINDS_AT_UNMATCHED_NODE = frozenset({"op", "domain"})  # the node of the failure is not a matched one
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class MatchFailure:
 
     @property
     def sentence(self) -> str:
-        """The finding as people read it."""
+        """The failure as a sentence."""
         return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
 
 
@@ -145,11 +145,11 @@ class Mismatch(ResultBase):
     """Whether a node of the match, or one that prevents it, was written by the same run."""
     edits: tuple[RuleFix, ...] = ()
     """Changes to the user's own rule that make it fire here, if `explain` was asked for them."""
-    _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, to draw it by
+    _seen: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the index and the rule, for drawing
 
     @property
     def count(self) -> int:
-        """At how many sites it is missed so."""
+        """The number of sites with this mismatch."""
         return 1 + len(self.others)
 
     def to_dict(self) -> dict[str, Any]:
@@ -164,19 +164,19 @@ class Mismatch(ResultBase):
 
 
 def mismatch_text(miss: Mismatch, rules: str = "", others: int | None = None) -> str:
-    """A miss in one line: the rules, where in the model, why, where in the rule, and how much of it fitted."""
+    """A mismatch in one line: the rules, the node, the reason, the line of the rule, and how much matched."""
     more = and_more(len(miss.others) if others is None else others, "like it")
     at = f" at {miss.node}{more}" if miss.node else ""
     return f"{rules or miss.rule}{at}: {reason_text(miss)}"
 
 
 def reason_text(miss: Mismatch) -> str:
-    """Why, where in the rule, and how much of it fitted."""
+    """The reason, the line of the rule, and how much matched."""
     return f"{miss.reason} ({pattern_line(miss.where, miss.op)}){_matched_text(miss) if miss.node else ''}"
 
 
 def detail_lines(miss: Mismatch) -> Iterator[str]:
-    """What else is known of a miss: what was seen, what else stands against it, and what would mend it."""
+    """Further lines of a mismatch: what was found, what else prevents the match, and what would fix it."""
     if miss.kind in KINDS_SHOWING_VALUE and miss.found and miss.found not in miss.reason:
         yield f"  found: {miss.found} for {miss.at!r}"
     if miss.also:
@@ -191,13 +191,13 @@ def detail_lines(miss: Mismatch) -> Iterator[str]:
 
 
 def pattern_line(where: str, op: str) -> str:
-    """A line of a pattern and what it asks for: gelu.py:9 erf."""
+    """A line of a pattern and its op: gelu.py:9 erf."""
     domain, _, name = op.rpartition("::")
     return f"{where} {helper_name(domain, name) if name.isidentifier() else op}".rstrip()
 
 
 def _matched_text(miss: Mismatch) -> str:
-    """How much of a pattern fitted; nothing where nothing did and it is not known of how much."""
+    """How much of a pattern matched; "" if nothing did and its size is unknown."""
     if miss.total:
         return f"; {miss.matched} of {format_count(miss.total, 'node')} matched"
     return f"; {format_count(miss.matched, 'node')} matched" if miss.matched else ""

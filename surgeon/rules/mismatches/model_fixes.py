@@ -1,4 +1,4 @@
-"""The smallest change to a model that would mend a miss, as a command; empty where it is not obvious."""
+"""The smallest change to a model that would fix a mismatch, as a command; "" if it is not obvious."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,10 +19,10 @@ from surgeon.shapes.onnx_inference import keeps_output_types
 def suggest_value(
     state: MatchState, nodes: Sequence[Node], name: str, value: str, array: npt.NDArray[Any] | None = None
 ) -> str:
-    """Give a constant another value; one that others read too, or that is computed, is replaced where it is read.
+    """Change the value of a constant; if it has other readers or is computed, replace it where it is read.
 
-    nodes: those matched so far.  array: the value, of integers: where what reads it would make another shape, there is
-    more to change than that.
+    nodes: matched so far.  array: the value, of integers: if a reader would have another output shape, nothing is
+    suggested.
     """
     home = state.scope.defining_scope(name)
     if home is None or not state.index.constants.is_constant(state.scope, name):
@@ -37,23 +37,23 @@ def suggest_value(
 
 
 def suggest_constant(state: MatchState, name: str) -> str:
-    """Make a constant of an initializer that a caller may override."""
+    """Make an initializer a constant by removing it from the inputs."""
     home = state.scope.defining_scope(name)
     is_default = home is not None and name in home.initializers and name in home.inputs
     return f"take {name!r} out of the inputs of the graph" if is_default else ""
 
 
 def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> str:
-    """Give an attribute another value; or none, where its op is known to do without.
+    """Change an attribute, or remove it if its op allows that.
 
-    Not where the node would make another shape or dtype then: there is more to change than that.
+    Nothing is suggested if the node would have another output shape or dtype.
     """
     domain, op = split_op(node.op)
     known = schema(domain, op, node.scope.versions.get(domain))
     spec = known.attributes.get(name) if known is not None else None
     if value is None and (spec is None or spec.required):
         return ""
-    with suppress(TypeError, ValueError):  # of another kind: nobody's op, or no value of this one's
+    with suppress(TypeError, ValueError):  # the value has another type
         kind = spec.type if spec is not None else None
         made = None if value is None else attribute_proto(name, value, kind)
         if keeps_output_types(shapes_of(state.index).site(node), {name: made}, {}):
@@ -63,21 +63,21 @@ def suggest_attribute(state: MatchState, node: Node, name: str, value: Any) -> s
 
 
 def _reads_as_well(state: MatchState, node: Node, name: str, array: npt.NDArray[Any]) -> bool:
-    """Whether a node makes the same shapes of another value of an input."""
+    """Whether a node has the same output shapes for another value of an input."""
     made = numpy_helper.from_array(array)
     places = [place for place, item in enumerate(node.inputs) if item == name]
     return keeps_output_types(shapes_of(state.index).site(node), {}, dict.fromkeys(places, made))
 
 
 def suggest_domain(node: Node, domain: str) -> str:
-    """Use the op of the same name of another domain, where that has it at the version in force."""
+    """Use the op of the same name in another domain, if that has it at the imported version."""
     if schema(domain, split_op(node.op)[1], node.scope.versions.get(domain)) is None and domain in DOMAINS:
         return ""
     return f"move {node.label} to domain {domain or 'ai.onnx'}"
 
 
 def suggest_removing_uses(name: str, readers: list[Node]) -> str:
-    """Remove the readers that a match may not take a tensor from."""
+    """Remove the readers of a tensor outside the match."""
     if len(readers) == 1:
         return f"remove the use of {name!r} by node {readers[0].label}"
     if len(readers) <= 3:

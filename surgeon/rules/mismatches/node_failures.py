@@ -1,4 +1,4 @@
-"""What is said of a node, an input, an attribute or a capture that is other than a pattern wants it."""
+"""Descriptions of failures of a node, an input, an attribute or a capture."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -22,7 +22,7 @@ FLOAT32 = float(np.finfo(np.float32).eps)
 
 
 def format_number(number: float, eps: float) -> str:
-    """A number as short as its precision allows: 0.4, not the 0.400000006 that float32 makes of it."""
+    """A number as short as its precision allows: 0.4, not 0.400000006 as stored in float32."""
     return f"{float(str(np.float32(number))) if eps == FLOAT32 else number:.10g}"
 
 
@@ -38,12 +38,12 @@ def value_label(value: Value) -> str:
 
 
 def describe_tensor(state: MatchState, name: str) -> str:
-    """What a tensor is, for a sentence: the op that makes it, a constant, or an input."""
+    """A tensor in a sentence: its producer's op, a constant, or an input."""
     return " ".join(filter(None, describe_tensor_parts(state, name)))
 
 
 def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
-    """What a tensor is, and what it is called, for a sentence."""
+    """The same in two parts: what it is, and its name."""
     node = state.producers.get(name)
     if node is not None and node.op != "Constant":
         return node.op, f"at {node.label!r}"
@@ -64,7 +64,7 @@ def describe_tensor_parts(state: MatchState, name: str) -> tuple[str, str]:
 
 
 def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailure:
-    """A tensor that another op makes, perhaps one of the same name in another domain."""
+    """A tensor has another op, perhaps of the same name in another domain."""
     wanted = qualified_op(operation)
     what, seen = describe_tensor_parts(state, name)
     node = state.producers.get(name)
@@ -88,7 +88,7 @@ def _of(node: Node, kind: FailureKind, wanted: str, found: str, told: str = "", 
 
 
 def _input_name(operation: NodePattern, node: Node, place: int) -> str:
-    """An input as its schema calls it, with its position: 2 ('B')."""
+    """An input as its schema names it, with its position: 2 ('B')."""
     version = node.scope.versions.get(operation.domain)
     entry = None if is_wildcard(operation) else schema(operation.domain, operation.op, version)
     formal = entry.input_at(place) if entry is not None else None
@@ -123,7 +123,7 @@ def raises(operation: NodePattern, rank: int) -> MatchFailure:
 
 
 def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any) -> MatchFailure:
-    """An attribute of another value.  wanted: None for a tensor in its place."""
+    """An attribute has another value.  wanted: None for a tensor instead of an attribute."""
     if wanted is None:
         told = f"{name} is an attribute at this opset, wanted a tensor"
         return MatchFailure("operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", told=told)
@@ -156,7 +156,7 @@ def different(
 
 
 def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> MatchFailure:
-    """A variable stands for another tensor already."""
+    """A variable is bound to another tensor."""
     wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
     what, seen = describe_tensor_parts(state, name)
     told = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
@@ -164,7 +164,7 @@ def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> M
 
 
 def another_number(key: str, held: Any, number: Any, reader: str) -> MatchFailure:
-    """A name stands for another number already."""
+    """A name is bound to another number."""
     wanted = held[0] if isinstance(held, tuple) and len(held) == 1 else held
     return MatchFailure("value", f"{key!r} to be {value_text(wanted)} again", value_text(number), at=reader)
 
@@ -174,7 +174,7 @@ def no_constant(state: MatchState, key: str, name: str, reader: str) -> MatchFai
 
 
 def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, name: str) -> tuple[MatchFailure, bool]:
-    """Another constant than is wanted, or none, and whether all else may fit."""
+    """Another constant than required, or none, and whether everything else may match."""
     is_number = literal.value.size == 1 and literal.value.dtype.kind in "biuf"
     text = f"{float(literal.value.reshape(-1)[0]):.10g}" if is_number else str(literal.value.tolist())
     what, seen = describe_tensor_parts(state, name)
@@ -191,7 +191,7 @@ def another_value(state: MatchState, nodes: list[Node], literal: LiteralValue, n
 
 
 def no_output(compiled: CompiledPattern, place: int) -> MatchFailure:
-    """A further output of a pattern for which there is no tensor."""
+    """No tensor can be a further output of a pattern."""
     by = " or ".join(sorted(compiled.output_ops[place] or ())) or "any op"
     wanted = f"output {place} of the pattern, made by {by}"
     return MatchFailure("operand", wanted, "none that reads what is matched", where=compiled.pattern.where)
@@ -200,7 +200,7 @@ def no_output(compiled: CompiledPattern, place: int) -> MatchFailure:
 def removal_failures(
     state: MatchState, compiled: CompiledPattern, match: Match, passed: set[Node], is_free: bool
 ) -> list[MatchFailure]:
-    """What would take a tensor away from someone else; as `concluded` tells it of a match."""
+    """Why the nodes of a match cannot be removed."""
     nodes, names = match.nodes, match.outputs
     if not is_free:
         return list(_escapes(state, nodes, names, {asked.node for asked in match.sizes}))
@@ -220,7 +220,7 @@ def removal_failures(
 def _escapes(
     state: MatchState, nodes: tuple[Node, ...], names: tuple[str, ...], apart: Collection[Node]
 ) -> Iterator[MatchFailure]:
-    """Why inner tensors must stay, one finding for each.  apart: as for `is_closed`."""
+    """Why inner tensors must stay, one failure for each.  apart: as in `has_no_outside_uses`."""
     inside = {*nodes, *apart}
     scope = state.scope
     for node in nodes:

@@ -1,4 +1,4 @@
-"""What a walk over a pattern's tree keeps: the ways in which it fits so far, and the deepest of all misses."""
+"""The state of the tolerant matcher: partial matches so far, and the failure that came furthest."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from surgeon.rules.matching.associative.identities import without_virtual
 from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState
 from surgeon.rules.mismatches.mismatch import DECISIVE_KINDS, KINDS_AT_UNMATCHED_NODE, MatchFailure
 
-WAYS = 8  # ways to fit that are followed side by side
+WAYS = 8  # partial matches that are followed at once
 
 
 class FurthestFailure(NamedTuple):
@@ -34,12 +34,12 @@ class FurthestFailure(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether mending the finding would make the pattern fit, and nothing more likely is to be looked for."""
+        """Whether fixing the failure would surely make the pattern match."""
         return self.is_only and self.finding.kind in DECISIVE_KINDS
 
     @property
     def rank(self) -> tuple[bool, bool, bool, int]:
-        """Sorts last what is certain to be the reason, and came furthest."""
+        """Sort key: the most certain and furthest failure last."""
         return self.is_whole, self.is_only, self.is_certain, self.matched
 
 
@@ -55,7 +55,7 @@ class PatternLine(NamedTuple):
 
 
 class PartialMatch(MatchState):
-    """One way in which a pattern fits so far.  fault: the one thing that does not."""
+    """One way in which a pattern matches so far.  fault: the only failure."""
 
     __slots__ = ("fault",)
 
@@ -64,7 +64,7 @@ class PartialMatch(MatchState):
         self.fault: MatchFailure | None = None
 
     def copy(self) -> "PartialMatch":
-        """One that goes on by itself."""
+        """An independent copy."""
         made = PartialMatch(self.index, self.scope)
         made.bindings, made.nodes, made.node_of_pattern, made.fault = (
             dict(self.bindings),
@@ -75,7 +75,7 @@ class PartialMatch(MatchState):
         return made
 
     def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "PartialMatch":
-        """The same with one more node of the pattern found.  passed: nodes looked through."""
+        """A copy with one more node of the pattern matched.  passed: nodes that were looked through."""
         made = self.copy()
         made.nodes += [*passed, node]
         made.node_of_pattern[key] = node
@@ -83,19 +83,19 @@ class PartialMatch(MatchState):
 
     @property
     def reader(self) -> str:
-        """Where a variable missed: it has no line of its own, and the node that reads it is the last one matched."""
+        """The reader of a variable that failed: the last matched node, since a variable has no line in the pattern."""
         return self.nodes[-1].label if self.nodes else ""
 
 
 class FailureTracker:
-    """Keeps the deepest of all misses.  sizes: nodes of the pattern by their key, where they are more than one."""
+    """Keeps the failure that came furthest.  sizes: number of pattern nodes by key, if more than one."""
 
     def __init__(self, sizes: dict[int, int]) -> None:
         self.sizes = sizes
         self.best: FurthestFailure | None = None
 
     def concluded(self, fit: PartialMatch, against: list[MatchFailure]) -> None:
-        """All nodes fit; against: what stands against the match as a whole."""
+        """All nodes matched.  against: failures of the match as a whole."""
         if against:
             also = against[1] if len(against) > 1 else None
             done = _deepest(
@@ -105,7 +105,7 @@ class FailureTracker:
                 self.best = done
 
     def missed(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
-        """Remember what ends ways to fit, if one came further than all before; none goes on from here."""
+        """Record a failure that ends partial matches, if one came further than all before; returns no matches."""
         finding = with_pattern_line(finding, line)
         for fit in fits:
             is_taken = finding.kind not in KINDS_AT_UNMATCHED_NODE and line.key in fit.node_of_pattern
@@ -116,7 +116,7 @@ class FailureTracker:
         return []
 
     def excused(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
-        """Go on as if it were right, where nothing else is wrong yet."""
+        """Record a failure and continue as if it matched, if nothing else has failed yet."""
         fits = list(fits)
         self.missed(fits, finding, line)
         found = [fit.copy() for fit in fits if fit.fault is None]
@@ -125,11 +125,11 @@ class FailureTracker:
         return found
 
     def _depth(self, fit: PartialMatch) -> int:
-        """Nodes of the pattern that are matched, one less where something is wrong."""
+        """Number of matched pattern nodes, minus one if something failed."""
         return sum(self.sizes.get(key, 1) for key in fit.node_of_pattern) - (fit.fault is not None)
 
     def kept(self, fits: list[PartialMatch]) -> list[PartialMatch]:
-        """Those that came furthest; what has no fault first."""
+        """The partial matches that came furthest; those without a fault first."""
         if len(fits) <= WAYS:
             return fits
         return sorted(fits, key=lambda fit: (fit.fault is not None, -self._depth(fit)))[:WAYS]
@@ -137,7 +137,7 @@ class FailureTracker:
     def exactly(
         self, fit: PartialMatch, attempt: Callable[[MatchState, Continuation], bool], line: PatternLine
     ) -> list[PartialMatch]:
-        """The ways in which the matcher goes on from here."""
+        """The partial matches with which the exact matcher continues."""
         state, found = fit.copy(), list[PartialMatch]()
 
         def then() -> bool:
@@ -171,7 +171,7 @@ def _deepest(
 
 
 def with_pattern_line(finding: MatchFailure, line: PatternLine) -> MatchFailure:
-    """A finding with the line of the pattern that is being matched, where it has none of its own."""
+    """A failure with the line of the pattern that is being matched, if it has none yet."""
     if finding.where and finding.op:
         return finding
     return replace(finding, where=finding.where or line.where, op=finding.op or line.op)

@@ -1,7 +1,8 @@
-"""The second walk over a pattern's tree, at a node where the matcher found nothing: what alone stands against a match.
+"""A second, tolerant walk over a pattern's tree, at a node where the matcher found nothing: the only thing that is
+wrong.
 
-One thing may be wrong in each way to fit: the walk notes it, and goes on as if it were right.  Parts of the pattern in
-which nothing is wrong are left to the matcher.  Where nothing fits but for one thing, what came furthest is told.
+Each partial match may have one fault: the walk records it, and continues as if it matched.  Parts of the pattern
+without faults are left to the matcher.  If no partial match has a single fault, the furthest failure is reported.
 """
 
 from collections.abc import Callable, Sequence
@@ -57,14 +58,14 @@ from surgeon.rules.mismatches.partial_match import (
     with_pattern_line,
 )
 
-CUTS = 256  # ways to cut a sum or product of the model
-LOOKS = 4000  # tensors that are held against a value of the pattern
+CUTS = 256  # maximum number of ways to cut a sum or product of the model
+LOOKS = 4000  # maximum number of tensors that are compared with a value of the pattern
 
-Refuse = Callable[[Match, bool], MatchFailure | None]  # why a match may not be rewritten; whether it has a fault in it
+Refuse = Callable[[Match, bool], MatchFailure | None]  # why a match is refused; the flag: whether it has a fault
 
 
 def furthest_failure(index: Index, compiled: CompiledPattern, root: Node, refuse: Refuse) -> FurthestFailure | None:
-    """What stands against a pattern at a node; None where nothing does, or it makes no such output."""
+    """Why a pattern does not match at a node; None if it does, or if the node lacks the output."""
     name = first_output(compiled, root)
     return TolerantMatcher(index, root.scope, compiled, refuse).from_output(name) if name else None
 
@@ -77,12 +78,12 @@ class TolerantMatcher(FailureTracker):
         self.looks = 0
 
     def from_output(self, name: str) -> FurthestFailure | None:
-        """The deepest miss where the first output is this tensor."""
+        """The furthest failure if the first output is this tensor."""
         self._outputs((), [name], self.start)
         return self.best
 
     def _outputs(self, names: tuple[str, ...], nexts: Sequence[str], fit: PartialMatch) -> None:
-        """Match the next output with each of some tensors, and those behind it."""
+        """Match the next output with each of some tensors, then the further ones."""
         place, line = len(names), PatternLine(self.compiled.pattern.where, "", 0)
         if not nexts:
             self.missed([fit], node_failures.no_output(self.compiled, place), line)
@@ -95,14 +96,14 @@ class TolerantMatcher(FailureTracker):
                     self._outputs(found, candidate_outputs(grown, self.compiled, found), grown)
 
     def _conclude(self, fit: PartialMatch, names: tuple[str, ...], line: PatternLine) -> None:
-        """All nodes fit: look at what stands against the match as a whole."""
+        """All nodes matched: check the match as a whole."""
         match, passed, is_free = build_match(fit, self.compiled, names)
         blocked = node_failures.removal_failures(fit, self.compiled, match, passed=passed, is_free=is_free)
         against = [fit.fault, *blocked, self.refuse(match, fit.fault is not None)]
         self.concluded(fit, [with_pattern_line(finding, line) for finding in against if finding is not None])
 
     def _value(self, value: Value, name: str, fits: Sequence[PartialMatch], line: PatternLine) -> list[PartialMatch]:
-        """Hold a tensor against a value of the pattern.  line: what reads it."""
+        """Match a tensor with a value of the pattern.  line: its reader."""
         found: list[PartialMatch] = []
         matcher = self.compiler.matcher(value)
         for fit in fits:
@@ -111,7 +112,7 @@ class TolerantMatcher(FailureTracker):
         return self.kept(found)
 
     def _nearly(self, value: Value, name: str, fit: PartialMatch, line: PatternLine) -> list[PartialMatch]:
-        """What goes on from a tensor that does not fit."""
+        """Continue from a tensor that does not match."""
         self.looks += 1
         if self.looks > LOOKS:
             return []
@@ -221,7 +222,7 @@ class TolerantMatcher(FailureTracker):
     def _of_one_tensor(
         self, operation: NodePattern, name: str, fits: list[PartialMatch], line: PatternLine
     ) -> list[PartialMatch]:
-        """The operands of a node of another op are one tensor, as in r · r for r²: all but the constants is that."""
+        """The operands of another op are one tensor, as in r · r for r²: match it with all but the constants."""
         for value in operation.inputs:
             if value is not None and not isinstance(value, LiteralValue):
                 fits = self._value(value, name, fits, line)
@@ -263,7 +264,7 @@ class TolerantMatcher(FailureTracker):
     def _parameter(
         self, node: Node, name: str, value: Value, fit: PartialMatch, line: PatternLine
     ) -> list[PartialMatch]:
-        """A parameter that this opset keeps in an attribute, and that is another there."""
+        """A parameter that this opset stores in an attribute, with another value."""
         known, found = fit.attribute_value(node, name)
         if not known:
             return self.missed([fit], node_failures.referred(node, name), line)
@@ -276,7 +277,7 @@ class TolerantMatcher(FailureTracker):
         return self.missed([fit], node_failures.other_parameter(fit, node, name, wanted=None, found=found), line)
 
     def _chain(self, value: NodeOutput, chain: Chain, name: str, fit: PartialMatch) -> list[PartialMatch]:
-        """A sum or product: the tensor is one, or is made by a node that stands where its last one should."""
+        """A sum or product: the tensor is one, or its producer takes the place of the last node."""
         line, passed = PatternLine(value.operation.where, value.operation.op, chain.key), list[Node]()
         node = find_producer(fit, name, chain.family, passed)
         if node is not None:
@@ -318,7 +319,7 @@ class TolerantMatcher(FailureTracker):
     def _settled(
         self, chain: Chain, leaves: Leaves, constants: Constants, fit: PartialMatch, line: PatternLine
     ) -> list[PartialMatch]:
-        """As many operands as are wanted, constants among them, or one that stands where the constant should."""
+        """As many leaves as operands, with constants among them, or one leaf in the place of the constant."""
         splits = list(with_constants_as_operands(chain, leaves, constants))
         found = [grown for split in splits for grown in self._compared(chain, *split, fit, line)]
         if splits:
@@ -329,7 +330,7 @@ class TolerantMatcher(FailureTracker):
             return []
 
         def order(place: int) -> tuple[bool, bool]:
-            """Sorts the likeliest first."""
+            """Sort key: the likeliest first."""
             return not suggest_constant(fit, leaves[place][0]), leaves[place][0] in fit.producers
 
         for place in sorted(range(len(leaves)), key=order):
@@ -347,7 +348,7 @@ class TolerantMatcher(FailureTracker):
         *,
         is_told: bool = False,
     ) -> list[PartialMatch]:
-        """Compare the constants, then the operands.  is_told: of its number something has been said."""
+        """Compare the constants, then the operands.  is_told: the number was reported already."""
         total, fits = ConstantTotal.of(chain, constants), [fit]
         for wrong in chain_faults(fit, chain, leaves, constants=constants, total=total):
             if not (is_told and wrong == "number"):
@@ -364,7 +365,7 @@ class TolerantMatcher(FailureTracker):
     def _operands(
         self, chain: Chain, position: int, leaves: Leaves, fits: list[PartialMatch], line: PatternLine
     ) -> list[PartialMatch]:
-        """Give the operands leaves one by one; where no leaf is made by the op that is wanted, any that others make."""
+        """Assign leaves to operands one by one; if no leaf has the right op, any produced leaf."""
         if position == len(chain.terms) or not fits:
             return fits
         term, found = chain.terms[position], list[PartialMatch]()
@@ -385,12 +386,12 @@ class TolerantMatcher(FailureTracker):
 
 
 def _can_stand_in(node: Node, operation: NodePattern, position: int, name: str) -> bool:
-    """Whether the inputs of a node of another op can be looked at in its place."""
+    """Whether the inputs of a node of another op can be matched in its place."""
     binds = operation.others is not None or any(isinstance(item, Var) for item in operation.attributes.values())
     return is_output(node, position, name) and not binds and bool(node.inputs) and node.op != "Constant"
 
 
 def _together(found: list[MatchFailure]) -> MatchFailure:
-    """What is other in one node, as one."""
+    """The differences of one node as one failure."""
     first, *more = found
     return replace(first, told="; ".join(item.sentence for item in found), change="") if more else first

@@ -1,3 +1,3 @@
-"""The nodes that a replacement writes, and their place in the graph."""
+"""Building the nodes of a replacement, and inserting them into the graph."""
 
 __all__ = ["node_builder", "recreated_nodes", "replacement", "splicer"]

@@ -1,4 +1,4 @@
-"""What an edit is to know first: where new nodes go, and what else may be read in the place of a tensor."""
+"""Decisions before an edit: where new nodes go, and which tensor can be read instead of another."""
 
 from functools import partial
 from typing import Any
@@ -14,11 +14,11 @@ from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.shape_uses import ShapeUse, SizeRange
 from surgeon.rules.replacing.replacement import Replacement, build_replacement
 
-SLICES = 15  # the opset from which Shape has start and end
+SLICES = 15  # first opset in which Shape has start and end
 
 
 def redirect_shape_use(match: Match, asked: ShapeUse) -> tuple[Match, Replacement]:
-    """A match of the one node that asks, and what is to be there in its place."""
+    """A match of the node that reads sizes, and its replacement."""
     names = dict.fromkeys(part.name for part in asked.parts if part.name is not None)
     bound = {f"size_{place}": name for place, name in enumerate(names)}
     place = Match(
@@ -59,13 +59,13 @@ def _constant(values: Any) -> Any:
 
 
 def can_redirect(scope: Scope, old: str, new: str) -> bool:
-    """Whether all readers of one tensor could read another: no body on the way has a tensor of that name."""
+    """Whether all readers of one tensor can read another: no body in between has a tensor of that name."""
     home = scope.defining_scope(new)
     return all(reader.scope is scope or reader.scope.defining_scope(new) is home for reader in scope.readers(old))
 
 
 def require_shareable(match: Match, fragment: Replacement) -> None:
-    """Raise ConditionFailed where initializers, in whose place others are to be read, must stay."""
+    """Raise ConditionFailed if initializers must stay, so that their readers cannot read others."""
     scope, index = match.scope, match.index
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
         require(name in scope.initializers, f"{name!r} is no initializer, and no node of the match makes it")
@@ -84,7 +84,7 @@ def require_shareable(match: Match, fragment: Replacement) -> None:
 def insertion_point(match: Match) -> tuple[int, int, list[Node]]:
     """(slot, position in the slot, nodes to move behind): where the new nodes keep topological order.
 
-    The position counts neither the nodes of the match nor those to move: all of them leave their places first.
+    The position counts neither the nodes of the match nor those to move: all of them are removed first.
     """
     scope, root = match.scope, match.root
     if len(match.outputs) == 1 and not listed_in(scope, root.slot):
@@ -107,7 +107,7 @@ def insertion_point(match: Match) -> tuple[int, int, list[Node]]:
 
 
 def _within(scope: Scope, node: Node, taken: set[Node]) -> int:
-    """The position in its slot's list at which new nodes go once those in `taken` are out of it."""
+    """The position in a slot's list for new nodes, once the nodes in `taken` are removed."""
     listed = listed_in(scope, node.slot)
     before = listed[: listed.index(node)] if node in listed else ()
     return sum(item not in taken for item in before)
@@ -125,7 +125,7 @@ def _lift(scope: Scope, node: Node) -> Node:
 
 
 def _late(scope: Scope, match: Match, taken: set[Node], last: tuple[int, int]) -> list[Node]:
-    """Readers of the outputs, and what reads them, that stand before the new place; in their order."""
+    """Readers of the outputs, and their readers, that precede the new position; in order."""
     found: dict[int, Node] = {}
     level = [_lift(scope, reader) for name in match.outputs for reader in scope.readers(name)]
     while level:

@@ -1,4 +1,4 @@
-"""The nodes that one step writes: names, records, and what they carry of those whose place they take."""
+"""Builds the nodes that one step inserts: names, serialised records, and metadata of the replaced nodes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class NodeBuilder:
     """Name of the only new node if it has the op of the root, whose name it keeps; else ""."""
 
     def stem(self, op: str) -> str:
-        """A readable name in the place of the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
+        """A readable name derived from the root: "/layer.3/act/Mul_1" -> "/layer.3/act/Gelu"."""
         folder, slash, leaf = self.label.rpartition("/")
         if slash:
             return f"{folder}/{op}"
@@ -46,11 +46,11 @@ class NodeBuilder:
         return replaced if replaced != leaf else f"{leaf}_{op}"
 
     def tensor(self, op: str, place: int = 0) -> str:
-        """A free name for what a node of an op makes."""
+        """An unused name for an output of a node."""
         return self.fresh(f"{self.stem(op)}_output_{place}")
 
     def node(self, made: ReplacementNode, names: dict[TensorRef, str]) -> Node:
-        """A node with its tensors named; not yet part of the scope."""
+        """A node with named tensors; not yet part of the scope."""
         inputs = tuple([names[ref] for ref in made.inputs])
         outputs = tuple([names[ref] for ref in made.makes])
         return self.named(made, inputs, outputs, names)
@@ -62,12 +62,12 @@ class NodeBuilder:
         outputs: tuple[str, ...],
         names: Mapping[TensorRef, str] = NO_NAMES,
     ) -> Node:
-        """The same by the names of what it reads and makes.  names: those of what its bodies read."""
+        """The same with the names of its inputs and outputs.  names: of tensors that its bodies read."""
         name = self.name if self.name and made.qualified == self.root.op else self.fresh(self.stem(made.op))
         kind = made.kind
         if made.holds_graphs:
             free = {inner: names[ref] for inner, ref in made.free}
-            for read in free.values():  # for these bodies are no scopes of the index
+            for read in free.values():  # since the index has no scopes for these bodies
                 pin(self.scope, read, f"the body of {name!r} reads it")
             attributes = [with_renamed_bodies(item, free, self.fresh).SerializeToString() for item in made.attributes]
             kind = kind_record(made.op, made.domain, attributes)
@@ -76,7 +76,7 @@ class NodeBuilder:
 
 
 def with_renamed_bodies(item: AttributeProto, free: dict[str, str], fresh: Callable[[str], str]) -> AttributeProto:
-    """A copy in which the graphs read `free` from around them, and all that they make has a name of its own."""
+    """A copy whose graphs read `free` from outside, and whose inner tensors all have new names."""
     made = AttributeProto()
     made.CopyFrom(item)
     for graph in attribute_graphs(made):
@@ -107,7 +107,7 @@ def constant_node(item: ReplacementConstant) -> ReplacementNode:
 
 
 def provenance(scope: Scope, gone: Sequence[Node], root: NodeProto, rule: str, had_rules: bool) -> bytes:
-    """What new nodes carry: the root's metadata and doc string, the names of what was replaced, and the rule."""
+    """The metadata of new nodes: the root's own and its doc string, the names of replaced nodes, and the rule."""
     names = scope.names
     sources: list[str] = []
     for node in gone:

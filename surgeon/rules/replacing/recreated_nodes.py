@@ -1,8 +1,8 @@
-"""Which matched nodes a replacement writes again as they are: these stay, with their records, names and places.
+"""Which matched nodes a replacement recreates unchanged: these keep their records, names and positions.
 
-A rule reads some nodes as context alone: a normalisation behind the sum that it writes otherwise.  Its replacement has
-to say them all the same, as it returns what they make; nobody is to see that in the file.  A site may rest on nodes
-that another rule wrote, too: its proof has copies of them.
+A rule matches some nodes only as context, such as a normalisation after the sum that it rewrites.  Its replacement must
+build them too, since it returns their outputs; the file should not show it.  A site may also rely on nodes that another
+rule inserted: its proof copies them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,13 +15,13 @@ from surgeon.ops.traversal import GRAPHS
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.replacing.replacement import LARGE, Replacement, ReplacementNode, TensorRef
 
-MOST = 64  # nodes that are copied into each proof; where it were more, the sites are proved together
+MOST = 64  # maximum number of nodes that a proof copies; beyond it, the sites are proved together
 
 
 def producing_nodes(scope: Scope, names: Iterable[str], inner: set[str], own: Iterable[Node] = ()) -> list[Node]:
-    """The new nodes that make these tensors, as far back as to tensors of the source and of the `own` nodes.
+    """The new nodes that produce these tensors, back to tensors of the source and of the `own` nodes.
 
-    inner: the tensors that the source has not.
+    inner: the tensors that the source lacks.
     """
     found: dict[Node, None] = {}
     known, waiting = set(own), list(names)
@@ -36,7 +36,7 @@ def producing_nodes(scope: Scope, names: Iterable[str], inner: set[str], own: It
 
 
 def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:
-    """Whether proofs can copy what makes these tensors of a scope: not too many nodes, and none with a body."""
+    """Whether proofs can copy the producers of these tensors: few enough nodes, and none with a body."""
     if not all(name in inner and name in scope.producers for name in names):
         return False
     found = producing_nodes(scope, names, inner)
@@ -44,11 +44,11 @@ def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:
 
 
 def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:
-    """For places among the fragment's nodes, the matched node that says the same.
+    """For positions among the fragment's nodes, the matched node that is recreated.
 
-    That is: the same operator, the same attributes, defaults included, the same tensors read, or constants equal to
-    the last bit, and as many made, of which the match's outputs keep their names.  Never all of a match: a rule that
-    writes what it looks for is wrong, and is told so elsewhere.
+    It has the same operator and attributes, defaults included, reads the same tensors or bit-identical constants, and
+    has as many outputs, of which the match's outputs keep their names.  Never all nodes of a match: a rule that
+    recreates its whole match is an error that is reported elsewhere.
     """
     ops = {node.op for node in match.nodes}
     if not any(made.qualified in ops for made in fragment.nodes):
@@ -99,14 +99,14 @@ def _is_same(
 
 
 def _short(names: Sequence[str]) -> Sequence[str]:
-    """Names without those left out at the end."""
+    """Names without absent ones at the end."""
     while names and not names[-1]:
         names = names[:-1]
     return names
 
 
 def _is_constant(match: Match, fragment: Replacement, ref: TensorRef, name: str) -> bool:
-    """Whether a tensor of the model is the constant that the fragment wants, to the last bit."""
+    """Whether a tensor of the model is bit-identical to a constant of the fragment."""
     wanted = fragment.constants[ref.key]
     if wanted.like is not None or wanted.values.nbytes > LARGE:
         return False
@@ -114,9 +114,9 @@ def _is_constant(match: Match, fragment: Replacement, ref: TensorRef, name: str)
 
 
 def nodes_in_position(match: Match, fragment: Replacement, kept: Mapping[int, Node], slot: int) -> frozenset[int]:
-    """Of the kept nodes those that need not leave their places when what is new goes into one slot; by place.
+    """The kept nodes, by position, that can stay in place when new nodes go into one slot.
 
-    One before the slot stays if it reads nothing that is made there; one behind it, if nothing there reads it.
+    A node before the slot stays if it reads nothing produced there; one behind it, if nothing there reads it.
     """
     stays = {place for place, node in kept.items() if node.slot != slot}
     numbers = {number: place for place, made in enumerate(fragment.nodes) for number in made.outputs}
@@ -134,6 +134,6 @@ def nodes_in_position(match: Match, fragment: Replacement, kept: Mapping[int, No
 
 
 def put_in_place(scope: Scope, old: Node, new: Node) -> None:
-    """List a node where the one whose record it has stands."""
+    """Insert a node at the position of the node whose record it has."""
     listed = listed_in(scope, old.slot)
     put(scope, old.slot, listed.index(old) if old in listed else 0, [new])

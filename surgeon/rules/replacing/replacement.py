@@ -1,4 +1,4 @@
-"""A replacement, built on a small `gs.Graph` by the same helpers as patterns, and turned into nodes one by one."""
+"""Builds a replacement on a small `gs.Graph`, with the same helpers as patterns, and converts it to nodes."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ from surgeon.rules.tracing.declared_captures import captures_class_of
 from surgeon.text import format_count
 
 LARGE = 1024  # bytes
-OUTER_READS_KEY = "surgeon.free"  # names that the bodies of a node read, whose tensors stand behind its inputs
-# How a parameter is annotated for each type of attribute.
+OUTER_READS_KEY = "surgeon.free"  # key of the names that a node's bodies read, whose tensors follow its inputs
+# The annotation of a parameter by type of attribute.
 _ANNOTATIONS = {
     AttributeProto.FLOAT: "float",
     AttributeProto.INT: "int",
@@ -44,7 +44,7 @@ class TensorRef(NamedTuple):
     """Capture (name, index), or the number of an inner tensor or a constant."""
 
     def __str__(self) -> str:
-        """What to call the tensor: a capture by its name in the pattern, and for *rest its place."""
+        """A name for the tensor: a capture by its name in the pattern, with its index for *rest."""
         if self.kind == "capture":
             name, place = self.key
             return f"{name}[{place}]" if place else str(name)
@@ -105,7 +105,7 @@ class ReplacementConstant:
 
     @property
     def content(self) -> tuple[str, tuple[int, ...], bytes]:
-        """What equal constants have in common: dtype, shape and bytes, of a large one (a weight) their digest."""
+        """A key of equal constants: dtype, shape and bytes, for a large one (a weight) their digest."""
         values = self.values
         data = values.tobytes()
         if len(data) >= LARGE:
@@ -149,11 +149,11 @@ class Replacement:
     """Local functions that the nodes call."""
 
     def as_protos(self) -> Iterator[NodeProto]:
-        """The nodes with provisional names: those of their Refs."""
+        """The nodes with provisional names: those of their references."""
         return (node.proto(str) for node in self.nodes)
 
     def as_body(self, inputs: Mapping[TensorRef, str]) -> tuple[list[NodeProto], list[str]]:
-        """The nodes of a local function that has these inputs, in order, and the names of its outputs."""
+        """The nodes of a local function with these inputs, in order, and the names of its outputs."""
         names = {**inputs, TensorRef("empty"): ""}
         for item in self.nodes:
             for place, number in enumerate(item.outputs):
@@ -173,7 +173,7 @@ class Replacement:
         return made, outputs
 
     def _constant(self, ref: TensorRef, names: dict[TensorRef, str]) -> Iterator[NodeProto]:
-        """The nodes that hold a constant in a function, which has no initializers, where it is first read."""
+        """The Constant nodes of a function, which has no initializers, at their first use."""
         if ref.kind != "constant" or ref in names:
             return
         item = self.constants[ref.key]
@@ -185,7 +185,7 @@ class Replacement:
 
 
 class _Replacement(Graph):
-    """The graph that a replacement builds on.  What the graph itself looks at, to type tensors, the rule did not."""
+    """The graph of a replacement.  Properties that the graph itself reads, to infer types, do not count as read."""
 
     def __init__(self, match: Match, home: str) -> None:
         self.matched = match
@@ -193,7 +193,7 @@ class _Replacement(Graph):
         super().__init__(opset=match.scope.opset, versions=match.scope.versions, home=home)
 
     def exposed(self, tensor: gs.Tensor) -> gs.Tensor:
-        """A further output of a pattern that is written again, where what is matched has it as an output."""
+        """A further output of a recreated pattern, if the match has it as an output."""
         self.brought.append(tensor)
         return tensor
 
@@ -210,7 +210,7 @@ class _Replacement(Graph):
 def build_replacement(function: Callable[..., Any], match: Match) -> Replacement:
     """Run a replacement for one match.
 
-    Raises ConditionFailed when it calls `require` in vain, RuleError when what it returns does not fit the pattern.
+    Raises ConditionFailed if `require` fails in it, RuleError if its results do not fit the pattern.
     """
     graph = _Replacement(match, home=(function.__module__ or "").partition(".")[0])
     arguments, keywords = _arguments(function, match, 1)
@@ -222,7 +222,7 @@ def build_replacement(function: Callable[..., Any], match: Match) -> Replacement
     if len(results) < len(match.outputs):
         results += graph.brought
     results = _asked_for(results, match)
-    results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # a fixed size
+    results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # sizes
     for item in results:
         if not isinstance(item, gs.Tensor):
             told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
@@ -235,12 +235,12 @@ def build_replacement(function: Callable[..., Any], match: Match) -> Replacement
     _refuse_inner(function, match, fragment)
     if not graph.called:
         return fragment
-    match.inspected = True  # whether a call may be written depends on what stands there
+    match.inspected = True  # whether a call is allowed depends on the matched nodes
     return with_functions(graph, fragment, match)
 
 
 def _asked_for(results: list[Any], match: Match) -> list[Any]:
-    """Of what a replacement returns the outputs of the match: tensors of g.exposed that nobody else reads are left."""
+    """The results for the outputs of the match, without tensors of g.exposed that have no other readers."""
     pattern = match.pattern
     if len(results) <= len(match.outputs):
         return results
@@ -251,9 +251,9 @@ def _asked_for(results: list[Any], match: Match) -> list[Any]:
 
 
 def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replacement:
-    """The fragment with the local functions that its nodes call, made for the model.
+    """The fragment with the local functions that its nodes call, built for the model.
 
-    Raises ConditionFailed where the model can have none, or where the match is such a call already.
+    Raises ConditionFailed if the model cannot have functions, or if the match is such a call already.
     """
     index = match.index
     called = [graph.called[op] for op in dict.fromkeys(node.qualified for node in fragment.nodes) if op in graph.called]
@@ -272,8 +272,7 @@ def with_functions(graph: Graph, fragment: Replacement, match: Match) -> Replace
 def run_condition(function: Callable[..., Any], match: Match) -> None:
     """Run a condition: a function of the match's captures, by name, or of the whole `match`.
 
-    Raises ConditionFailed when it calls `require` in vain, RuleError when it returns a verdict, which nobody would
-    hear.
+    Raises ConditionFailed if `require` fails in it, RuleError if it returns a value, which would be ignored.
     """
     arguments, keywords = _arguments(function, match, 0)
     returned = function(*arguments, **keywords)
@@ -285,9 +284,9 @@ def run_condition(function: Callable[..., Any], match: Match) -> None:
 
 
 def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[list[Any], dict[str, Any]]:
-    """What a function asks for by its parameters' names: captures, or the whole `match`.
+    """The arguments of a function by the names of its parameters: captures, or the whole `match`.
 
-    A capture that the pattern does not bind takes the parameter's default.
+    A capture that the pattern does not bind gets the parameter's default.
     """
     arguments: list[Any] = []
     keywords: dict[str, Any] = {}
@@ -322,7 +321,7 @@ def _arguments(function: Callable[..., Any], match: Match, first: int) -> tuple[
 
 
 def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Replacement) -> None:
-    """A replacement may not read a tensor whose node goes."""
+    """Raise RuleError if a replacement reads a tensor whose node is removed."""
     made = {name for node in match.nodes for name in node.outputs}
     for key in fragment.captures:
         if match.tensor(key) in made:
@@ -333,7 +332,7 @@ def _refuse_inner(function: Callable[..., Any], match: Match, fragment: Replacem
 
 
 def to_replacement(graph: Graph, results: Sequence[Any]) -> Replacement:
-    """Keep the nodes that the outputs need and number their tensors."""
+    """Keep the nodes that the outputs need, and number their tensors."""
     known: dict[int, TensorRef] = {}
     needed = {id(item) for item in results}
     kept: list[Any] = []
@@ -409,7 +408,7 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
 
 
 def _tensor_as_attribute(name: str, op: str, value: gs.Tensor, spec: Any) -> str:
-    """A sentence on a tensor that was given as an attribute: how to capture its number, where it is a constant."""
+    """The message for a tensor given as an attribute: how to capture its number, if it is a constant."""
     told = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
     parameter, is_fixed = getattr(value, "key", ("",))[0], getattr(value, "is_constant", False)
     if not parameter or not is_fixed:

@@ -1,4 +1,4 @@
-"""What steps at sites that look exactly alike have in common, worked out at the first of them.
+"""What steps at equal sites have in common, computed at the first of them.
 
 Models repeat themselves, and so do edits: the second of twenty thousand equal sites differs from the first in names.
 """
@@ -28,10 +28,10 @@ class SpliceTemplate:
 
     @classmethod
     def of(cls, match: Match, fragment: Replacement) -> "SpliceTemplate | None":
-        """That of a match and others of its template; None where names are not all in which their steps may differ.
+        """The template of a match; None if its steps may differ in more than names.
 
-        The edit puts nodes that read no constants in the place of the one that made the only output, none of which
-        could be one that goes, or brings anything but itself.
+        The new nodes must read no constants, replace the producer of the only output, differ in op from the removed
+        nodes, and import nothing.
         """
         ops = {node.op for node in match.nodes}
         (output, *others), made = fragment.outputs, fragment.nodes

@@ -1,4 +1,4 @@
-"""Takes a match out of the index and puts a fragment in its place; what that does to its tables is `tables`."""
+"""Replaces matches in an index by fragments; `surgeon.ir.mutations` changes the tables."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class RewriteStep:
 
     @property
     def scope(self) -> Scope:
-        """Where it happened."""
+        """The scope that it changed."""
         return self.match.scope
 
     @property
@@ -78,7 +78,7 @@ class RewriteStep:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The tensors that what it replaced made."""
+        """The outputs of the replaced nodes."""
         return self.match.outputs
 
 
@@ -88,20 +88,20 @@ class Splicer:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.steps: list[RewriteStep] = []
-        self.step_of: dict[Node, RewriteStep] = {}  # by the nodes that are not of the file
+        self.step_of: dict[Node, RewriteStep] = {}  # by the nodes that are not in the file
         self.names = FreshNames(index)
-        self.inner: set[str] = set()  # tensors that the source has not
+        self.inner: set[str] = set()  # tensors that the source lacks
         self._redirectors: dict[Node, list[RewriteStep]] = {}
         self._shared: dict[Hashable, str] = {}
         self._moulds: dict[object, tuple[Replacement, SpliceTemplate | None]] = {}  # by template
 
     @cached_property
     def _had_rules(self) -> bool:
-        """Whether the source went through surgeon before, so that its nodes may tell what they came from."""
+        """Whether surgeon wrote the source, so that its nodes may have metadata about their origin."""
         return self.index.model.speaks_of(FROM.encode())
 
     def apply(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
-        """Replace a match that `require_writable` lets pass."""
+        """Replace a match that passed `require_writable`."""
         if not match.nodes:
             return self._share(match, fragment, rule)
         if match.template is not None:
@@ -166,11 +166,11 @@ class Splicer:
         return step
 
     def _alike(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep | None:
-        """As `apply`, where all that is new about a site is what its tensors and nodes are called; None elsewhere."""
+        """As `apply`, if the site differs from an earlier one only in names; else None."""
         known = self._moulds.get(match.template)
         if known is None or known[0] is not fragment:
             self._moulds[match.template] = fragment, SpliceTemplate.of(match, fragment)
-            return None  # the first imports what new nodes need
+            return None  # the first step imports the domains of new nodes
         mould, scope, root = known[1], match.scope, match.root
         if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
             return None
@@ -199,7 +199,7 @@ class Splicer:
         return step
 
     def _enter(self, step: RewriteStep, made: Sequence[Node]) -> None:
-        """Let the nodes that a step lists be part of its scope."""
+        """Add the nodes of a step to its scope."""
         for node in made:
             self.step_of[node] = step
             attach(step.scope, node)
@@ -208,19 +208,19 @@ class Splicer:
         step.added = made
 
     def _ask_elsewhere(self, match: Match, asked: ShapeUse, rule: str) -> RewriteStep:
-        """Let sizes of an inner tensor be read from others, which have them too: a step of its own."""
+        """Read sizes of an inner tensor from other tensors: a separate step."""
         step = self.apply(*redirect_shape_use(match, asked), rule)
         step.is_for_sizes = True
         return step
 
     def _again(self, step: RewriteStep, old: Node, slot: int) -> Node:
-        """A node with the record of one that goes, not yet part of the scope."""
+        """A node with the record of a removed one, not yet part of the scope."""
         new = Node(old.op, old.inputs, old.outputs, scope=old.scope, slot=slot, encoded=record_now(self.index, old))
         step.kept = {**step.kept, new: old}
         return new
 
     def _share(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
-        """Let readers of initializers read others.  Nodes stay what they are: no step builds on it, and it on none."""
+        """Redirect readers of initializers to others.  Nodes stay unchanged: no dependencies between steps arise."""
         scope = match.scope
         instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
         step = RewriteStep(rule, match, fragment, match.root, renamed=instead)
@@ -241,7 +241,7 @@ class Splicer:
         return list(dict.fromkeys(found)) if found else ()
 
     def _repeats(self, step: RewriteStep) -> bool:
-        """Whether a step let what one rule wrote stand for the same that another wrote: proofs of either copy it."""
+        """Whether a step replaced a node of one rule by an equal node of another: proofs of either copy it."""
         match, fragment = step.match, step.fragment
         if step.added or len(step.removed) != 1 or len(match.kept) != 1:
             return False
@@ -251,7 +251,7 @@ class Splicer:
         return is_repeated and can_copy(step.scope, read, self.inner)
 
     def require_writable(self, match: Match, fragment: Replacement) -> None:
-        """Raise ConditionFailed where the result could not be written."""
+        """Raise ConditionFailed if the result could not be written."""
         if not match.nodes:
             require_shareable(match, fragment)
             return
@@ -270,9 +270,9 @@ class Splicer:
     def _constant(
         self, maker: NodeBuilder, item: ReplacementConstant, ref: TensorRef, names: dict[TensorRef, str]
     ) -> Iterator[Node]:
-        """A constant becomes an initializer; in a function, which has none, a Constant node (cast where need be).
+        """A constant becomes an initializer; in a function, which has none, a Constant node, with a cast if needed.
 
-        Below IR 4 a body has none either: an initializer would have to be an input, and a body's inputs are given.
+        Below IR 4 a body has none either: an initializer would have to be an input, and the inputs of a body are fixed.
         """
         scope = maker.scope
         needs_node = scope.function is not None or (scope.parent is not None and self.index.ir_version < 4)
@@ -302,7 +302,7 @@ class Splicer:
         return self._shared[key]
 
     def _loose_outputs(self, maker: NodeBuilder, step: RewriteStep, names: dict[TensorRef, str]) -> Iterator[Node]:
-        """Outputs that no node of the fragment makes under their name: an input handed on, a constant, a duplicate."""
+        """Nodes for outputs that no node of the fragment produces: an input, a constant, or a duplicate."""
         match, fragment, scope = step.match, step.fragment, step.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if names.get(ref) == name:
@@ -318,7 +318,7 @@ class Splicer:
                 )
 
     def _is_constant_now(self, scope: Scope, name: str, ref: TensorRef, names: dict[TensorRef, str]) -> bool:
-        """Whether an output of a match is made from constants alone: it, and what reads it, were none before."""
+        """Whether an output of a match is now computed only from constants, so that cached results are wrong."""
         is_constant = self.index.constants.is_constant
         if ref.kind != "inner":
             return ref.kind == "constant" or is_constant(scope, names[ref])
@@ -326,10 +326,10 @@ class Splicer:
         return node.op in CONSTANT_OPS and all(is_constant(scope, item) for item in node.inputs if item)
 
     def _redirect(self, step: RewriteStep, old: str, new: str) -> None:
-        """Let every reader of one tensor read another.
+        """Redirect every reader of one tensor to another.
 
-        What is done to the readers builds on that, but where the file has both tensors: layers that share a tensor are
-        not to be proved as one, and take it from this step that the two are equal.
+        Later steps at the readers depend on this one, unless the file has both tensors: layers that share a tensor are
+        not proved as one region, but rely on this step for the equality of the two.
         """
         step.renamed = {**(step.renamed or {}), old: new}
         readers = replace_uses(step.scope, old, new)
@@ -341,7 +341,7 @@ class Splicer:
             self._redirectors.setdefault(reader, []).append(step)
 
     def _is_of_source(self, scope: Scope, name: str) -> bool:
-        """Whether the source has a tensor, made by a node that is still there."""
+        """Whether a tensor is of the source, and its producer still exists."""
         home = scope.defining_scope(name)
         node = None if home is None else home.producers.get(name)
         return node is not None and node.original
@@ -354,7 +354,7 @@ class Splicer:
                 import_domain(scope, domain, wanted)
 
     def _drop_orphans(self, scope: Scope, names: Iterable[str]) -> list[Node]:
-        """Remove what only the match used: initializers, and nodes of known ops, as far up as that goes."""
+        """Remove what only the match used: initializers, and nodes of known ops, transitively."""
         dropped: list[Node] = []
         waiting = [name for name in names if name]
         while waiting:
@@ -375,7 +375,7 @@ class Splicer:
 
 
 def opset_to_import(domain: str, op: str) -> int:
-    """The version at which a domain that the model lacks is imported: the newest that its op needs."""
+    """The version at which a missing domain is imported: the newest of its op."""
     found = schema(domain, op, None) if knows_domain(domain) else None
     return found.since_version if found is not None else 1
 
@@ -383,7 +383,7 @@ def opset_to_import(domain: str, op: str) -> int:
 def _tensor_names(
     match: Match, fragment: Replacement, maker: NodeBuilder, kept: Mapping[int, Node]
 ) -> dict[TensorRef, str]:
-    """A name for every tensor of the fragment: the pattern's outputs, and what kept nodes make, keep theirs."""
+    """A name for every tensor of the fragment: the pattern's outputs, and outputs of kept nodes, keep theirs."""
     names = {EMPTY: ""}
     for name, ref in zip(match.outputs, fragment.outputs, strict=True):
         if ref.kind == "capture":

@@ -1,4 +1,4 @@
-"""What conditions decide that are known: the branch of an If that is taken, and what a Where, And or Or hands on."""
+"""Known conditions: the taken branch of an If, and the results of Where, And and Or."""
 
 from collections.abc import Callable, Iterator
 from itertools import compress
@@ -15,16 +15,16 @@ from surgeon.rules.searches.constant_folding import ConstantFolder
 from surgeon.shapes.index_shapes import elements_of
 from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 
-MOST = 1 << 24  # elements of the weights that a branch holds: they are read
-LARGEST = 1 << 16  # bytes of what is computed on the way to a condition
-BESIDE = ("condition", "untaken")  # what the inputs are called that are not handed on
-Choice = tuple[int, tuple[int, ...]]  # the place of the input that a node hands on, and those of all others
+MOST = 1 << 24  # maximum number of elements of a branch's weights, which are read
+LARGEST = 1 << 16  # maximum size of results on the way to a condition, in bytes
+BESIDE = ("condition", "untaken")  # names of the other inputs
+Choice = tuple[int, tuple[int, ...]]  # position of the input that is the result, and those of all others
 
 
 def _decided(
     op: str, choose: Callable[[SymbolicElements, Node], Choice | None]
 ) -> Callable[[Index, Scope], Iterator[Found]]:
-    """What goes over the nodes of an op.  choose: which inputs are handed on and not, None for any other node."""
+    """A search over the nodes of an op.  choose: the input that is the result and the others; None for other nodes."""
 
     def find(index: Index, scope: Scope) -> Iterator[Found]:
         elements = elements_of(index)
@@ -39,13 +39,13 @@ def _decided(
 
 
 def _truth(elements: SymbolicElements, node: Node, place: int) -> bool | None:
-    """What an input holds everywhere, None where that is not known."""
+    """The boolean that an input holds everywhere; None if unknown."""
     choice = elements.choice(node.scope, node.inputs[place])
     return bool(choice.inside) if choice is not None and choice.is_uniform else None
 
 
 def _beside(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
-    """The input beside one that holds a truth everywhere."""
+    """The other input beside one that is everywhere `truth`."""
 
     def choose(elements: SymbolicElements, node: Node) -> Choice | None:
         places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
@@ -56,7 +56,7 @@ def _beside(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
 
 
 def _selected(elements: SymbolicElements, node: Node) -> Choice | None:
-    """The tensor that a Where takes everywhere."""
+    """The tensor that a Where selects everywhere."""
     truth = _truth(elements, node, 0)
     return None if truth is None else (1, (0, 2)) if truth else (2, (0, 1))
 
@@ -84,8 +84,8 @@ one_sided = Search(_one_sided, "no Where has a condition that is the same everyw
 def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
     """If whose condition is a constant, or computed from constants and fixed sizes alone.
 
-    Binds `body`, the branch as a FunctionProto; `outside`, the tensors around it that it reads; `weights`, the arrays
-    of its initializers, which are further inputs of the function; and `used`, which of its outputs somebody reads.
+    Binds `body`, the branch as a FunctionProto; `outside`, the outer tensors that it reads; `weights`, the arrays of
+    its initializers, which are further inputs of the function; and `used`, whether each output has readers.
     """
     folding: ConstantFolder | None = None
     for node in list(scope.by_op.get("If", ())):
@@ -136,13 +136,13 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
 
 
 def is_unmodified(body: Scope) -> bool:
-    """Whether no rule has changed anything in a branch: it is taken as the file has it."""
+    """Whether no rule has changed a branch, which is taken from the file."""
     kept = all(node.original and node.alive for node in body.nodes)
     return kept and not body.redirected and all(map(is_unmodified, body.bodies))
 
 
 def _outside(graph: GraphProto) -> list[str]:
-    """What a branch reads of the graphs around it, each name once."""
+    """Names that a branch reads from the graphs around it, each once."""
     own = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
     names = dict.fromkeys(name for node in graph.node for name in names_read(node) if name not in own)
     names.update((value.name, None) for value in graph.output if value.name not in own)

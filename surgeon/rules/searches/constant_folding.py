@@ -1,4 +1,4 @@
-"""Subgraphs of constants, and sizes that no free dimension changes: what they come to, in one pass over a scope."""
+"""Subgraphs of constants, and sizes that do not depend on dynamic dims: their values, in one pass over a scope."""
 
 from collections.abc import Iterator
 from functools import partial, update_wrapper
@@ -22,8 +22,8 @@ MAX_RESULT_BYTES, MAX_ADDED_BYTES, READ = (
     1 << 20,
     1 << 14,
     1 << 24,
-)  # bytes: of a result, of what it may add to the file, of one input
-WORK, TIME = 1 << 26, 2.0  # elements of all inputs multiplied, and seconds, that running any op may take
+)  # maximum bytes of a result, of growth of the file, and of one input
+WORK, TIME = 1 << 26, 2.0  # product of the inputs' element counts, and seconds, that one op may take
 SIZES = ops_with(lambda op: op.shape.returns_sizes)
 
 
@@ -31,8 +31,8 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
     """A search for nodes whose results are fixed in the file.
 
     most: bytes of the largest result that is computed.  growth: bytes that a result may take beyond the constants it is
-    made of and that go with it: a mask spread out of one number, say, stays as it is.
-    Binds `values`, the arrays of the outputs.
+    made of and that go with it: a mask spread out of one number, say, stays as it is.  Binds `values`, the arrays of
+    the outputs.
     """
     find = partial(_constant_subgraphs, most, growth)
     update_wrapper(find, _constant_subgraphs)
@@ -42,13 +42,13 @@ def constant_subgraphs(most: int = MAX_RESULT_BYTES, growth: int = MAX_ADDED_BYT
 def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes that compute from constants alone, up to a size: what is computed is written in their place."""
     folding = ConstantFolder.of(index, scope, most)
-    for node, outputs in folding.places(growth)[0]:  # the last first, so that what one rests on is still there
+    for node, outputs in folding.places(growth)[0]:  # the last first, so that its producers still exist
         values = [folding.values[name] for name in outputs]
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
 
 
 def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
-    """What is computed from constants alone and stays, and why; "" where there is none."""
+    """What is constant but not folded, and why; "" if there is none."""
     folding = ConstantFolder.of(index, scope, most)
     left = folding.places(growth)[1]
     if left:
@@ -70,10 +70,10 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
 
 
 class ConstantFolder:
-    """The constants of one scope, as its nodes are visited in order.
+    """The constants of one scope, computed in node order.
 
-    nodes: those whose results are fixed, in order.  values: of their outputs, and of the constants they read.
-    of_sizes: tensors that come from sizes.  stays: nodes that read nothing but constants and are not computed, and why.
+    nodes: those with constant results, in order.  values: of their outputs and constant inputs.  of_sizes: tensors
+    computed from sizes.  stays: nodes that read only constants and are not computed, and why.
     """
 
     def __init__(self, index: Index, scope: Scope, most: int) -> None:
@@ -88,16 +88,16 @@ class ConstantFolder:
 
     @classmethod
     def of(cls, index: Index, scope: Scope, most: int) -> "ConstantFolder":
-        """All that is fixed in a scope; nothing in one whose nodes are in no order."""
+        """The constants of a scope; none if its nodes are unsorted."""
         folding = cls(index, scope, most)
         for node in () if scope.is_unsorted else scope.live_nodes():
             folding.visit(node)
         return folding
 
     def places(self, growth: int) -> tuple[list[tuple[Node, tuple[str, ...]]], list[tuple[str, int]]]:
-        """Nodes to write out with those of their outputs that are used, the last first; and what would add too much.
+        """Nodes to fold, with their used outputs, the last first; and outputs that would add too many bytes.
 
-        Of the latter the name of an output, and the bytes it would add.
+        The latter as the name of an output and the number of bytes.
         """
         scope, absorbed = self.scope, set[Node]()
         found: list[tuple[Node, tuple[str, ...]]] = []
@@ -106,7 +106,7 @@ class ConstantFolder:
             used = [name for name in node.outputs if name and scope.is_needed(name)]
             outside = [name for name in used if name in scope.protected or not absorbed.issuperset(scope.readers(name))]
             if outside and node.op in IDENTITY_OPS:
-                continue  # of a weight: folded it would be there twice
+                continue  # of a weight, which folding would store twice
             added = self.added(node, used) if outside else 0
             if added > growth:
                 left.append((outside[0], added))
@@ -117,7 +117,7 @@ class ConstantFolder:
         return found, left
 
     def idle(self) -> list[Node]:
-        """Nodes whose results are fixed, and that no output depends on, in order."""
+        """Nodes with constant results that no output depends on, in order."""
         found: set[Node] = set()
         for node in reversed(self.nodes):
             names = [name for name in node.outputs if name]
@@ -126,7 +126,7 @@ class ConstantFolder:
         return [node for node in self.nodes if node in found]
 
     def visit(self, node: Node) -> None:
-        """Take in one node, if its results are fixed and small enough."""
+        """Add one node if its results are constant and small enough."""
         if node.op in self._calls or not node.inputs:
             return
         is_size = node.op in SIZES or not self.of_sizes.isdisjoint(node.inputs)
@@ -144,7 +144,7 @@ class ConstantFolder:
             self.values.update(found)
 
     def _refusal(self, node: Node) -> str:
-        """Why a node that reads nothing but constants is not to be computed; "" where it may be."""
+        """Why a node that reads only constants is not computed; "" if it may be."""
         if node.op in RANDOM or node in self._owners:
             return "it is random" if node.op in RANDOM else "it holds a body"
         if traits_of(node.op).dtype.is_qdq:
@@ -156,32 +156,32 @@ class ConstantFolder:
         return ""
 
     def below(self, node: Node) -> list[Node]:
-        """The nodes that make what a node computes from, in order."""
+        """The producers of a node's constant inputs, transitively, in order."""
         found: set[Node] = set()
         waiting = list(node.inputs)
         while waiting:
             source = self.scope.producers.get(waiting.pop())
             if source is None or source in found:
                 continue
-            if source in self._made or not source.original:  # a constant that was folded before stands for its nodes
+            if source in self._made or not source.original:  # an earlier folded constant stands for its nodes
                 found.add(source)
                 waiting += source.inputs
         return sorted(found, key=lambda item: item.slot)
 
     def makers(self, name: str) -> list[Node]:
-        """The nodes that make a tensor which is fixed, in order."""
+        """The nodes that compute a constant tensor, in order."""
         source = self.scope.producers.get(name)
         return [] if source is None else [*self.below(source), source]
 
     def added(self, node: Node, used: list[str]) -> int:
-        """The bytes that results take beyond those of the constants that would go."""
+        """The bytes of results beyond those of the constants that would be removed."""
         gone = {node, *self.below(node)}
         leaves = {name for item in gone for name in item.inputs if self.scope.producers.get(name) not in gone}
         read = (name for name in leaves if name in self.values and gone.issuperset(self.scope.readers(name)))
         return sum(self.values[name].nbytes for name in used) - sum(self.values[name].nbytes for name in read)
 
     def _reads_data(self, node: Node) -> bool:
-        """Whether a node reads a tensor that is not fixed, or too large; one of a node that was not folded tells it."""
+        """Whether a node reads a tensor that is not constant, or is too large; known if its producer was not folded."""
         values, makers = self.values, self.scope.producers
         for name in node.inputs:
             if name and name not in values and name in makers and makers[name].op != "Constant":
@@ -189,7 +189,7 @@ class ConstantFolder:
         return not all(self._is_constant(name) for name in node.inputs if name)
 
     def _is_constant(self, name: str) -> bool:
-        """Whether a tensor is fixed, and small enough to be read; its value is known then."""
+        """Whether a tensor is constant and small enough to be read; if so, `values` has it."""
         if name in self.values:
             return True
         source = self.scope.producers.get(name)
@@ -206,7 +206,7 @@ class ConstantFolder:
         return True
 
     def _by_shapes(self, node: Node) -> dict[str, Array] | None:
-        """Results that are sizes, and the same whatever the free dimensions are."""
+        """Results that are sizes without dynamic dims."""
         shapes, found = shapes_of(self.index), {}
         for name in filter(None, node.outputs):
             array = as_array(shapes.value(self.scope, name), shapes.facts(self.scope, name).dtype)
@@ -216,7 +216,7 @@ class ConstantFolder:
         return found
 
     def _computed(self, node: Node) -> dict[str, Array] | None:
-        """Results computed from constants; None where they are too large, or nothing computes them."""
+        """Results computed from constants; None if they are too large, or nothing computes them."""
         names = [name for name in node.outputs if name]
         if not all(self._is_small(node, name) for name in names):
             return None
@@ -242,16 +242,16 @@ class ConstantFolder:
         return made if right and sum(array.nbytes for array in made.values()) <= self.most else None
 
     def _adds_up_halves(self, node: Node) -> bool:
-        """Whether a node adds up numbers of 16 bits or less, or their products, which runtimes round differently.
+        """Whether a node sums numbers of 16 bits or less, or their products, which runtimes round differently.
 
-        So may any op of floats that is not known to do otherwise.
+        Ops of floats count too, unless they are known not to.
         """
         is_sum = bool(traits_of(node.op).products.kind) or traits_of(node.op).numerics.accumulates
         read = [self.values[name] for name in node.inputs if name and self.values[name].itemsize < 4]
         return bool(read) if is_sum else node.op not in FOLDABLE and any(array.dtype.kind in "fV" for array in read)
 
     def _is_small(self, node: Node, name: str) -> bool:
-        """Whether a result is known to take no more than it may."""
+        """Whether a result is known to be small enough."""
         facts = shapes_of(self.index).facts(self.scope, name)
         shape = facts.shape
         sizes = [size for size in shape or () if isinstance(size, int)]
@@ -277,6 +277,6 @@ class ConstantFolder:
         ]
         proto = onnx.NodeProto()
         proto.CopyFrom(node.proto)
-        proto.input[:] = node.inputs  # what the file has it read may have been replaced
+        proto.input[:] = node.inputs  # its inputs may have been redirected
         graph = helper.make_graph([proto], "node", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.scope.opset or 1)])

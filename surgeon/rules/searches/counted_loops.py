@@ -16,12 +16,12 @@ from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.searches.constant_conditions import is_unmodified
 from surgeon.shapes.index_shapes import shapes_of
 
-CARRIED = 2  # inputs of a loop, and of its body, before those that it carries on
+CARRIED = 2  # number of inputs of a loop, and of its body, before the loop-carried ones
 INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
 WHOLE = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
 
 
-COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # and how much further it goes on
+COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # op -> iterations beyond the limit
 
 
 class _Count(NamedTuple):
@@ -40,11 +40,10 @@ class _Count(NamedTuple):
 def _counted_loops(index: Index, scope: Scope) -> Iterator[Found]:
     """Loop without a trip limit that goes on while a counter, one more each time, is below a limit that stays.
 
-    Where its condition says nothing of the kind, an element of a tensor that stays may be taken at the counter's place:
-    past the end there is none.  Binds `body`, a function of one Loop with a trip limit, which is its first input;
-    `start`, an integer, None for 0; `limit`, an integer, or where `axis` is not None what is so long along it; `more`,
-    how much further the loop may go on; `tensors`, all further inputs of the function; and `used`, which of its outputs
-    somebody reads.
+    If its condition is another one, a Gather may index an unchanged tensor by the counter: past its end there are none.
+    Binds `body`, a function of one Loop with a trip limit, which is its first input; `start`, an integer, None for 0;
+    `limit`, an integer, or a tensor with that size along `axis`; `more`, iterations beyond the limit; `tensors`, all
+    further inputs of the function; and `used`, whether each output has readers.
     """
     types = shapes_of(index)
     for node in list(scope.by_op.get("Loop", ())):
@@ -89,9 +88,9 @@ def _integers(count: _Count) -> list[str]:
 
 
 class _Counter:
-    """What the body of a loop counts, and what that is compared with or looks up.
+    """Analyses the counter of a loop's body, and the tensors that it is compared with or indexes.
 
-    constant: the value of a constant that the body reads, None for other tensors.
+    constant: returns the value of a constant that the body reads, None for other tensors.
     """
 
     def __init__(self, node: Node, body: GraphProto, constant: Callable[[str], ConstantValue | None]) -> None:
@@ -105,7 +104,7 @@ class _Counter:
         self._own = {tensor.name for tensor in body.initializer}.union(self._makers, inputs)
 
     def counts(self) -> Iterator[_Count]:
-        """How often the loop may run, by its condition first, then by what it takes an element of."""
+        """Trip limits, by the loop's condition first, then by Gathers."""
         pending = [self._condition]
         while pending:
             made = self._makers.get(self._plain(pending.pop()))
@@ -126,7 +125,7 @@ class _Counter:
                 yield _Count(start, limit, COMPARED[made.op_type] + later)
 
     def _counted(self, name: str) -> Iterator[tuple[str, int]]:
-        """Where a counter begins, and 1 if it is as it was before this step; nothing for any other tensor."""
+        """The start of a counter, and 1 if the tensor is its value before this step; nothing for other tensors."""
         name = self._plain(name)
         counter, later = (name, 1) if name in self._carried or name == self._iteration else (self._before(name), 0)
         if counter == self._iteration:
@@ -135,7 +134,7 @@ class _Counter:
             yield self._carried[counter], later
 
     def _before(self, name: str) -> str:
-        """What a tensor is one more than, "" where it is none."""
+        """The tensor that is one less than this one; "" if there is none."""
         step = self._makers.get(name)
         if step is None or step.op_type != "Add":
             return ""
@@ -145,26 +144,26 @@ class _Counter:
         return found[0] if found else ""
 
     def _outside(self, name: str) -> str | None:
-        """The tensor outside of the loop that this one is in every step; None where it is another."""
+        """The outer tensor that equals this one in every step; None if there is none."""
         name = self._plain(name)
         if name in self._carried:
             return self._carried[name] if self._plain(self._nexts[name]) == name else None
         return None if name in self._own else name
 
     def _plain(self, name: str) -> str:
-        """The tensor that is handed on or cast to this one: casts do not change how integers compare."""
+        """The tensor behind Identity and Cast: casts do not change how integers compare."""
         while name in self._makers and self._makers[name].op_type in ("Identity", "Cast"):
             name = self._makers[name].input[0]
         return name
 
     def _is_one(self, name: str) -> bool:
-        """Whether a tensor that the body reads is the integer 1."""
+        """Whether a tensor of the body is the integer 1."""
         value = self._constant(name)
         return value is not None and value.array.dtype in WHOLE and value.scalar == 1
 
 
 def _limited(loop: NodeProto) -> FunctionProto:
-    """A function of a trip limit and of all that a loop reads."""
+    """A function of a trip limit and of all tensors that a loop reads."""
     names = list(dict.fromkeys(name for name in (*loop.input, *names_read(loop)) if name))
     loop.input[0] = "trip_limit"
     _hand_on(next(item.g for item in loop.attribute if item.name == "body"))

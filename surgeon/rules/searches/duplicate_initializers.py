@@ -1,4 +1,4 @@
-"""Initializers that hold what an earlier one of their graph holds, found without loading any."""
+"""Initializers that are equal to an earlier one of their graph, found without loading any."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,8 @@ from surgeon.rules.matching.pattern import Found, Search
 def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
     """Initializers of the dtype, the shape and the bytes of an earlier one in the same graph, both of them read.
 
-    Binds `first`: the one that stays.  What was written about them must be equal too.  One that has to keep its name is
-    found where it repeats another, and then refused with the reason; none reads it.  What a kernel writes into is
-    nobody else's.
+    Binds `first`: the one that stays.  Their doc strings and metadata must be equal too.  One that must keep its name
+    is found too, and refused later with the reason.  A tensor that a kernel overwrites is not shared.
     """
     contents = index.cached_analysis(TensorContents, lambda: TensorContents(index.model))
     firsts = DuplicateFinder(contents)
@@ -32,7 +31,7 @@ def _equal_initializers(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _overwritten(index: Index) -> set[str]:
-    """What nodes read and may write into, as those in training do their running means: by name, in any scope."""
+    """Names of inputs that kernels may overwrite, such as running means in training, in any scope."""
     by_op = (item for scope in index.scopes for item in scope.by_op.items())
     slots = ((nodes, slot) for op, nodes in by_op for slot in traits_of(op).data.overwritten)
     writing = ((node, slot) for nodes, slot in slots for node in nodes if node.alive and len(node.outputs) > 1)

@@ -1,4 +1,4 @@
-"""Nodes that compute what an earlier node of their scope has computed already, found in one pass over it."""
+"""Nodes that compute the same as an earlier node of their scope, found in one pass."""
 
 from collections.abc import Hashable, Iterator
 
@@ -31,9 +31,9 @@ def _repeated_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _may_repeat(scope: Scope) -> bool:
-    """A quick look at whether two nodes may compute the same: the first that do read the very same of what nodes make.
+    """A quick check whether two nodes may compute the same: the first such pair reads the same produced tensors.
 
-    A node that alone reads such a tensor, as most do, is spared all further looks.
+    A node that is the only reader of such a tensor, as most are, is skipped.
     """
     makers, consumers = scope.producers, scope.consumers
     seen: set[tuple[str | None, ...]] = set()
@@ -58,10 +58,10 @@ repeated_nodes = Search(_repeated_nodes, "nothing is repeated")
 
 
 class _Numbering:
-    """What each node computes, as a key: nodes of equal keys compute the same.  It is asked where two may be equal.
+    """Value numbering: nodes with equal keys compute the same.  Keys are computed only if two nodes may be equal.
 
-    held: what tensors that nodes make hold: the name of the first that holds the same.  What others hold stands apart,
-    lest nodes that are looked at before and after it was asked for be told apart by that.
+    held: produced tensor -> the first tensor with the same value.  Other tensors are kept apart, so that the order of
+    queries does not change keys.
     """
 
     def __init__(self, index: Index, scope: Scope) -> None:
@@ -73,9 +73,9 @@ class _Numbering:
         self._kinds: dict[str, tuple[bool, bool]] = {}
 
     def first(self, node: Node) -> Node | None:
-        """The earlier node that computes the same, or None; a node without one is the first of its key."""
+        """The earlier node that computes the same; None if this is the first."""
         if node.op == "Constant":
-            return None  # it costs nothing, so it stays for whoever reads it
+            return None  # it costs nothing
         held = self.held
         for name in node.outputs:
             held[name] = name
@@ -84,7 +84,7 @@ class _Numbering:
         rough = (node.op, *map(held.get, node.inputs))
         alike = self._alike.setdefault(rough, node)
         if alike is node:
-            return None  # what it says, and what its constants hold, nobody has asked so far
+            return None  # attributes and constants are compared only if another node looks equal
         if not isinstance(alike, dict):
             alike = self._alike[rough] = {self._key(alike): alike}
         key = self._key(node)
@@ -92,7 +92,7 @@ class _Numbering:
         return None if first is node else first
 
     def _key(self, node: Node) -> Hashable | None:
-        """What nodes of one op have in common that compute the same; None for one that holds a graph."""
+        """A key of nodes of one op that compute the same; None for a node with a graph attribute."""
         attributes = said_by(node) if self._kind(node.op)[1] else ()
         if attributes is None:
             return None
@@ -100,7 +100,7 @@ class _Numbering:
         return inputs, attributes, tuple([bool(name) for name in node.outputs])
 
     def _kind(self, op: str) -> tuple[bool, bool]:
-        """Whether nodes of an op give the same for the same and one of them will do, and may have attributes."""
+        """Whether nodes of an op are deterministic and may be shared, and whether they may have attributes."""
         if op not in self._kinds:
             domain, name = split_op(op)
             known = schema(domain, name, self.scope.versions.get(domain))
@@ -109,7 +109,7 @@ class _Numbering:
         return self._kinds[op]
 
     def _outside(self, name: str) -> Hashable:
-        """What a tensor holds that no node makes, or a Constant."""
+        """The value of a tensor that has no producer, or a Constant as one."""
         if name not in self._given:
             found = self._index.constants.get(self.scope, name)
             self._given[name] = name if found is None else found.content

@@ -1,4 +1,4 @@
-"""Sizes that an earlier node of their scope tells already, whichever tensors the two are read from."""
+"""Sizes that an earlier node of their scope computes already, perhaps from other tensors."""
 
 from collections.abc import Hashable, Iterator
 
@@ -14,8 +14,8 @@ from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
     """Integers that follow from free dimensions of an input, and that an earlier node makes of the same dimensions.
 
-    Binds `first`, what the earlier node makes.  What is known without them is left to constant folding.  What hangs on
-    the dimensions of two inputs is not the same for a name that these have in common.
+    Binds `first`, the output of the earlier node.  Fixed sizes are left to constant folding.  Sizes that depend on dims
+    of two inputs are not equal because the dims have the same name.
     """
     if scope.is_unsorted or not any(scope.has(op) for op in ("Shape", "Size")):
         return
@@ -32,7 +32,7 @@ def _repeated_sizes(index: Index, scope: Scope) -> Iterator[Found]:
         first = firsts.setdefault((dtype, value.shape, tuple(value.flat)), node)
         if first is not node and index.pin_reason(scope, name) is None:
             repeated.append((node, first))
-    for node, first in reversed(repeated):  # with the last of them go those that it was computed by
+    for node, first in reversed(repeated):  # removing the last one removes its producers
         if node.alive and first.alive:
             yield Found((node,), node.outputs, {"first": first.outputs[0]}, (first,))
 

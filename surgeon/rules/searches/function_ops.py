@@ -1,4 +1,4 @@
-"""Nodes of standard ops that ONNX itself defines by others: the body of each, as its schema gives it."""
+"""Nodes of standard ops that ONNX defines as functions: the body of each, as its schema gives it."""
 
 from collections.abc import Iterator
 from itertools import compress
@@ -22,8 +22,8 @@ RANDOM = ops_with(lambda op: op.control.random)
 def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes of ops of ai.onnx that the standard defines by others: functions.
 
-    Binds `tensors` (the inputs that are there), `places` (for each input the number of its tensor, or None) and `used`
-    (which outputs somebody reads); `standard_body` gives the body.
+    Binds `tensors` (the inputs that are present), `places` (for each input the number of its tensor, or None) and
+    `used` (whether each output has readers); `standard_body` returns the body.
     """
     for node in scope.live_nodes():
         if not node.alive or node.op in RANDOM or not _bodies(node.op, scope.opset):
@@ -43,7 +43,7 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _is_defined(op: str) -> bool:
-    """Whether ONNX defines an op by others at any opset."""
+    """Whether ONNX defines an op as a function at any opset."""
     return op not in RANDOM and bool(_bodies(op, None))
 
 
@@ -70,7 +70,7 @@ def standard_body(match: Match) -> FunctionProto:
                 data = schema.get_context_dependent_function_with_opset_version(version, proto, types)
             if not data and schema.has_function:
                 data = schema.get_function_with_opset_version(version)
-        except (ValueError, RuntimeError) as error:  # such as of sequences, whose types are not handed on
+        except (ValueError, RuntimeError) as error:  # for example sequences, whose types are not passed
             require(False, f"ONNX makes no body for {node.op} here ({str(error).partition(chr(10))[0]})")
         if data:
             break
@@ -79,7 +79,7 @@ def standard_body(match: Match) -> FunctionProto:
 
 
 def _schema(op: str, opset: int | None) -> Any:
-    """The schema of an op of ai.onnx, an `onnx.defs.OpSchema`, the newest for no opset; None where there is none."""
+    """The `onnx.defs.OpSchema` of an op of ai.onnx, the newest for opset None; None if there is none."""
     try:
         return onnx.defs.get_schema(op, opset or onnx.defs.onnx_opset_version(), "")
     except onnx.defs.SchemaError:
@@ -87,7 +87,7 @@ def _schema(op: str, opset: int | None) -> Any:
 
 
 def _bodies(op: str, opset: int | None) -> list[int]:
-    """The opsets of ai.onnx up to this one, or to the newest, for which an op has a body, in order."""
+    """The opsets of ai.onnx, up to this one or the newest, for which an op has a body, in order."""
     schema = None if "::" in op else _schema(op, opset)
     if schema is None:
         return []
@@ -105,7 +105,7 @@ def _type_of(match: Match, name: str) -> TypeProto:
 
 
 def _complete(function: FunctionProto, node: Node, schema: Any) -> FunctionProto:
-    """A body with the defaults of the attributes that its op has and the node leaves out."""
+    """A body with the defaults of the op's attributes that the node omits."""
     given = {item.name for item in node.proto.attribute}
     named_here = {item.name for item in function.attribute_proto}
     for name, attribute in schema.attributes.items():

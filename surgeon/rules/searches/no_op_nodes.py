@@ -1,4 +1,4 @@
-"""Nodes that change no result: nobody reads them, or their arithmetic changes nothing, exactly."""
+"""Nodes that change no result: they have no readers, or their arithmetic is exactly neutral."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,14 +16,14 @@ from surgeon.rules.matching.pattern import Found, Search
 from surgeon.text import and_more
 
 NEUTRAL = {op.name: op.algebra.neutral for op in OP_TRAITS.values() if op.algebra.neutral is not None}
-PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # where the constant may stand
+PLACES = {name: (1, 0) if name in COMMUTATIVE else (1,) for name in NEUTRAL}  # positions of the constant
 
 
 def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
     """Products and quotients with 1, sums and differences with 0; 1e-12 is not 0.
 
-    A sum of floats stays that something divides by: 0 makes 0 of -0, which tells there.
-    Binds `x`, the `constant`, and `y`, the result.
+    A sum of floats stays if it is a divisor: adding 0 turns -0 into 0, which changes the sign of the quotient.  Binds
+    `x`, the `constant`, and `y`, the result.
     """
     producers, scalar, found = scope.producers, partial(index.constants.scalar, scope), list[tuple[Node, int]]()
     for op, number in NEUTRAL.items():
@@ -32,7 +32,7 @@ def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
                 name = node.inputs[place]
                 if name in producers and producers[name].op not in CONSTANT_OPS:
                     continue
-                constant = scalar(name)  # of one element: a weight that happens to be all ones is data
+                constant = scalar(name)  # only of one element: a weight of ones is data
                 if constant is not None and constant[0] == number:
                     if not (constant[3] and number == 0 and _makes_a_divisor(node, scope, place)):
                         found.append((node, place))
@@ -43,7 +43,7 @@ def _neutral_arithmetic(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _makes_a_divisor(node: Node, scope: Scope, place: int) -> bool:
-    """Whether something divides by a sum, or by what would stand for it then."""
+    """Whether a sum, or the operand that would replace it, is a divisor of another node."""
     return node.op in COMMUTATIVE and any(divides(scope, name) for name in (node.outputs[0], node.inputs[1 - place]))
 
 
@@ -58,9 +58,9 @@ def _found(node: Node, place: int) -> Found:
 def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
     """Nodes none of whose outputs is read, an output of the graph or named elsewhere; the last first.
 
-    What only they read goes with them.  A node of a domain that nobody here knows stays, as does one with a body or a
-    local function that holds such: it may do more than make its outputs.  A graph without outputs, such as a part that
-    somebody cut out, is left as it is: none of its nodes would stay.
+    Producers that only they read are removed too.  A node of an unknown domain stays, as does one with a body or a
+    local function that contains such a node: it may have side effects.  A graph without outputs, such as an extracted
+    part, is left unchanged: none of its nodes would stay.
     """
     if not scope.proto.output:
         return
@@ -71,7 +71,7 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
 
 
 def _left(index: Index, scope: Scope) -> str:
-    """What is read by nobody and stays; "" where there is none."""
+    """What has no readers and stays; "" if there is none."""
     if not scope.proto.output:
         return "the graph has no outputs, so that no node is read in the end"
     left = scope.dead_nodes()
@@ -82,7 +82,7 @@ def _left(index: Index, scope: Scope) -> str:
 
 
 def _may_do_more(node: Node, bodies: dict[str, FunctionProto]) -> bool:
-    """Whether a node is of a domain that is not known, or runs one that is.  bodies: the local functions."""
+    """Whether a node is of an unknown domain, or contains one that is.  bodies: the local functions."""
     return any(not _is_known(op, bodies, ()) for op in (node.op, *_inner(node)))
 
 
@@ -93,7 +93,7 @@ def _inner(node: Node) -> Iterator[str]:
 
 
 def _is_known(op: str, bodies: dict[str, FunctionProto], calling: tuple[str, ...]) -> bool:
-    """Whether an op does no more than make its outputs, as those of known domains; a local function if its nodes do."""
+    """Whether an op only computes its outputs, as ops of known domains do; a local function if its nodes do."""
     body = bodies.get(op)
     if body is None:
         return knows_domain(split_op(op)[0])

@@ -1,4 +1,4 @@
-"""Placeholders of torch's operators whose arguments stand by place: all of them inputs, numbers as constants."""
+"""Placeholders of torch's operators whose arguments are all inputs by position, numbers as constants."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ unnamed_arguments = Search(
 
 
 def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
-    """The arguments of a node by name; None for a node that is no such placeholder."""
+    """The arguments of a node by name; None if it is not such a placeholder."""
     if node.op.startswith(f"{TORCHSCRIPT_DOMAIN}::"):
         return _NamedArguments(node.op, problem=str(lost(node.proto)).rstrip("."))
     operator = operator_of(node.proto)
@@ -81,7 +81,7 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
     if not is_aten and (own or not _stands_by_place(namespace, name, values)):
         return None
     told = _NamedArguments(f"{namespace}::{name}")
-    if is_aten and not known(namespace, name) and (others := homes(name)):  # the exporter leaves the namespace out
+    if is_aten and not known(namespace, name) and (others := homes(name)):  # the exporter omits the namespace
         namespace = others[0]
         told.operator = f"{namespace}::{name}"
         if len(others) > 1:
@@ -96,9 +96,9 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
 
 
 def _stands_by_place(namespace: str, name: str, values: Sequence["_Value"]) -> bool:
-    """Whether a node of a foreign domain has what only torch's exporter writes: numbers where the schema has any.
+    """Whether a node of a foreign domain looks like torch's exporter wrote it: numbers where the schema has any.
 
-    Where nobody knows the schema, a string or a single Python number (int64, float64 or bool without axes) tells it.
+    If the schema is unknown, a string or a Python number (a scalar of int64, float64 or bool) decides.
     """
     schemas = known(namespace, name)
     if schemas:
@@ -113,14 +113,14 @@ def _schema(namespace: str, name: str, overload: str | None, values: Sequence["_
     try:
         return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].suits(item))
     except UsageError:
-        # Perhaps a number is computed: then it is told which.
+        # Perhaps a number is computed: then the error names it.
         return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].may_suit(item))
 
 
 def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:
-    """Sort the values into inputs and attributes.  Raises UsageError where one cannot be told.
+    """Sort the values into inputs and attributes.  Raises UsageError if one cannot be classified.
 
-    Empty inputs at the end stay where there is a list of tensors, whose last ones would be taken for them.
+    Absent inputs at the end stay if there is a list of tensors, whose last ones would otherwise take their place.
     """
     lists = sum(item.is_list for item in schema.tensors)
     if lists > 1:
@@ -154,7 +154,7 @@ def _default(item: Argument) -> Any:
 
 
 def _setting(item: Argument, value: "_Value", schema: TorchSchema) -> Any:
-    """An attribute's value; None for one that is left out.  Raises UsageError for one that the graph computes."""
+    """An attribute's value; None if it is omitted.  Raises UsageError if the graph computes it."""
     if not value.name:
         return None
     array = value.array
@@ -175,7 +175,7 @@ def _setting(item: Argument, value: "_Value", schema: TorchSchema) -> Any:
 
 
 def _as_kind(item: Argument, value: Any) -> Any:
-    """A Python value as the attribute holds it."""
+    """A Python value in the type of the attribute."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
@@ -188,7 +188,7 @@ def _as_kind(item: Argument, value: Any) -> Any:
 
 
 class _Value:
-    """One input: what it may be given for."""
+    """One input, and the arguments that it can be."""
 
     def __init__(self, index: Index, scope: Scope, name: str) -> None:
         self.name = name
@@ -207,7 +207,7 @@ class _Value:
         return array.dtype.kind in "OUSb" or array.dtype.name in ("int64", "float64")
 
     def suits(self, item: Argument) -> bool:
-        """Whether it can be given for an argument as it is."""
+        """Whether it can be an argument as it is."""
         if not self.name:
             return item.is_optional or item.attribute is None
         if item.is_tensor:
@@ -219,11 +219,11 @@ class _Value:
         return self.array.ndim == 1 if item.is_list else self.array.size == 1
 
     def may_suit(self, item: Argument) -> bool:
-        """The same, if what is computed were a constant, or a list whose tensors are known."""
+        """The same, if computed values were constants, and lists known."""
         is_hopeful = item.is_list or not item.is_tensor
         return self.suits(item) or (self.array is None and is_hopeful and bool(self.name))
 
 
 def _only_read_here(scope: Scope, lists: Sequence[Node]) -> list[Node]:
-    """Those nodes that make a list for this node alone."""
+    """The nodes whose list only this node reads."""
     return [node for node in lists if len(scope.readers(node.outputs[0])) == 1] if lists else []

@@ -1,4 +1,4 @@
-"""Casts to integers and back to floats of what is whole already: the numbers come back as they were."""
+"""Casts of integral floats to integers and back, which return the same numbers."""
 
 from collections.abc import Iterator
 from math import inf
@@ -14,7 +14,7 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
-FARTHEST = 48  # nodes that are looked at to see what a tensor may hold
+FARTHEST = 48  # maximum number of analysed nodes
 ROUNDED = frozenset({"Round", "Floor", "Ceil"})
 
 
@@ -32,7 +32,7 @@ class _Whole(NamedTuple):
 def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
     """A Cast to integers behind which a Cast goes back to float32, of whole numbers that the integers hold.
 
-    Binds `x`, the whole numbers.
+    Binds `x`, the integral numbers.
     """
     for node in list(scope.by_op.get("Cast", ())):
         narrow = scope.producers.get(node.inputs[0]) if node.alive else None
@@ -54,7 +54,7 @@ whole_casts = Search(_whole_casts, "no Cast to integers is undone by a Cast to f
 
 
 def _limits(dtype: int | None) -> tuple[int, int] | None:
-    """The least and the largest integer of a dtype, None for one that is none."""
+    """The smallest and largest integer of a dtype; None if it is not an integer dtype."""
     kind = None if dtype is None else np.dtype(helper.tensor_dtype_to_np_dtype(dtype))
     if kind is None or kind.kind not in "iu":
         return None
@@ -63,13 +63,13 @@ def _limits(dtype: int | None) -> tuple[int, int] | None:
 
 
 class _Contents:
-    """Looks at what tensors are made of."""
+    """Integer range analysis of tensors."""
 
     def __init__(self, index: Index, scope: Scope) -> None:
         self._index, self._scope, self._left = index, scope, FARTHEST
 
     def of(self, name: str) -> _Whole | None:
-        """What a tensor holds, None where it may be more than whole numbers."""
+        """The integer range of a tensor; None if it may hold other numbers."""
         if self._index.constants.is_constant(self._scope, name):
             return self._constant(name)
         node = self._scope.producers.get(name)
@@ -105,7 +105,7 @@ class _Contents:
         return self._any_of([name for name in inputs if name])
 
     def _rounded(self, name: str) -> _Whole:
-        """What is rounded, perhaps behind a Clip whose limits are whole."""
+        """The range of a rounded tensor, perhaps behind a Clip with integral limits."""
         node = self._scope.producers.get(name)
         limits = None if node is None or node.op != "Clip" else self._limits_of(node)
         if node is None or limits is None:
@@ -113,7 +113,7 @@ class _Contents:
         return _Whole(min(limits), limits[1], frozenset((node,)))
 
     def _limits_of(self, node: Node) -> tuple[float, float] | None:
-        """The limits of a Clip that are constants and whole numbers."""
+        """The limits of a Clip if they are integral constants."""
         if len(node.inputs) < 3 or not all(node.inputs):
             return None
         low, high = (self.of(name) for name in node.inputs[1:3])
@@ -122,7 +122,7 @@ class _Contents:
         return low.least, high.least
 
     def _limited(self, node: Node) -> _Whole | None:
-        """A Clip, whose limits must be whole too."""
+        """The range of a Clip, whose limits must be integral too."""
         x, limits = self.of(node.inputs[0]), self._limits_of(node)
         if x is None or limits is None:
             return None

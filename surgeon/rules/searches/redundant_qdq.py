@@ -1,4 +1,4 @@
-"""Numbers that are quantised and dequantised although they come from the integers that this makes of them."""
+"""Numbers that are quantised and dequantised with the parameters that they were dequantised with before."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
-FARTHEST = 32  # nodes that are looked at behind a DequantizeLinear
+FARTHEST = 32  # maximum number of analysed nodes
 KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})
-"""Ops beside those that move numbers whose result is one of these, or 0."""
+"""Ops that select among their inputs or 0, besides those that move elements."""
 
 
 class _Steps(NamedTuple):
@@ -52,7 +52,7 @@ quantized_already = Search(_quantized_already, "no numbers are quantised that co
 
 
 def _steps(index: Index, scope: Scope, node: Node) -> _Steps | None:
-    """What a node quantises or dequantises by, None where that is more than one number, or no constant."""
+    """The quantisation parameters of a node; None if they are not per-tensor constants."""
     scale, *zeros = (index.constants.array(scope, name) for name in node.inputs[1:] if name)
     if scale is None or scale.size != 1 or scale.dtype != np.float32 or any(each is None for each in zeros):
         return None
@@ -65,7 +65,7 @@ def _steps(index: Index, scope: Scope, node: Node) -> _Steps | None:
 
 
 def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] | None:
-    """The nodes by which numbers come out of a DequantizeLinear of these steps, None where some do not."""
+    """The nodes between dequantised numbers and a tensor; None if it may hold other numbers."""
     found: set[Node] = set()
     pending = [name]
     while pending:

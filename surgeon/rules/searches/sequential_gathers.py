@@ -1,4 +1,4 @@
-"""Gathers whose indices count: every element of a tensor is picked in its order, as exporters write mask[b, k]."""
+"""Gathers whose indices count up: the elements of a tensor in order, as exporters write mask[b, k]."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from surgeon.shapes.op_rules.values.affine_index import AffineIndex, apart
 from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.shapes.tensor_types import INT64, Shape
 
-FARTHEST = 64  # nodes that are looked at for one that computes a size
+FARTHEST = 64  # maximum number of tensors that are searched for a size
 
 
 class _Picked(NamedTuple):
@@ -54,7 +54,7 @@ gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a 
 
 
 def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
-    """A GatherND with a column of indices for each axis of its tensor, or for the first of them."""
+    """A GatherND with a column of indices for each axis of its tensor, or for the first axes."""
     x, indices = node.inputs
     batched = node.attribute("batch_dims")
     own, shape = (elements.shapes.facts(node.scope, name).shape for name in node.inputs)
@@ -63,7 +63,7 @@ def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
     columns = elements.columns(node.scope, indices)
     if columns is None or not 0 < shape[-1] <= len(own):
         return None
-    whole = own[shape[-1] :]  # axes behind those that are picked along
+    whole = own[shape[-1] :]  # axes behind the indexed ones
     steps = [AffineIndex(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
     axes = range(len(shape) - 1 + len(whole))
     steps += [AffineIndex(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
@@ -71,7 +71,7 @@ def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
 
 
 def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Picked | None:
-    """A Gather of a flattened tensor, at indices that are sums of an index for each axis times its stride."""
+    """A Gather of a flattened tensor, whose indices are sums of an index for each axis times its stride."""
     scope, axis = node.scope, node.attribute("axis")
     flat = scope.producers.get(node.inputs[0])
     if flat is None or flat.op not in RESHAPE_OPS or (axis is not None and axis.i):
@@ -99,7 +99,7 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Pic
 
 
 def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found | None:
-    """The place, where each axis is picked from its start on, one element after the other."""
+    """The place, if the elements along each axis are consecutive from its start."""
     own = elements.shapes.facts(scope, picked.x).shape or ()
     places: list[int | None] = [None] * len(picked.shape)
     behind, cut, lengths = -1, [], []
@@ -120,14 +120,14 @@ def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found |
     if any(place is None and size != 1 for place, size in zip(places, picked.shape, strict=True)):
         return None
     if len(cut) > 1 and picked.nodes[0].op != "GatherND":
-        return None  # past the end of one axis a flat index goes on with the next: only the last such end is the end
+        return None  # a flat index past the end of an axis continues in the next one, so only one axis may be cut
     output = picked.nodes[-1].outputs[0]
     bound: dict[str, Any] = {"x": picked.x, "places": (places,), "cut": (cut,), "lengths": VariadicBinding(lengths)}
     return Found(picked.nodes, (output,), bound, picked.kept)
 
 
 def _holder(elements: SymbolicElements, scope: Scope, name: str, size: Size) -> str | None:
-    """A tensor of one whole number that is this size, among those that another is computed from."""
+    """An integer tensor of one element that equals this size, among those that another is computed from."""
     waiting, seen = [name], {name}
     while waiting and len(seen) < FARTHEST:
         here = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""What a function of a rule asks for: its parameters, and what each stands for by its annotation."""
+"""The parameters of a rule's functions, and what each captures by its annotation."""
 
 import builtins
 import inspect
@@ -20,7 +20,7 @@ _LISTS = (list, tuple, Sequence)
 
 
 class ModelAccessWhileTracing(RuleError):
-    """A function that is traced as a pattern asks for what only a model has, such as a shape."""
+    """A function that is traced as a pattern reads something that only a model has, such as a shape."""
 
 
 class TracedAttributes(dict[str, Any]):
@@ -60,9 +60,9 @@ class Parameter:
         return "attributes" if self.how is inspect.Parameter.VAR_KEYWORD else kind_of(self.type)
 
 
-@lru_cache(maxsize=1024)  # the rules' own functions, for each match
+@lru_cache(maxsize=1024)  # called for each match
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of a function, in order.  Raises RuleError for an annotation that cannot be read."""
+    """The parameters of a function, in order.  Raises RuleError for an invalid annotation."""
     code = getattr(function, "__code__", None)
     where = f"{function.__name__} ({code.co_filename}:{code.co_firstlineno})" if code else repr(function)
     signature = inspect.signature(function)
@@ -76,9 +76,9 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 def resolve_annotation(annotation: Any, space: Mapping[str, Any], where: str) -> Any:
-    """What an annotation is, also where it is text; names that only type checkers import may be surgeon's.
+    """An annotation as an object, if it is text too; names that only type checkers import may be surgeon's.
 
-    Raises RuleError for text that means nothing here.
+    Raises RuleError for text that cannot be evaluated.
     """
     if not isinstance(annotation, str):
         return annotation
@@ -92,18 +92,18 @@ def resolve_annotation(annotation: Any, space: Mapping[str, Any], where: str) ->
 
 
 def accepts_arguments(function: object, count: int) -> bool:
-    """Whether it can be called with so many arguments, as far as can be told."""
+    """Whether a function can be called with so many arguments, as far as its signature is known."""
     try:
-        inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # of what is none, it is a TypeError
+        inspect.signature(function).bind(*range(count))  # type: ignore[arg-type]  # a TypeError for objects that are not callable
     except TypeError:
         return False
-    except ValueError:  # one of C, which does not say
+    except ValueError:  # a C function without a signature
         return True
     return True
 
 
 def require_kind(parameter: Parameter, who: str) -> None:
-    """Raise RuleError for an annotation that says nothing of what a parameter of a pattern captures."""
+    """Raise RuleError for an annotation that captures nothing in a pattern."""
     if parameter.how is inspect.Parameter.VAR_POSITIONAL or kind_of(parameter.type) != "tensor":
         return
     for item in _members(parameter.type):
@@ -119,7 +119,7 @@ def require_kind(parameter: Parameter, who: str) -> None:
 
 @lru_cache(maxsize=1024)
 def kind_of(annotation: Any) -> CaptureKind:
-    """What a capture of a type is.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
+    """The kind of a capture by its type.  tuple[Tensor, ...]: all further inputs; dict: all further attributes."""
     members = _members(annotation)
     origins = [get_origin(item) or item for item in members]
     if any(isinstance(item, type) and issubclass(item, Mapping) for item in origins):
@@ -138,7 +138,7 @@ def _is_constant(item: Any) -> bool:
 
 
 def is_tensor_annotation(annotation: Any) -> bool:
-    """Whether a type says that a capture is a tensor."""
+    """Whether a type means a tensor capture."""
     return any(isinstance(item, type) and issubclass(item, gs.Tensor) for item in _members(annotation))
 
 

@@ -1,11 +1,11 @@
-"""A record of captures: their names, what they are, their axes, and what they are where they are absent, said once.
+"""A class of captures: their names, types, axes and defaults, declared once.
 
     class Core(Captures):
         q: Tensor = dims("batch heads rows columns")
         kt: Tensor = dims("batch heads columns keys")
         mask: Tensor | None = None
         scale: float = 1.0
-        heads: int  # fixed, or it is no match
+        heads: int  # must be fixed
 
     def core(g: Graph, m: Core) -> Tensor: ...        # a pattern
     def is_wide(m: Core) -> None: ...                 # a condition
@@ -101,10 +101,10 @@ class Captures:
 
     A subclass lists captures as a pattern's parameters would (`x: Tensor`, `w: Constant`, `alpha: float`, `axes:
     list[int]`, `bias: Tensor | None = None`), `others: tuple[Tensor, ...]` for all further inputs, and `attributes:
-    dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits
-    does not bind it.  `dims` names the axes of a tensor, and sizes go by these names; one that is a field of type int
-    must be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the
-    names `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
+    dict[str, Any]` for all further attributes of a node.  A value is what the field is where the pattern that fits does
+    not bind it.  `dims` names the axes of a tensor, and sizes go by these names; one that is a field of type int must
+    be fixed.  A field that is a record itself, as in `q: Projection`, stands for all fields of that one, by the names
+    `q_...`, with axes of its own; of those that begin with a dot it has one size with the others.
 
     In a pattern, a field is the tensor or number to look for; giving it a value, as in `m.total = g.add(m.x, m.skip)`,
     captures an inner tensor.  In conditions and replacements it is what was found.
@@ -134,7 +134,7 @@ class Captures:
     _axes: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        """Read the fields of a subclass, behind those of what it builds on."""
+        """Read the fields of a subclass, after those of its bases."""
         fields: dict[str, Parameter] = {}
         axes: dict[str, AxisLayouts] = {}
         parts: dict[str, type[Captures]] = {}
@@ -174,7 +174,7 @@ class Captures:
                 )
 
     def __init__(self, match: Match, prefix: str = "") -> None:
-        """The captures of a match.  prefix: of their names there, where the record is a field of another."""
+        """The captures of a match.  prefix: of their names there, if the class is a field of another."""
         self.__dict__.update(_match=match, _prefix=prefix)
 
     def but(self, **values: Any) -> Self:
@@ -209,13 +209,13 @@ class Captures:
         return made
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Put what a pattern that is written again made in the place of an inner tensor, where the match has it."""
+        """Replace an inner tensor by the one that the recreated pattern produces, if the match has it."""
         if getattr(self, name) is not None:
             self.__dict__[name] = value
 
     @property
     def match(self) -> Match:
-        """The match itself: where it is, which nodes it takes, the opset there."""
+        """The match: its place, its nodes, the opset."""
         found: Match | None = self.__dict__.get("_match")
         if found is None:
             raise ModelAccessWhileTracing(
@@ -226,15 +226,15 @@ class Captures:
 
     @property
     def output_count(self) -> int:
-        """How many outputs the match has: of patterns with more and with fewer, those of the one that fits.
+        """The number of outputs of the match, for patterns that have alternatives with more and fewer.
 
-        Other than the match itself it is the same at all sites that are alike, for which a replacement is built once.
+        Unlike the match, it is the same at all similar sites, so that they share one replacement.
         """
         return len(self._match.outputs)
 
     @classmethod
     def fields(cls) -> tuple[Parameter, ...]:
-        """What it captures, in order; the sizes of axes apart."""
+        """Its captures, in order, without the sizes of axes."""
         return (
             *cls._own_fields(),
             *(
@@ -274,15 +274,15 @@ class Captures:
         return self._match[name] if name in self._match.bound else default
 
     def require_dims(self) -> None:
-        """Raise ConditionFailed where a captured tensor has other axes than its field says."""
+        """Raise ConditionFailed if a captured tensor has other axes than its field declares."""
         self._sizes()
         for name in self._parts:
             getattr(self, name).require_dims()
 
     def _sizes(self) -> dict[str, Size]:
-        """The sizes of all axes that have a name.
+        """The sizes of all named axes.
 
-        Raises ConditionFailed where the tensors' shapes do not agree with them.
+        Raises ConditionFailed if the tensors' shapes contradict each other.
         """
         sizes: dict[str, Size] = {}
         first: dict[str, str] = {}
@@ -297,9 +297,9 @@ class Captures:
             if may_be_one and size == 1:
                 continue
             unknown = [item for item in _NAME.findall(said) if item not in sizes]
-            if unknown == [said]:  # named with a ? alone
+            if unknown == [said]:  # only named with a ?
                 sizes[said], first[said] = size, name
-            elif not unknown:  # else one of its names is of a tensor that is absent
+            elif not unknown:  # else the tensor of one of its names is absent
                 wanted = sizes[said] if said in sizes else substitute(parse_size(said), sizes)
                 where = f"where that of {first[said]} is" if said in first else "where what fits is"
                 what = f"the {said} of {name} is {size}, {where}"
@@ -315,9 +315,9 @@ class Captures:
         return sizes
 
     def _named_axes(self) -> Iterator[tuple[str, str, Size]]:
-        """Each axis of each captured tensor that says its axes: the capture, the axis, and its size.
+        """Each axis of each captured tensor with declared axes: the capture, the axis, and its size.
 
-        Those that records in it have in common with it are its own too.
+        Axes that nested classes share with this one are included.
         """
         yield from ((name, axis.removeprefix(OUTER), size) for name, axis, size in self._own_axes())
         for part in self._parts:
@@ -348,7 +348,7 @@ def _are_some(axis: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _some(layout: tuple[str, ...]) -> int | None:
-    """Where a layout has any number of axes."""
+    """The position of the axis that stands for any number of axes."""
     return next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
 
 
@@ -364,7 +364,7 @@ _OWN = ("but", "match", "output_count", "fields", "require_dims")
 
 
 def captures_class_of(parameter: Parameter) -> type[Captures] | None:
-    """The record that a parameter of a rule's function takes, if it takes one."""
+    """The `Captures` class of a parameter, if it has one."""
     kind = parameter.type
     return kind if isinstance(kind, type) and issubclass(kind, Captures) else None
 
@@ -372,11 +372,11 @@ def captures_class_of(parameter: Parameter) -> type[Captures] | None:
 def traced_captures(
     record: type[Captures], symbol: Callable[[Parameter], Any], name: Callable[[str, Any], Any], prefix: str = ""
 ) -> Captures:
-    """A record as a pattern sees it.  symbol: what stands for a field; name: gives an inner tensor a field's name.
+    """Captures as a pattern sees them.  symbol: returns the value of a field; name: names an inner tensor as a field.
 
-    prefix: of the names, where it is a field of another.
+    prefix: of the names, if the class is a field of another.
     """
-    kind = _recording(record)  # type: ignore[arg-type]  # it takes the hash of the objects for that of their class
+    kind = _recording(record)  # type: ignore[arg-type]  # mypy takes the hash of instances for that of the class
     made = kind.__new__(kind)
     own = {field.name: symbol(replace(field, name=prefix + field.name)) for field in record._own_fields()}
     parts = {of: traced_captures(part, symbol, name, f"{prefix}{of}_") for of, part in record._parts.items()}
@@ -386,7 +386,7 @@ def traced_captures(
 
 @lru_cache(maxsize=1024)
 def _recording(record: type[Captures]) -> type[Captures]:
-    """A record of which a field that is given a value becomes a capture of it."""
+    """A subclass that turns an assignment to a field into a capture."""
 
     def assign(self: Captures, field: str, value: Any) -> None:
         if field not in record._fields or field in record._axes:

@@ -1,18 +1,18 @@
-"""A pattern: a Python function traced once on a recording `gs.Graph`.
+"""Traces a pattern: a Python function, called once on a recording `gs.Graph`.
 
     def exact(g: Graph, x: Tensor) -> Tensor:
         return g.mul(x, 0.5, g.add(g.erf(g.div(x, 2 ** 0.5)), 1.0))
 
-What a parameter stands for is read from its annotation:
+The annotation of a parameter decides what it captures:
 
     x: Tensor                  any tensor; the same name means the same tensor
     w: Constant                a tensor whose value is fixed in the file
     alpha: float               the number in a scalar constant, or an attribute's value (int, str, list likewise)
-    bias: Tensor | None = None an input that may be left out
+    bias: Tensor | None = None an input that may be absent
     *rest: Tensor              all further inputs of a variadic op
     **attributes: object       all further attributes of a node
 
-A parameter annotated as a record (`surgeon.rules.tracing.declared_captures`) stands for all of its fields.
+A parameter annotated as a `Captures` class (`surgeon.rules.tracing.declared_captures`) stands for all of its fields.
 """
 
 import inspect
@@ -58,24 +58,24 @@ from surgeon.rules.tracing.annotations import (
 from surgeon.rules.tracing.declared_captures import Captures, captures_class_of, traced_captures
 
 OTHERS = "__others__"
-EXPOSABLE = 8  # tensors of a pattern that may be outputs or not: a pattern for each choice
-DEPTH = 120  # operations one inside another: what Python's stack takes, with room for who calls
+EXPOSABLE = 8  # maximum number of exposed tensors: there is a pattern for each subset
+DEPTH = 120  # nesting that Python's stack allows, with room for callers
 OF_MODELS = frozenset({"dtype", "shape", "rank", "elements", "choice", "columns", "values", "is_constant"})
 HERE = f"{Path(__file__).parents[2]}{os.sep}"
-RULES = f"{HERE}patterns{os.sep}"  # where a wheel has the rules that come with surgeon
+RULES = f"{HERE}patterns{os.sep}"  # the built-in rules in a wheel
 
 
 class TracedTensor(Operators, gs.Variable):
     """The tensor that a pattern function sees while it is traced.
 
-    as_input: what it stands for as an input of a node, where that is more than as an attribute.
+    as_input: its value as an input of a node, if it differs from that as an attribute.
     """
 
     value: Value
     as_input: Value
 
     def __init__(self, name: str, value: Value, as_input: Value | None = None) -> None:
-        # What gs gives a tensor takes long, and hardly any pattern asks for it: see __getattr__.
+        # gs's own attributes are slow to set and rarely read: see __getattr__.
         self.__dict__.update(name=name, value=value, as_input=as_input or value, is_whole=False)
 
     def __getattr__(self, name: str) -> Any:
@@ -111,20 +111,20 @@ class TracedTensor(Operators, gs.Variable):
     __int__ = __index__ = __float__
 
     def require_operand(self, other: Any) -> None:
-        """Raise ModelAccessWhileTracing where two numbers would be computed with, which a pattern does not know yet."""
+        """Raise ModelAccessWhileTracing for arithmetic of two numbers, which a pattern does not know yet."""
         if self.is_number and (not isinstance(other, TracedTensor) or other.is_number):
             float(self)
 
     @property
     def is_number(self) -> bool:
-        """Whether it stands for a number and not for a tensor."""
+        """Whether it stands for a number, not a tensor."""
         return isinstance(self.value, Var) and self.value.kind in ("scalar", "list")
 
 
 class PatternGraph(Graph):
-    """A `gs.Graph` that records what to look for.  claims: what `such_that` asks.  said: what words made.
+    """A `gs.Graph` that records what to look for.
 
-    exposable: what others may read too.
+    claims: constraints of `such_that`.  said: helper calls.  exposable: tensors of `exposed`.
     """
 
     def __init__(self, *, home: str = "") -> None:
@@ -134,9 +134,9 @@ class PatternGraph(Graph):
         super().__init__(home=home)
 
     def call_word(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Use a word, and remember that it was one."""
+        """Call a composite helper, and record the call."""
         found = word(self, *args)
-        if not isinstance(found, TracedTensor):  # several tensors: no one value that the word says
+        if not isinstance(found, TracedTensor):  # several tensors, not one value
             return found
         given = tuple(item.value if isinstance(item, TracedTensor) else item for item in args)
         self.said.setdefault(id(found.value), WordCall(name, given, found.value))
@@ -154,9 +154,9 @@ class PatternGraph(Graph):
         others = named.pop(OTHERS, None)
         held = [item for item in named.values() if isinstance(item, TracedTensor)]
         if op == "Constant" and held:
-            return held[0]  # a number to capture, however the model holds it
+            return held[0]  # a captured number, however the model stores it
         if op == "CastLike" and args and isinstance(args[0], TracedTensor) and args[0].as_input is not args[0].value:
-            return args[0]  # it may be cast anyway
+            return args[0]  # a cast is allowed anyway
         bound = bind(domain, op, args, kwargs=named, opset=None)
         attributes = bound.attributes if others is None else {**bound.attributes, OTHERS: others}
         found = self.emit(domain, op, bound.inputs, attributes=attributes, outputs=bound.outputs)
@@ -184,7 +184,7 @@ class PatternGraph(Graph):
         return [TracedTensor(self._fresh(op), NodeOutput(operation, position)) for position in range(outputs)]
 
     def any_of(self, *forms: Tensor) -> Tensor:
-        """Any of several forms; they are tried in the order given."""
+        """Any of several forms; they are tried in the given order."""
         where = rule_location()
         values = tuple(self._required(form, where) for form in forms)
         if not values:
@@ -192,7 +192,7 @@ class PatternGraph(Graph):
         return TracedTensor(self._fresh("any_of"), AnyOf(values, where))
 
     def optional(self, tensor: Tensor) -> Tensor:
-        """A node that may be left out: its first input then stands for it."""
+        """A node that may be missing: its first input then stands for it."""
         where = rule_location()
         value = self._required(tensor, where)
         if not isinstance(value, NodeOutput) or not value.operation.inputs or value.operation.inputs[0] is None:
@@ -200,7 +200,7 @@ class PatternGraph(Graph):
         return TracedTensor(self._fresh("optional"), AnyOf((value, value.operation.inputs[0]), where))
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
-        """Give an inner tensor a name that conditions and replacements can ask for."""
+        """Name an inner tensor, so that conditions and replacements can read it."""
         value = self._required(tensor, rule_location())
         if any(isinstance(item, (Var, NamedValue)) and item.name == name for item in walk_values([value])):
             raise RuleError(
@@ -209,7 +209,7 @@ class PatternGraph(Graph):
         return TracedTensor(name, NamedValue(name, value))
 
     def shared(self, tensor: Tensor) -> Tensor:
-        """An inner tensor that may be used elsewhere too: its node, and what that reads, stays where it is."""
+        """An inner tensor with any readers: its node, and the producers of its inputs, stay."""
         where = rule_location()
         first = [self._required(tensor, where)]
         for value in walk_values(first, lambda item: () if isinstance(item, NodeOutput) else operands(item)):
@@ -220,7 +220,7 @@ class PatternGraph(Graph):
         return tensor
 
     def exposed(self, tensor: Tensor) -> Tensor:
-        """An inner tensor that is a further output where others read it too."""
+        """An inner tensor that becomes a further output if it has other readers."""
         where = rule_location()
         value = self._required(tensor, where)
         if isinstance(value, (Var, LiteralValue)):
@@ -231,7 +231,7 @@ class PatternGraph(Graph):
         return tensor
 
     def named(self, tensor: Tensor) -> Tensor:
-        """A tensor that `such_that` can look at."""
+        """A tensor that `such_that` can refer to."""
         value = self._required(tensor, rule_location())
         if isinstance(value, (NamedValue, Var)):
             return tensor
@@ -239,7 +239,7 @@ class PatternGraph(Graph):
         return TracedTensor(name, NamedValue(name, value))
 
     def such_that(self, tensor: Tensor, predicate: Callable[..., None], *others: Any) -> Tensor:
-        """A tensor of which something more must hold; asked once the whole pattern fits."""
+        """A tensor with a further constraint, checked once the whole pattern matches."""
         where = rule_location()
         if not accepts_arguments(predicate, 1 + len(others)):
             raise RuleError(
@@ -264,7 +264,7 @@ class PatternGraph(Graph):
         return TracedTensor(name, Var(name, "scalar", is_any=True))
 
     def literal(self, value: Any, *, rtol: float | None = None) -> Tensor:
-        """A constant by value, with a relative tolerance of its own."""
+        """A constant by value.  rtol: relative tolerance; None: the default of its dtype."""
         return TracedTensor(self._fresh("literal"), LiteralValue(np.asarray(value), rtol, rule_location()))
 
     def _required(self, item: Any, where: str) -> Value:
@@ -295,9 +295,9 @@ class PatternGraph(Graph):
 
 
 def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
-    """Run a pattern function once; forms at its root become patterns of their own.
+    """Call a pattern function once; alternatives at its root become separate patterns.
 
-    Raises RuleError when the function returns no tensor or uses an op or argument that does not exist.
+    Raises RuleError if the function returns no tensor or uses an op or argument that does not exist.
     """
     home = (function.__module__ or "").partition(".")[0]
     graph = PatternGraph(home=home)
@@ -330,7 +330,7 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
 
 
 def _choices(exposable: Sequence[Value]) -> list[tuple[int, ...]]:
-    """Which of the tensors that others may read are read: none of them first, all of them last."""
+    """The subsets of the exposed tensors that have readers: the empty one first."""
     places = range(len(exposable))
     return [chosen for count in range(len(exposable) + 1) for chosen in combinations(places, count)]
 
@@ -345,7 +345,7 @@ def rule_location() -> str:
 
 @cache
 def _is_ours(file: str) -> bool:
-    """Whether a file is the engine's: no rule file."""
+    """Whether a file belongs to the engine and is not a rule file."""
     return file.startswith(HERE) and not file.startswith(RULES)
 
 
@@ -363,7 +363,7 @@ def _roots(value: Value) -> Iterator[Value]:
 def _traced_arguments(
     function: Callable[..., Any], graph: PatternGraph, where: str
 ) -> tuple[list[Any], dict[str, Any], type[Captures] | None]:
-    """What a pattern function is called with, behind the graph, and the record among it."""
+    """The arguments of a pattern function behind the graph, and the `Captures` class among them."""
     parameters = parameters_of(function)
     if not parameters:
         raise RuleError(f"Pattern {function.__name__} ({where}) needs the graph as its first parameter.")
@@ -392,7 +392,7 @@ def _symbol(parameter: Parameter) -> TracedTensor:
 
 
 def _field(parameter: Parameter) -> Any:
-    """What stands for a field of a record: to be unpacked where there may be several."""
+    """The value of a field of captures: to be unpacked if there may be several."""
     symbol = _symbol(parameter)
     if parameter.kind == "attributes":
         return TracedAttributes({OTHERS: symbol})

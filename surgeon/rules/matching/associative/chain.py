@@ -1,4 +1,4 @@
-"""A sum or product to look for, and what it asks of nodes and constants before any choice between them."""
+"""A sum or product to look for, and checks of nodes and constants that need no backtracking."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class FoldedConstant(NamedTuple):
 
 
 NEGATION = FoldedConstant(-1.0, 0.0, 0, is_float=False, sign=1, name="")
-"""What a Neg is in a product."""
+"""A Neg as a factor of a product."""
 
 
 class ChainOperand(NamedTuple):
@@ -79,7 +79,7 @@ class Chain:
 
 
 def find_producer(state: MatchState, name: str, ops: frozenset[str], passed: list[Node]) -> Node | None:
-    """The node that makes the tensor, if its op is one of these; nodes looked through are added to `passed`."""
+    """The producer of a tensor, if its op is one of these; nodes that are looked through are added to `passed`."""
     node = state.producers.get(name)
     while node is not None and node.op not in ops:
         if node.op not in TRANSPARENT or not state.is_passthrough(node, name):
@@ -100,7 +100,7 @@ def operands_of(node: Node, sign: int, family: frozenset[str]) -> tuple[tuple[st
 
 
 def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
-    """A look at the inputs' ops, to spare most nodes the search for a constant."""
+    """A quick check of the inputs' ops, which skips the search for a constant at most nodes."""
     for name in node.inputs:
         source = producers.get(name)
         if source is not None and source.op not in CONSTANT_OPS:
@@ -110,21 +110,21 @@ def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
 
 def constants_agree(chain: Chain, total: float, eps: float, constants: tuple[FoldedConstant, ...]) -> bool:
     if chain.number == chain.identity:
-        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must change nothing itself,
-        # or no more than the sign, which is exact both ways.  What algebra put beside a half is exact, too.
+        # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must be neutral by itself,
+        # or change only the sign, which is exact both ways.  Factors that identities add are exact too.
         by_laws = any(not item.name and abs(item.number) != 1 for item in constants)
         return total == chain.identity and (by_laws or all(abs(item.number) == chain.identity for item in constants))
     allowed = chain.rtol if chain.rtol is not None else max(default_rtol(chain.number, eps), eps)
     most = CANCELS * abs(chain.number)
     if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):
-        return False  # large constants that nearly cancel take digits away from what is added between them
+        return False  # large constants that nearly cancel lose digits of the terms between them
     return abs(total - chain.number) <= allowed * abs(chain.number)
 
 
 def divides_as_floats(
     state: MatchState, chain: Chain, leaves: tuple[tuple[str, int], ...], divides: bool, constants: int
 ) -> bool:
-    """Division is no multiplication in integers; sums and products wrap the same way in any order."""
+    """Integer division is not a multiplication; sums and products wrap in the same way in any order."""
     if not divides and all(sign > 0 for _, sign in leaves):
         return True
     if chain.is_division and len(leaves) + constants == 2 and state.node_of_pattern[chain.key].op in DIVISIONS:
@@ -133,7 +133,7 @@ def divides_as_floats(
 
 
 def raises_rank(state: MatchState, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
-    """Why a constant of shape [1] may raise the rank of the result, or an empty string."""
+    """Why a constant of shape [1] may raise the rank of the result; "" if it does not."""
     ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
     if ranks and max(ranks) >= rank:
         return ""
@@ -148,5 +148,5 @@ def is_produced_by(state: MatchState, name: str, ops: frozenset[str]) -> bool:
 
 
 def ordered(terms: Iterator[ChainOperand]) -> tuple[ChainOperand, ...]:
-    """Operands that few nodes can fill first, plain variables last."""
+    """Operands with few candidates first, plain variables last."""
     return tuple(sorted(terms, key=lambda term: (term.heads is None, len(term.heads or ()))))

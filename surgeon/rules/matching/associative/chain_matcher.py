@@ -33,7 +33,7 @@ from surgeon.rules.matching.associative.flattening import NEGATIONS, OPERAND_SIG
 from surgeon.rules.matching.associative.identities import Expansion, by_identities, with_common_factor
 from surgeon.rules.matching.match_state import STEP_LIMIT, MatchState, constants_close
 
-LEGACY = 7  # from this opset on operands broadcast as in NumPy
+LEGACY = 7  # first opset with NumPy broadcasting
 
 Signed = tuple[str, int]
 Leaves = tuple[Signed, ...]
@@ -78,12 +78,12 @@ def chain_matcher(chain: Chain) -> Matcher:
 
 
 def negation_constants(chain: Chain, node: Node) -> Constants:
-    """The constant that a node is by itself, as a Neg in a product is."""
+    """The constant that a node stands for itself, as a Neg in a product does."""
     return (NEGATION,) if node.op in NEGATIONS and chain.family is PRODUCT else ()
 
 
 def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
-    """Match a tensor that is no product as one that it is equal to."""
+    """Match a tensor of another op as a product that it is equal to."""
     node = state.producers.get(state.canonical(name))
     if node is None or node.op not in chain.opens or chain.key in state.node_of_pattern:
         return False
@@ -99,7 +99,7 @@ def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) 
 
 
 def _one_operand(state: MatchState, chain: Chain, term: ChainOperand, node: Node, then: Continuation) -> bool:
-    """The commonest chain by the short road: one operand beside one floating 0-d constant.  A no is not final."""
+    """The commonest chain by a short cut: one operand and one floating 0-d constant.  False is not final."""
     if len(node.inputs) != 2:
         return False
     first, second = node.inputs
@@ -110,7 +110,7 @@ def _one_operand(state: MatchState, chain: Chain, term: ChainOperand, node: Node
     if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
     total = combine(chain.family, chain.identity, found[0], sign)
-    if not constants_agree(chain, total, found[1] / 2, ()):  # of one constant the total says all
+    if not constants_agree(chain, total, found[1] / 2, ()):  # a single constant is its own total
         return False
     return (term.heads is None or is_produced_by(state, operand, term.heads)) and term.matcher(state, operand, then)
 
@@ -118,7 +118,7 @@ def _one_operand(state: MatchState, chain: Chain, term: ChainOperand, node: Node
 def _cut(
     state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, then: Continuation
 ) -> bool:
-    """Choose for each operand of the model's tree whether it is a leaf or is opened further."""
+    """Choose for each operand of the model's tree whether it is a leaf or is expanded further."""
     wanted = len(chain.terms) + chain.merges
     scalars, producers = state.scalars, state.producers
     while pending:
@@ -150,9 +150,9 @@ def _cut(
         for rest, _ in pending:
             number = scalars[rest] if rest in scalars else state.scalar(rest)
             certain += number is None
-        if certain > wanted:  # every operand that is no constant ends in a leaf or more
+        if certain > wanted:  # each non-constant operand becomes at least one leaf
             return False
-        keep_first = certain >= wanted and chain.capture is None  # a captured number takes in all constants there are
+        keep_first = certain >= wanted and chain.capture is None  # a captured number absorbs all constants
         for keep in (keep_first, not keep_first):
             if keep:
                 if _cut(state, chain, pending, leaves=(*leaves, (name, sign)), constants=constants, then=then):
@@ -180,7 +180,7 @@ def _kept_or_equal(
     constants: Constants,
     then: Continuation,
 ) -> bool:
-    """Take an operand of a product for a leaf, and else for what it is equal to by algebra."""
+    """Take an operand of a product as a leaf, else as what it is equal to by identities."""
     if _cut(state, chain, pending, leaves=(*leaves, operand), constants=constants, then=then):
         return True
 
@@ -192,8 +192,8 @@ def _kept_or_equal(
 
 
 def _settle(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
-    """The tree is cut: compare the constants, then give each operand a leaf."""
-    if len(leaves) == len(chain.terms) + 1 and chain.merges:  # take two that have a factor in common for one product
+    """The tree is cut: compare the constants, then assign a leaf to each operand."""
+    if len(leaves) == len(chain.terms) + 1 and chain.merges:  # two operands with a common factor form one product
         return with_common_factor(
             state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants=constants, then=then)
         )
@@ -203,7 +203,7 @@ def _settle(state: MatchState, chain: Chain, leaves: Leaves, constants: Constant
 def with_constants_as_operands(
     chain: Chain, leaves: Leaves, constants: Constants
 ) -> Iterator[tuple[Leaves, Constants]]:
-    """As many leaves as the chain has operands, constants among them where there are too few others."""
+    """As many leaves as the chain has operands, with constants among them if there are too few others."""
     missing = len(chain.terms) - len(leaves)
     if missing == 0:
         yield leaves, constants
@@ -229,7 +229,7 @@ class ConstantTotal(NamedTuple):
 
     @classmethod
     def of(cls, chain: Chain, constants: Constants) -> "ConstantTotal":
-        """Of all constants of a chain that is cut."""
+        """The total of a chain's constants."""
         is_product = chain.family is PRODUCT
         total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
         for number, its_eps, its_rank, floating, sign, _ in constants:
@@ -248,7 +248,7 @@ class ConstantTotal(NamedTuple):
 def chain_faults(
     state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, total: ConstantTotal
 ) -> Iterator[ChainFault]:
-    """What stands against a chain that is cut, beside its operands."""
+    """What prevents a cut chain from matching, apart from its operands."""
     if chain.capture is None:
         if not constants_agree(chain, total.number, total.eps, constants):
             yield "number"
@@ -267,13 +267,13 @@ def chain_faults(
 
 
 def captured_number(chain: Chain, total: ConstantTotal) -> float:
-    """The number that the name of a chain stands for."""
+    """The number that a chain's capture is bound to."""
     rest = combine(chain.family, total.number, chain.number, -1)
     return int(rest) if not total.is_float and rest == rest // 1 else rest
 
 
 def _compare(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
-    """Compare the constants of a chain that is cut, then its operands."""
+    """Compare the constants of a cut chain, then its operands."""
     total = ConstantTotal.of(chain, constants)
     for _ in chain_faults(state, chain, leaves, constants=constants, total=total):
         return False
@@ -287,7 +287,7 @@ def _compare(state: MatchState, chain: Chain, leaves: Leaves, constants: Constan
 
 
 def _assign(state: MatchState, chain: Chain, position: int, leaves: Leaves, then: Continuation) -> bool:
-    """Give the operands leaves one by one, most constrained operand first, with backtracking."""
+    """Assign leaves to operands one by one, most constrained operand first, with backtracking."""
     if position == len(chain.terms):
         return then()
     state.steps += 1
@@ -304,7 +304,7 @@ def _assign(state: MatchState, chain: Chain, position: int, leaves: Leaves, then
 
 
 def candidates(state: MatchState, term: ChainOperand, leaves: Leaves) -> Iterator[tuple[int, str]]:
-    """The leaves that may be an operand: of its sign, made by one of its ops, each tensor once."""
+    """The leaves that an operand can be: with its sign, produced by one of its ops, each tensor once."""
     tried: set[str] = set()
     for place, (name, sign) in enumerate(leaves):
         if sign == term.sign and name not in tried and (term.heads is None or is_produced_by(state, name, term.heads)):

@@ -1,4 +1,4 @@
-"""A sum or product of a pattern as a chain: a multiset of signed operands, one number, and a name that binds it."""
+"""A sum or product of a pattern as a chain: a multiset of signed operands, one number, and a capture of it."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ SUM = ops_with(lambda op: op.algebra.family == "sum")
 # Negation is also a link of a product, as a factor of -1.
 NEGATIONS = ops_with(lambda op: op.algebra.family == "sum" and op.algebra.signs == (-1,))
 PRODUCT = ops_with(lambda op: op.algebra.family == "product") | NEGATIONS
-FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # one that negates begins a product
-OPERAND_SIGNS = {name: traits_of(name).algebra.signs for name in FAMILY}  # -1 for what is subtracted, or divided by
+FAMILY = {**dict.fromkeys(SUM, SUM), **dict.fromkeys(PRODUCT, PRODUCT)}  # a negation begins a product
+OPERAND_SIGNS = {name: traits_of(name).algebra.signs for name in FAMILY}  # -1 for a subtrahend or divisor
 DIVISIONS = ops_with(lambda op: op.algebra.family == "product" and op.algebra.signs == (1, -1))
 
 
@@ -37,7 +37,7 @@ class FlatChain:
 
 
 def flatten(root: NodeOutput, uses: dict[int, int]) -> FlatChain | None:
-    """The chain that a pattern value spells, or None if it is no sum or product."""
+    """The chain of a pattern value; None if it is not a sum or product."""
     operation = root.operation
     family = FAMILY.get(operation.op) if operation.domain == "" else None
     if family is None or operation.rest is not None:
@@ -75,7 +75,7 @@ def _fold(flat: FlatChain, number: float, sign: int) -> None:
 
 
 def combine(family: frozenset[str], total: float, number: float, sign: int) -> float:
-    """Take one more constant into a chain."""
+    """The total of a chain with one more constant."""
     if family is SUM:
         return total + sign * number
     if sign > 0:
@@ -84,5 +84,5 @@ def combine(family: frozenset[str], total: float, number: float, sign: int) -> f
 
 
 def _signs(op: str, family: frozenset[str]) -> tuple[int, ...]:
-    """The sign of each operand of a link of a chain."""
+    """The sign of each operand of a node in a chain."""
     return (1,) if family is PRODUCT and op in NEGATIONS else OPERAND_SIGNS[op]

@@ -1,4 +1,4 @@
-"""Products that a model writes as something equal: multiplied out, or with tanh where a pattern has the sigmoid.
+"""Products that a model writes in an equal form: multiplied out, or with tanh where a pattern has a sigmoid.
 
 Where a product is wanted, one operand of the model may stand for several:
 
@@ -6,8 +6,8 @@ Where a product is wanted, one operand of the model may stand for several:
     tanh     σ(z) is ½·(1 + tanh(z/2))
     sigmoid  n + n·tanh(z) is 2n·σ(2z), and 1/(1 + exp(z)) is σ(−z)
 
-What stands on the right is in no model.  It is made of virtual nodes, which one attempt to match sees and no other:
-they are found by the name of what they make, and a match leaves them out.
+The right-hand sides consist of virtual nodes, which are not in the model and exist only during one attempt to match.
+They are found by the names of their outputs, and a match leaves them out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,15 +25,15 @@ Signed = tuple[str, int]
 
 SUMS = SUM - NEGATIONS
 OPS_EXPANDED: dict[Identity, frozenset[str]] = {"factor": SUMS, "tanh": frozenset({"Sigmoid"}), "sigmoid": SUMS}
-OPS_REPLACED: dict[Identity, frozenset[str]] = {  # ops that may stand where the pattern has the other function
+OPS_REPLACED: dict[Identity, frozenset[str]] = {  # ops that may replace the function of the pattern
     "factor": frozenset(),
     "tanh": frozenset({"Sigmoid"}),
     "sigmoid": frozenset({"Sigmoid", "Tanh", "Exp"}),
 }
 MULTIPLIES = PRODUCT | TRANSPARENT
 LOOKED_INTO = TRANSPARENT | {"Tanh", "Exp", "Constant"}
-DEPTH = 2  # products within a product that are looked into for a common factor
-EXACT = 1e-6  # two numbers of float32 that are meant to be equal
+DEPTH = 2  # depth of nested products that are searched for a common factor
+EXACT = 1e-6  # relative tolerance of equal float32 numbers
 
 
 class Expansion(NamedTuple):
@@ -54,14 +54,14 @@ class VirtualNode(Node):
 
 
 class Overlay(dict[str, Node]):
-    """Who makes which tensor: virtual nodes, and below them those of the model."""
+    """Producers: virtual nodes, and below them those of the model."""
 
     def __init__(self, below: Mapping[str, Node]) -> None:
         super().__init__()
         self.below = below
 
     def get(self, name: str, default: Node | None = None) -> Node | None:  # type: ignore[override]
-        """The node that makes a tensor, or the default."""
+        """The producer of a tensor, or the default."""
         return super().get(name) or self.below.get(name, default)
 
     def __missing__(self, name: str) -> Node:
@@ -72,7 +72,7 @@ class Overlay(dict[str, Node]):
 
 
 def by_identities(state: MatchState, chain: Chain, place: Signed, go_on: Callable[[Expansion], bool]) -> bool:
-    """Go on with what an operand of a product stands for by algebra, in each way in turn."""
+    """Continue with each expansion of a product's operand, until one succeeds."""
     producers = state.producers
     node = producers.get(place[0])
     if node is not None and node.op in SUMS and not may_expand(producers, state.scalar, node):
@@ -90,7 +90,7 @@ def by_identities(state: MatchState, chain: Chain, place: Signed, go_on: Callabl
 def with_common_factor(
     state: MatchState, chain: Chain, leaves: tuple[Signed, ...], go_on: Callable[[tuple[Signed, ...]], bool]
 ) -> bool:
-    """Go on with each two operands of a sum that have a factor in common taken for one."""
+    """Continue with each two operands of a sum that have a common factor, taken as one."""
     producers = state.producers
     inside = [_inside(state, name) for name, _ in leaves]
     for place, (first, one) in enumerate(leaves):
@@ -111,7 +111,7 @@ def without_virtual(nodes: list[Node]) -> list[Node]:
 
 
 def may_expand(producers: Mapping[str, Node], scalar: Callable[[str], object], node: Node) -> bool:
-    """A quick look, which spares most sums the search: a factor in common, a number to be rid of, tanh or exp."""
+    """A quick check that skips most sums: a common factor, a number to factor out, tanh or exp."""
     below: list[set[str]] = []
     for operand in node.inputs:
         source = producers.get(operand)
@@ -133,7 +133,7 @@ def may_expand(producers: Mapping[str, Node], scalar: Callable[[str], object], n
 
 
 def _inside(state: MatchState, name: str) -> set[str]:
-    """The tensors that a product is made of, as far as a quick look sees."""
+    """The tensors that a product consists of, as far as a quick check sees."""
     found, level = {name}, [name]
     for _ in range(DEPTH):
         sources = [state.producers.get(item) for item in level]
@@ -148,7 +148,7 @@ def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator
         return
     if node.op == "Sigmoid":
         if isinstance(node, VirtualNode):
-            return  # a sum with tanh in the model, and would be that again for ever
+            return  # made from a tanh of the model: expanding it would not end
         half, inner = _times(state, node.inputs[0], 0.5)
         whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
         yield Expansion(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
@@ -160,7 +160,7 @@ def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator
 
 
 def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Expansion]:
-    """n + k·tanh(z) with k = ±n, and 1 + exp(z) where it divides."""
+    """n + k·tanh(z) with k = ±n, and 1 + exp(z) as a divisor."""
     parts = [_scaled(state, name, its_sign) for name, its_sign in operands_of(node, 1, SUM)]
     number = next((part for part in parts if not part.tensor), None)
     other = next((part for part in parts if part.tensor), None)
@@ -168,7 +168,7 @@ def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ..
         return
     _, source, beside = _behind(state, other.tensor)
     if source is None or source.op not in ("Tanh", "Exp") or isinstance(source, VirtualNode):
-        return  # a virtual one is of a sigmoid of the model
+        return  # made from a sigmoid of the model
     ratio = other.number / number.number
     nodes = (*passed, node, *number.nodes, *other.nodes, *beside, source)
     if source.op == "Tanh" and isclose(abs(ratio), 1, rel_tol=EXACT):
@@ -182,7 +182,7 @@ def _as_sigmoid(state: MatchState, node: Node, sign: int, passed: tuple[Node, ..
 
 
 def _factored(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]) -> Iterator[Expansion]:
-    """A sum of two products with a factor in common, or with numbers that one of them can be rid of."""
+    """A sum of two products with a common factor, or with a number that can be factored out."""
     (first, one), (second, two) = operands_of(node, 1, SUM)
     left, right = _factors(state, first), _factors(state, second)
     for factor in _common(left, right):
@@ -190,7 +190,7 @@ def _factored(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]
         for opening in _summed(state, _rest(state, left[factor], one), _rest(state, right[factor], two), sign):
             yield Expansion(((factor, raised), *opening.operands), opening.constants, (*passed, node, *opening.nodes))
     if isinstance(node, VirtualNode):
-        return  # it has been rid of a number already, and would be for ever
+        return  # a number was factored out already: doing it again would not end
     pair = _scaled(state, first, one), _scaled(state, second, two)
     if any(abs(part.number) != 1 for part in pair):
         for opening in _summed(state, *pair, sign):
@@ -199,7 +199,7 @@ def _factored(state: MatchState, node: Node, sign: int, passed: tuple[Node, ...]
 
 
 class Scaled(NamedTuple):
-    """number · tensor, or the number itself if there is no tensor."""
+    """number · tensor, or the number itself if the tensor is ""."""
 
     number: float
     """The coefficient."""
@@ -212,7 +212,7 @@ class Scaled(NamedTuple):
 
 
 def _summed(state: MatchState, one: Scaled, two: Scaled, sign: int) -> Iterator[Expansion]:
-    """A sum of two as a number and a virtual sum, in which the first or the second has the coefficient 1."""
+    """A sum of two as a number times a virtual sum, in which one of them has the coefficient 1."""
     nodes = (*one.nodes, *two.nodes)
     eps = one.eps + two.eps
     tried: list[float] = []
@@ -239,7 +239,7 @@ def _part(state: MatchState, part: Scaled, ratio: float, eps: float) -> Signed:
 
 
 def _signed_sum(state: MatchState, first: Signed, second: Signed) -> Signed:
-    """A virtual sum or difference of two tensors, and the sign before it."""
+    """A virtual sum or difference of two tensors, and its sign."""
     (one, plus), (two, minus) = first, second
     if plus == minus:
         return _make(state, "Add", one, two), plus
@@ -258,7 +258,7 @@ class Factor(NamedTuple):
 
 
 def _factors(state: MatchState, name: str) -> dict[str, Factor]:
-    """The tensors of which this one is a product with others, the largest first; it itself is one of them."""
+    """The tensors of which this one is a product with others, the largest first; the tensor itself is one of them."""
     name, _, passed = _behind(state, name)
     found = {name: Factor(1, (), passed)}
     level = [name]
@@ -294,7 +294,7 @@ def _have_common(state: MatchState, first: str, second: str) -> bool:
 
 
 def _rest(state: MatchState, factor: Factor, sign: int) -> Scaled:
-    """What stands beside a factor, as a number and one tensor."""
+    """The other factors beside one, as a number and one tensor."""
     number, eps = float(sign), 0.0
     tensors: list[Signed] = []
     nodes = list(factor.nodes)
@@ -305,7 +305,7 @@ def _rest(state: MatchState, factor: Factor, sign: int) -> Scaled:
         elif known[3] and not known[2] and (known[0] or its_sign > 0):
             number, eps = number * known[0] ** its_sign, eps + known[1]
         else:
-            tensors.append((name, its_sign))  # of integers, or of an axis of its own
+            tensors.append((name, its_sign))  # an integer, or of rank 1 or more
     if not tensors:
         return Scaled(number, "", eps, tuple(nodes))
     if tensors[0][1] < 0:
@@ -317,7 +317,7 @@ def _rest(state: MatchState, factor: Factor, sign: int) -> Scaled:
 
 
 def _scaled(state: MatchState, name: str, sign: int) -> Scaled:
-    """A tensor as a number times the rest, where it is multiplied by numbers."""
+    """A tensor as a number times the rest."""
     number, eps = float(sign), 0.0
     nodes: list[Node] = []
     for _ in range(DEPTH):
@@ -349,7 +349,7 @@ def _whole(name: str, sign: int) -> Scaled:
 
 
 def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node, ...]]:
-    """The tensor behind nodes that change nothing, the node that makes it, and those nodes."""
+    """The tensor behind nodes that change nothing, its producer, and those nodes."""
     passed: list[Node] = []
     node = state.producers.get(name)
     while node is not None and node.op in TRANSPARENT and state.is_passthrough(node, name):
@@ -360,12 +360,12 @@ def _behind(state: MatchState, name: str) -> tuple[str, Node | None, tuple[Node,
 
 
 def _product(state: MatchState, first: Signed, second: Signed) -> str:
-    """A virtual product of two; the second may divide."""
+    """A virtual product of two; the second may be a divisor."""
     return _make(state, "Mul" if second[1] > 0 else "Div", first[0], second[0])
 
 
 def _times(state: MatchState, name: str, number: float) -> tuple[str, tuple[Node, ...]]:
-    """A tensor times a number: what it is a multiple of, and the nodes between, where that is all there is to it."""
+    """A tensor times a number: the tensor that it is a multiple of, and the nodes between, if that is exact."""
     part = _scaled(state, name, 1)
     if part.tensor and isclose(part.number * number, 1, rel_tol=EXACT):
         return part.tensor, part.nodes
@@ -373,7 +373,7 @@ def _times(state: MatchState, name: str, number: float) -> tuple[str, tuple[Node
 
 
 def _make(state: MatchState, op: str, *inputs: str) -> str:
-    """The tensor that a new virtual node makes."""
+    """The output of a new virtual node."""
     overlay = state.producers
     if not isinstance(overlay, Overlay):
         overlay = state.producers = Overlay(overlay)
@@ -384,7 +384,7 @@ def _make(state: MatchState, op: str, *inputs: str) -> str:
 
 
 def _number(state: MatchState, number: float, eps: float = 0.0) -> str:
-    """A constant that no model needs to have."""
+    """A virtual constant."""
     name = f"{VIRTUAL_PREFIX}{number!r}_{eps!r}"
     state.scalars[name] = number, eps, 0, True
     return name
