@@ -34,10 +34,10 @@ def importable(folder: Path) -> Iterator[None]:
             IMPORTED_FOLDERS[home] = None
 
 
-def _home(name: str) -> str:
-    """The folder of a module that was imported by its plain name; "" if it has no file."""
+def _home(name: str) -> str | None:
+    """The folder of a module that was imported by its plain name; None if it has no file."""
     file = getattr(sys.modules[name], "__file__", None)
     if not isinstance(file, str):
-        return ""
+        return None
     path = Path(file)
     return str(path.parent.parent if path.name == "__init__.py" else path.parent)

@@ -13,7 +13,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def and_more(count: int, what: str = "") -> str:
-    """The end of a list: " and 19 more"; "" for zero.  what: the noun, as in " and 19 more nodes"."""
+    """The end of a list: " and 19 more"; empty for zero.  what: the noun, as in " and 19 more nodes"."""
     return f" and {count:,} more{' ' if what else ''}{what}" if count > 0 else ""
 
 

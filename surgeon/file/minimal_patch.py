@@ -207,6 +207,6 @@ def is_changing(message: ProtoMessage) -> bool:
     return isinstance(message, onnx.TensorProto) and any(entry.key == CHANGE for entry in message.external_data)
 
 
-def _mark(tensor: onnx.TensorProto) -> str:
-    """The number of the payload that was cut out of a tensor; "" if there is none."""
-    return next((f"{PAYLOAD_KEY} {entry.value}" for entry in tensor.external_data if entry.key == PAYLOAD_KEY), "")
+def _mark(tensor: onnx.TensorProto) -> str | None:
+    """The mark of the payload that was cut out of a tensor; None if there is none."""
+    return next((f"{PAYLOAD_KEY} {entry.value}" for entry in tensor.external_data if entry.key == PAYLOAD_KEY), None)

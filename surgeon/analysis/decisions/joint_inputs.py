@@ -1,6 +1,7 @@
 """Whether a model's decisions depend on several inputs jointly, through exact arithmetic."""
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto
@@ -100,24 +101,25 @@ class _ExactSteps:
             return False, True, False
         way = self._way(node, reads)
         joins = way == "joins" or any(joined for _, _, joined in known)
-        return True, bool(way) and all(exact for _, exact, _ in known), joins
+        return True, way is not None and all(exact for _, exact, _ in known), joins
 
-    def _way(self, node: NodeProto, reads: list[str]) -> str:
-        """How a node combines its inputs: "joins" several, "goes" on exactly, or "" with rounding."""
+    def _way(self, node: NodeProto, reads: list[str]) -> Literal["joins", "goes"] | None:
+        """How a node combines its inputs: "joins" several, "goes" on exactly, or None with rounding."""
         op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
         if op.name in TOTALS:
             return "joins"
         is_product = (op.products.kind == "matmul" and op.products.factors is not None) or op.products.kind == "conv"
         if is_product or (op.algebra.family and (op.algebra.family == "sum" or -1 not in op.algebra.signs)):
             scaled = any(item.type == AttributeProto.FLOAT and item.f != 1 for item in node.attribute)
-            joins = "joins" if is_product or len(free) > 1 else "goes"
-            return joins if not scaled and all(map(self._is_plain, reads)) else ""
+            joins: Literal["joins", "goes"] = "joins" if is_product or len(free) > 1 else "goes"
+            return joins if not scaled and all(map(self._is_plain, reads)) else None
         if op.numerics.reduces == "extremum":
             return "joins"
         # Decisions themselves are checked where they are made.
         if op.dtype.returns_indices or op.algebra.compares or op.dtype.returns_bool:
             return "goes"
-        return "goes" if op.data.copies_elements or op.shape.is_reshape or op.numerics.exact or op.dtype.is_cast else ""
+        is_moved = op.data.copies_elements or op.shape.is_reshape or op.dtype.is_cast
+        return "goes" if is_moved or op.numerics.exact else None
 
     def _is_plain(self, name: str) -> bool:
         """Whether a tensor is not a constant, or is one of halves and small integers."""

@@ -260,7 +260,7 @@ class _Attempt:
     def run(self, root: Node, memory: MatchCache | None = None) -> None:
         """Try to match with the first output of this node.  memory: earlier attempts, which may replace the search."""
         name = first_output(self.compiled, root)
-        if name and (memory is None or not self._again(root, name, memory)):
+        if name is not None and (memory is None or not self._again(root, name, memory)):
             self._search(root, name, memory)
         self.state.count()
 
@@ -311,11 +311,11 @@ class _Attempt:
         return True
 
 
-def first_output(compiled: CompiledPattern, root: Node) -> str:
-    """The tensor of a node that would be the first output of a pattern; "" where it has none there."""
+def first_output(compiled: CompiledPattern, root: Node) -> str | None:
+    """The output of a node that would be the first output of a pattern; None if it is absent."""
     keys = compiled.keys[0]
     position = keys[0][1] if keys else 0
-    return root.outputs[position] if position < len(root.outputs) else ""
+    return (root.outputs[position] or None) if position < len(root.outputs) else None
 
 
 def build_match(state: MatchState, compiled: CompiledPattern, names: tuple[str, ...]) -> tuple[Match, set[Node], bool]:

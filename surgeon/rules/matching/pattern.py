@@ -42,8 +42,8 @@ class Search:
     """Why a model has no site, as a clause."""
     last: bool = False
     """Whether its rule runs after all others, since none of them needs its result."""
-    left: Callable[[Index, Scope], str] | None = None
-    """Clause used instead of `absent` for a scope with sites that it skips on purpose; "" if it has none."""
+    left: Callable[[Index, Scope], str | None] | None = None
+    """Clause used instead of `absent` for a scope with sites that it skips on purpose; None if it has none."""
     replaces: Callable[[str], bool] | None = None
     """Whether it removes nodes of an op; None: unknown."""
 

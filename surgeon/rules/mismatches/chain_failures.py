@@ -5,7 +5,7 @@ from itertools import chain as joined
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas.attribute_values import dtype_word
-from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, find_producer, operands_of, raises_rank
+from surgeon.rules.matching.associative.chain import Chain, FoldedConstant, find_producer, operands_of, rank_objection
 from surgeon.rules.matching.associative.chain_matcher import (
     ChainFault,
     Constants,
@@ -77,7 +77,7 @@ def not_a_chain(state: MatchState, chain: Chain, name: str) -> MatchFailure:
 
 
 def _made_by(state: MatchState, name: str) -> str:
-    """The label of a tensor's producer; "" for a constant or an input."""
+    """The label of a tensor's producer; empty for a constant or an input."""
     node = state.producers.get(name)
     return "" if node is None or node.op == "Constant" else node.label
 
@@ -139,7 +139,7 @@ def fault_failure(
             "an operation with an axis",
             told="before opset 7 an operation with an axis broadcasts along it",
         ),
-        "rank": lambda: _raised(chain, total.rank, raises_rank(state, leaves, total.rank)),
+        "rank": lambda: _raised(chain, total.rank, rank_objection(state, leaves, total.rank)),
         "held": lambda: MatchFailure(
             "value",
             f"{chain.capture!r} to be {state.bindings[chain.capture or ''][0]} again",
@@ -183,6 +183,6 @@ def _not_float(state: MatchState, name: str) -> MatchFailure:
     return MatchFailure("dtype", "floats", found, seen=f"in {name!r}", told=told, at=name)
 
 
-def _raised(chain: Chain, rank: int, why: str) -> MatchFailure:
+def _raised(chain: Chain, rank: int, why: str | None) -> MatchFailure:
     told = f"a constant in {spelled(chain)} has rank {rank}: {why}"
     return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", seen="", told=told)

@@ -197,7 +197,7 @@ def pattern_line(where: str, op: str) -> str:
 
 
 def _matched_text(miss: Mismatch) -> str:
-    """How much of a pattern matched; "" if nothing did and its size is unknown."""
+    """How much of a pattern matched, as the end of a sentence; empty if nothing did and its size is unknown."""
     if miss.total:
         return f"; {miss.matched} of {format_count(miss.total, 'node')} matched"
     return f"; {format_count(miss.matched, 'node')} matched" if miss.matched else ""

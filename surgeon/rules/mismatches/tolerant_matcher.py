@@ -67,7 +67,7 @@ Refuse = Callable[[Match, bool], MatchFailure | None]  # why a match is refused;
 def furthest_failure(index: Index, compiled: CompiledPattern, root: Node, refuse: Refuse) -> FurthestFailure | None:
     """Why a pattern does not match at a node; None if it does, or if the node lacks the output."""
     name = first_output(compiled, root)
-    return TolerantMatcher(index, root.scope, compiled, refuse).from_output(name) if name else None
+    return TolerantMatcher(index, root.scope, compiled, refuse).from_output(name) if name is not None else None
 
 
 class TolerantMatcher(FailureTracker):

@@ -47,8 +47,8 @@ def _constant_subgraphs(most: int, growth: int, index: Index, scope: Scope) -> I
         yield Found((node,), outputs, {"values": (values,)}, tuple(folding.below(node)))
 
 
-def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
-    """What is constant but not folded, and why; "" if there is none."""
+def _left(most: int, growth: int, index: Index, scope: Scope) -> str | None:
+    """What is constant but not folded, and why; None if everything is."""
     folding = ConstantFolder.of(index, scope, most)
     left = folding.places(growth)[1]
     if left:
@@ -66,7 +66,7 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str:
     for node in folding.nodes:
         which = f"{node.label!r}{and_more(len(folding.nodes) - 1)}"
         return f"folding copies of constants ({which}) would store the constants twice"
-    return ""
+    return None
 
 
 class ConstantFolder:
@@ -143,8 +143,8 @@ class ConstantFolder:
             self._made.add(node)
             self.values.update(found)
 
-    def _refusal(self, node: Node) -> str:
-        """Why a node that reads only constants is not computed; "" if it may be."""
+    def _refusal(self, node: Node) -> str | None:
+        """Why a node that reads only constants is not computed; None if it may be."""
         if node.op in RANDOM or node in self._owners:
             return "it is random" if node.op in RANDOM else "it holds a body"
         if traits_of(node.op).dtype.is_qdq:
@@ -153,7 +153,7 @@ class ConstantFolder:
             return "it is of another domain than ai.onnx"
         if self._adds_up_halves(node):
             return "runtimes round sums of so few bits differently"
-        return ""
+        return None
 
     def below(self, node: Node) -> list[Node]:
         """The producers of a node's constant inputs, transitively, in order."""

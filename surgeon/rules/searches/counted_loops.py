@@ -133,15 +133,15 @@ class _Counter:
         elif counter in self._carried and self._before(self._plain(self._nexts[counter])) == counter:
             yield self._carried[counter], later
 
-    def _before(self, name: str) -> str:
-        """The tensor that is one less than this one; "" if there is none."""
+    def _before(self, name: str) -> str | None:
+        """The tensor that is one less than this one; None if there is none."""
         step = self._makers.get(name)
         if step is None or step.op_type != "Add":
-            return ""
+            return None
         found = [
             self._plain(one) for one, other in zip(step.input, reversed(step.input), strict=True) if self._is_one(other)
         ]
-        return found[0] if found else ""
+        return found[0] if found else None
 
     def _outside(self, name: str) -> str | None:
         """The outer tensor that equals this one in every step; None if there is none."""

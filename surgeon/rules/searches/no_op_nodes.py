@@ -70,13 +70,13 @@ def _unread_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,), (), {})
 
 
-def _left(index: Index, scope: Scope) -> str:
-    """What has no readers and stays; "" if there is none."""
+def _left(index: Index, scope: Scope) -> str | None:
+    """What has no readers and stays; None if nothing does."""
     if not scope.proto.output:
         return "the graph has no outputs, so that no node is read in the end"
     left = scope.dead_nodes()
     if not left:
-        return ""
+        return None
     which = f"{left[0].label!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
     return f"{which} read by nobody, but ops that are not known here may do more than make their outputs"
 

@@ -132,11 +132,11 @@ def divides_as_floats(
     return any(state.is_float(name) for name, _ in leaves)
 
 
-def raises_rank(state: MatchState, leaves: tuple[tuple[str, int], ...], rank: int) -> str:
-    """Why a constant of shape [1] may raise the rank of the result; "" if it does not."""
+def rank_objection(state: MatchState, leaves: tuple[tuple[str, int], ...], rank: int) -> str | None:
+    """Why a constant of shape [1] may raise the rank of the result; None if it does not."""
     ranks = [found for found in (state.rank(name) for name, _ in leaves) if found is not None]
     if ranks and max(ranks) >= rank:
-        return ""
+        return None
     return "it would raise the rank of the result" if ranks else "whether it raises the rank of the result is unknown"
 
 

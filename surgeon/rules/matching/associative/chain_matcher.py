@@ -27,7 +27,7 @@ from surgeon.rules.matching.associative.chain import (
     is_produced_by,
     may_fold,
     operands_of,
-    raises_rank,
+    rank_objection,
 )
 from surgeon.rules.matching.associative.flattening import NEGATIONS, OPERAND_SIGNS, PRODUCT, combine
 from surgeon.rules.matching.associative.identities import Expansion, by_identities, with_common_factor
@@ -259,7 +259,7 @@ def chain_faults(
         yield "dtype"
     if (state.scope.opset or LEGACY) < LEGACY and any(node.attribute("axis") for node in state.nodes):
         yield "legacy"
-    if total.rank and raises_rank(state, leaves, total.rank):
+    if total.rank and rank_objection(state, leaves, total.rank) is not None:
         yield "rank"
     held = None if chain.capture is None else state.bindings.get(chain.capture)
     if held is not None and not constants_close(held[0], captured_number(chain, total), None, 0.0):
