@@ -81,7 +81,7 @@ def test_a_model_that_answers_at_random_is_unproved():
 
 def test_why_onnx_runtime_refuses_a_converted_model_is_told(monkeypatch):
     """Also where keeping more was tried: it cannot load a function of its own in bfloat16."""
-    monkeypatch.setattr("surgeon.precision.planning.node_dtypes.UNTAKEN_BY_BODIES", {})
+    monkeypatch.setattr("surgeon.precision.planning.node_dtypes.UNSUPPORTED_BODY_DTYPES", {})
     case = next(case for case in onnx_cases() if case.name == "test_sce_mean_weight_ii")
     with pytest.raises(CheckFailed, match="The converted model does not load: .*NegativeLogLikelihoodLoss"):
         surgeon.convert(case.model, "bfloat16", max_error=0.1)

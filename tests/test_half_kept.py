@@ -31,7 +31,7 @@ def test_of_many_tensors_the_ranges_are_read_from_themselves(monkeypatch):
 
     def noted(session, feeds, names):
         fetched.extend(names)
-        return exposed_outputs.download(session, feeds, names)
+        return exposed_outputs.fetch(session, feeds, names)
 
     monkeypatch.setattr(baseline_runs, "_MOST_GAUGES", 0)
     monkeypatch.setattr(baseline_runs, "fetch", noted)

@@ -17,7 +17,6 @@ WORDS = {"Constant"}  # how a file states a value, as it does by an initializer
 
 # Modules of functions by operator: each computes, infers, judges or writes for the operators that it is keyed by.
 REGISTRIES = {
-    "authoring.learning.codegen",
     "authoring.learning.learn",
     "edits.detection.head_columns",
     "edits.dynamic_dims.op_constraints",

@@ -13,7 +13,7 @@ from surgeon.file.save import ExternalDataMode, OutputModel, save
 from surgeon.file.tensors.casting import CastRange, seen_of
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.dtype_traits import CHOOSING
+from surgeon.ops.traits.dtype_traits import SELECTING
 from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.acceptance.kernel_support import ANY_PROVIDER
 from surgeon.pipeline.editing.node_insertion import require_casts
@@ -255,7 +255,7 @@ class Conversion:
         report.followers, report.casts = len(plan.followers), built.writer.casts
         report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
         ports = plan.wiring.ports
-        choosing = [name for node, name in plan.names.items() if node.op in CHOOSING and ports[node].any]
+        choosing = [name for node, name in plan.names.items() if node.op in SELECTING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
             told, new = join_first(choosing, _SHOWN), self._change.names[1]
             how = f"by numbers that {new} rounds on the way, and may choose another where two are nearly alike"

@@ -7,7 +7,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto
 
 from surgeon.analysis.decisions.thresholds import ConstantScope
-from surgeon.ops.traits.dtype_traits import LEAPING, TOTALS
+from surgeon.ops.traits.dtype_traits import DISCONTINUOUS, UNBOUNDED_SUMS
 from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.shapes.tensor_types import FLOATS
 
@@ -38,7 +38,7 @@ def _decided(scope: ConstantScope) -> Iterator[str]:
     for node in scope.nodes:
         op = guess_node_traits(node)
         leaps = (
-            op.name in LEAPING
+            op.name in DISCONTINUOUS
             or op.numerics.rounding_scale_slot is not None
             or op.algebra.compares
             or op.numerics.is_argsort_like
@@ -106,7 +106,7 @@ class _ExactSteps:
     def _way(self, node: NodeProto, reads: list[str]) -> Literal["joins", "goes"] | None:
         """How a node combines its inputs: "joins" several, "goes" on exactly, or None with rounding."""
         op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
-        if op.name in TOTALS:
+        if op.name in UNBOUNDED_SUMS:
             return "joins"
         is_product = (op.products.kind == "matmul" and op.products.factors is not None) or op.products.kind == "conv"
         if is_product or (op.algebra.family and (op.algebra.family == "sum" or -1 not in op.algebra.signs)):

@@ -28,28 +28,13 @@ from surgeon.errors import UsageError
 from surgeon.file.tensors.decoding import Array
 from surgeon.ops.builder.graph import ASSOCIATIVE, Constant, Graph, Tensor
 from surgeon.ops.schemas import VARIADIC, Schema, attributes_become_inputs, schema
-from surgeon.ops.schemas.helper_names import helper_name, snake_case
+from surgeon.ops.schemas.helper_names import RESULT_NOUNS, helper_name, snake_case
 
 LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
 WIDTH = 116  # columns of a line in a function's body
 _PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a text in quotes is one
 NOUNS = {
-    "Add": "total",
-    "Sub": "difference",
-    "Mul": "product",
-    "Div": "quotient",
-    "MatMul": "product",
-    "Gemm": "linear",
-    "Pow": "power",
-    "Sqrt": "root",
-    "Sigmoid": "gate",
-    "Relu": "positive",
-    "Cast": "wide",
-    "Reshape": "reshaped",
-    "Transpose": "turned",
-    "Slice": "part",
-    "Split": "part",
-    "Concat": "joined",
+    **RESULT_NOUNS,
     "mean_last": "mean",
     "mean_over": "mean",
     "sum_over": "total",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.dtype_traits import BOUNDING
+from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.shapes.op_rules.element_origins import MOVES, POSITION_ORIGINS
@@ -57,7 +57,7 @@ def maker_of(draft: ModelDraft, name: str, axis: int, place: int) -> Node | None
 
 def scales(draft: ModelDraft, node: Node) -> bool:
     """Whether a node multiplies with constants, or keeps numbers within limits."""
-    return node.op in BOUNDING or (_is_product(node) and sum(is_constant(draft, name) for name in node.inputs) == 1)
+    return node.op in CLIP_BOUNDS or (_is_product(node) and sum(is_constant(draft, name) for name in node.inputs) == 1)
 
 
 def _is_product(node: Node) -> bool:

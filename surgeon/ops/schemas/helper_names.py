@@ -51,6 +51,27 @@ _WORDS = {
     "FpQ4": "Fpq4",
     "_TRT": "Trt",
 }
+RESULT_NOUNS: Mapping[str, str] = MappingProxyType(
+    {
+        "Add": "total",
+        "Sub": "difference",
+        "Mul": "product",
+        "Div": "quotient",
+        "MatMul": "product",
+        "Gemm": "linear",
+        "Pow": "power",
+        "Sqrt": "root",
+        "Sigmoid": "gate",
+        "Relu": "positive",
+        "Cast": "wide",
+        "Reshape": "reshaped",
+        "Transpose": "turned",
+        "Slice": "part",
+        "Split": "part",
+        "Concat": "joined",
+    }
+)
+"""How a variable that holds an op's result is called."""
 _WORD = re.compile("|".join(map(re.escape, _WORDS)))
 
 # A word starts at a capital after a small letter or digit, and at the last capital of an acronym of two letters or

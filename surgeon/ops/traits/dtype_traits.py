@@ -1,7 +1,7 @@
-"""Where the dtype of an input or output is not its type variable's: what schemas allow and a change of dtype must not.
+"""What a change of dtype must know of operators, and no schema says.
 
-A schema lets Resize's scales be of float16, and says nothing of what becomes of the sizes then; that the dtype of a
-random tensor is an attribute, it says in words alone.
+A schema allows float16 for the scales of Resize, but the sizes computed from them would change; that an attribute holds
+the dtype of a random tensor is only said in its text.
 """
 
 from collections.abc import Mapping
@@ -11,27 +11,27 @@ from onnx import TensorProto
 
 from surgeon.ops.traits.op_traits import Slots
 
-STAYING_INPUTS: Mapping[str, Slots] = MappingProxyType(
+FIXED_DTYPE_INPUTS: Mapping[str, Slots] = MappingProxyType(
     {
-        "BitCast": (0,),  # it reads bits
-        "Resize": (1, 2),  # regions and scales are of what they are measured in, not of the pictures
+        "BitCast": (0,),  # reads bits
+        "Resize": (1, 2),  # regions and scales, from which sizes are computed
         "Upsample": (1,),
         "Dropout": (1,),
-        "Pad": (3,),  # onnx's inference of shapes reads these axes as int64, whatever they are
+        "Pad": (3,),  # axes, which onnx's shape inference reads as int64 in any case
     }
 )
-"""Slots of inputs that stay as they are, whatever becomes of the others."""
-STAYING_OUTPUTS: Mapping[str, Slots] = MappingProxyType(
+"""Inputs that keep their dtype when the others change."""
+FIXED_DTYPE_OUTPUTS: Mapping[str, Slots] = MappingProxyType(
     {
-        "LayerNormalization": (1, 2),  # of the dtype that its stash_type says
+        "LayerNormalization": (1, 2),  # in the dtype of stash_type
         "SimplifiedLayerNormalization": (1,),
         "com.microsoft::SkipLayerNormalization": (1, 2),
         "com.microsoft::SkipSimplifiedLayerNormalization": (1, 2),
     }
 )
-"""Slots of outputs that are of a dtype of their own."""
-CASTING = "Cast"
-"""What makes one dtype of another."""
+"""Outputs whose dtype does not follow the inputs."""
+CAST = "Cast"
+"""The operator that converts dtypes."""
 DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
     {
         "Cast": ("to", None),
@@ -49,44 +49,62 @@ DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
         "DequantizeLinear": ("output_dtype", None),
     }
 )
-"""The attribute that says of which dtype the output is, and what it is where that is left out; None: an input's."""
+"""The attribute that holds the dtype of the output, and the default; None for the dtype of an input."""
 
 
-def follows_input(op: str) -> bool:
-    """Whether an operator whose attribute is left out makes what it was given, also once that is of another dtype."""
+def dtype_follows_input(op: str) -> bool:
+    """Whether the output follows a changed input dtype when the dtype attribute is absent."""
     return op == "DequantizeLinear"
 
 
-UNTAKEN_BY_BODIES: Mapping[str, frozenset[int]] = MappingProxyType(
+INTERMEDIATE_DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = MappingProxyType(
     {
-        "SoftmaxCrossEntropyLoss": frozenset({TensorProto.BFLOAT16}),  # there is no NegativeLogLikelihoodLoss in it
-        "MeanVarianceNormalization": frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16}),  # it adds a float32
+        "Attention": ("softmax_precision", None),
+        "GroupNormalization": ("stash_type", None),
+        "LayerNormalization": ("stash_type", TensorProto.FLOAT),
+        "RMSNormalization": ("stash_type", TensorProto.FLOAT),
+        "SimplifiedLayerNormalization": ("stash_type", TensorProto.FLOAT),
     }
 )
-"""Dtypes that an op's schema allows and the body that ONNX defines for it does not."""
-OF_LISTS = frozenset(("SequenceMap",))
-"""Those whose bodies are given elements of sequences."""
-CHOOSING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
-"""Those that make places of what they read: of the largest elements, say."""
-SQUASHING = frozenset(("Sigmoid",))
-"""Those that make a probability p of x = log(p / (1 - p))."""
-TURNING = frozenset(("Cos", "Sin", "Tan"))
-"""Those whose results turn round by the size of what they read, so that its rounding is their error."""
+"""The attribute that holds the dtype of intermediate results, and the default; None for the dtype of an input."""
+UNSUPPORTED_BODY_DTYPES: Mapping[str, frozenset[int]] = MappingProxyType(
+    {
+        "SoftmaxCrossEntropyLoss": frozenset({TensorProto.BFLOAT16}),  # its body has a NegativeLogLikelihoodLoss
+        "MeanVarianceNormalization": frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16}),  # its body adds a float32
+    }
+)
+"""Dtypes that the schema allows, but not the function body that ONNX defines for the operator."""
+SEQUENCE_LOOPS = frozenset(("SequenceMap",))
+"""Operators whose bodies run on elements of sequences."""
+QUANTIZING = frozenset(
+    (
+        *("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BitCast", "StringNormalizer"),
+        *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "MatMulIntegerToFloat", "GatherBlockQuantized", "QMoE", "QGemm"),
+        *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"),
+    )
+)
+"""Operators, without domains, that round by design: in a wider dtype they would compute something else."""
+SELECTING = frozenset(("ArgMax", "ArgMin", "NonMaxSuppression", "TopK"))
+"""Operators that return indices of selected elements, such as the largest."""
+SIGMOIDS = frozenset(("Sigmoid",))
+"""Operators that turn logits into probabilities."""
+PERIODIC = frozenset(("Cos", "Sin", "Tan"))
+"""Operators whose error is the absolute rounding error of the input."""
 LOGARITHMS = frozenset(("Log",))
-"""Those that make much of what is nearly zero, and finite numbers of what is very large."""
+"""Operators that map nearly zero to large results, and huge inputs to finite ones."""
 EXPONENTIALS = frozenset(("Exp",))
-"""Those that leave half precision at a dozen."""
-TOTALS = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
-"""Those whose results grow with how many numbers they add up."""
-STEPPING = frozenset(("Ceil", "Floor", "Mod", "Round"))
-"""Those whose results leap where what they read moves a little."""
-LEAPING = STEPPING | {"Sign"}
-"""The same, and those that leap at zero alone."""
-ROOTS = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
-"""Those that make much of what is close to zero."""
-STEEP = frozenset(("Reciprocal", "Log"))
-"""Those of them that do so at once, where of a root only a division does."""
+"""Operators that overflow float16 for inputs above 11."""
+UNBOUNDED_SUMS = frozenset(("ReduceL1", "ReduceSum", "ReduceSumSquare"))
+"""Reductions whose results grow with the number of elements."""
+STEP_FUNCTIONS = frozenset(("Ceil", "Floor", "Mod", "Round"))
+"""Operators that jump at many inputs."""
+DISCONTINUOUS = STEP_FUNCTIONS | {"Sign"}
+"""The same, and operators that jump only at zero."""
+STEEP_NEAR_ZERO = frozenset(("Sqrt", "Reciprocal", "Pow", "Log"))
+"""Operators that amplify errors of inputs near zero."""
+DIVERGING_AT_ZERO = frozenset(("Reciprocal", "Log"))
+"""Those of them whose result itself diverges at zero; a root amplifies errors only once it is divided by."""
 POWERS: Mapping[str, float | None] = MappingProxyType({"Pow": None, "Reciprocal": -1.0, "Sqrt": 0.5})
-"""The powers that these raise to; None: what the second input says."""
-BOUNDING: Mapping[str, Slots] = MappingProxyType({"Clip": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3)})
-"""Slots of bounds: one beyond all numbers of a dtype bounds nothing there."""
+"""The exponent of operators that raise to a power; None for the second input."""
+CLIP_BOUNDS: Mapping[str, Slots] = MappingProxyType({"Clip": (1, 2), "Max": (0, 1, 2, 3), "Min": (0, 1, 2, 3)})
+"""Inputs that may be bounds: a bound beyond the range of a dtype has no effect there."""

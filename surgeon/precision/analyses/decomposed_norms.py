@@ -7,7 +7,7 @@ anything that is monotone: a bound, an epsilon, a factor, a weighted sum, a Resh
 from collections.abc import Iterator
 
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.dtype_traits import POWERS, ROOTS, TOTALS
+from surgeon.ops.traits.dtype_traits import POWERS, STEEP_NEAR_ZERO, UNBOUNDED_SUMS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 
@@ -27,9 +27,9 @@ class Norms:
                 self._calls.setdefault(called, []).append(node)
         for node in wiring.nodes():
             facts = traits_of(node.op)
-            if facts.numerics.reduces and facts.numerics.squares and node.op not in TOTALS:
+            if facts.numerics.reduces and facts.numerics.squares and node.op not in UNBOUNDED_SUMS:
                 self._keep(node)  # its root is inside
-            if node.op in ROOTS:
+            if node.op in STEEP_NEAR_ZERO:
                 self._search(node, 0, last=node)
             else:
                 for place in facts.algebra.divisors:
@@ -55,7 +55,9 @@ class Norms:
                 if self._is_square(node):
                     squares.append(node)
                     waiting += [(node, given) for given in node.inputs if self._is_of_square(node, given)]
-                elif end.op in ROOTS and node.op in ROOTS:  # a root of a root: the first may overflow, too
+                elif (
+                    end.op in STEEP_NEAR_ZERO and node.op in STEEP_NEAR_ZERO
+                ):  # a root of a root: the first may overflow, too
                     waiting.append((node, node.inputs[0]))
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]

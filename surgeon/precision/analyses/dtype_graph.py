@@ -13,7 +13,7 @@ from onnx import TensorProto
 from surgeon.file.model import Address
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas.node_check import infer_output_dtypes
-from surgeon.ops.traits.dtype_traits import CASTING
+from surgeon.ops.traits.dtype_traits import CAST
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.precision.planning.min_cut import SINK, SOURCE
@@ -181,7 +181,7 @@ class DtypeGraph:
 
     def _is_widened(self, scope: Scope, node: Node, ports: NodeDtypes) -> bool:
         """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
-        if node.op != CASTING or not ports.following_outputs or self.dtype(scope, node.inputs[0]) != self.change.new:
+        if node.op != CAST or not ports.following_outputs or self.dtype(scope, node.inputs[0]) != self.change.new:
             return False
         given, made = node.inputs[0], node.outputs[0]
         is_end = scope is self.index.main and any(value.name == made for value in scope.proto.output)
@@ -256,7 +256,7 @@ class DtypeGraph:
         for node in self.nodes():
             scope, ports = node.scope, self.ports[node]
             homes = [(home, name) for name in node.inputs if name and (home := scope.defining_scope(name)) is not None]
-            is_half = (home for home in homes if node.op == CASTING and self.dtype(*home) in HALVES)
+            is_half = (home for home in homes if node.op == CAST and self.dtype(*home) in HALVES)
             is_up = not all(self._is_stored(*home) for home in is_half)
             if (is_up or any(home in lifted for home in homes)) and (ports.following_outputs or ports.following_inputs):
                 self.pinned.setdefault(self.dtype_groups[node], "a Cast of the model's own has it in float32")

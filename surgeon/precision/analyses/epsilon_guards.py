@@ -11,7 +11,7 @@ import numpy as np
 
 from surgeon.file.tensors.casting import cast_array
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.dtype_traits import BOUNDING, LOGARITHMS, POWERS
+from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS, LOGARITHMS, POWERS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
 
@@ -40,7 +40,7 @@ class EpsilonGuards:
         """Whether what a node makes is no smaller than the number that it reads at a place."""
         facts = traits_of(node.op)
         is_sum = facts.algebra.family == "sum" and min(facts.algebra.signs) > 0
-        return is_sum or place in BOUNDING.get(node.op, ()) or place in facts.data.carried
+        return is_sum or place in CLIP_BOUNDS.get(node.op, ()) or place in facts.data.carried
 
     def _guarded(self, first: Node, least: float) -> Iterator[Node]:
         """The nodes that divide by what the first makes, of at least `least`, and those between."""

@@ -13,7 +13,7 @@ import numpy as np
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.dtype_traits import CHOOSING, STEPPING
+from surgeon.ops.traits.dtype_traits import SELECTING, STEP_FUNCTIONS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.accumulation import is_running_sum
 from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
@@ -205,7 +205,7 @@ class ExactIntegers:
             return made in INTEGERS_AND_BOOL and made != BOOL  # a truth is lost of nothing but zero
         if facts.algebra.compares:
             return kind is CountKind.MADE or not self._is_small(node.scope, node.inputs[1 - place])
-        return node.op in STEPPING or node.op in CHOOSING or place in facts.operands.counts
+        return node.op in STEP_FUNCTIONS or node.op in SELECTING or place in facts.operands.counts
 
     def _is_small(self, scope: Scope, name: str) -> bool:
         """Whether whole numbers are told from what a tensor holds, however they are rounded."""

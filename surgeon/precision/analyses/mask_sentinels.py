@@ -13,7 +13,7 @@ from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import CastRange, cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traits.dtype_traits import BOUNDING
+from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, TensorUse, TypedTensor
 from surgeon.precision.analyses.stored_tensors import held
@@ -151,7 +151,7 @@ class MaskSentinels:
             self.unfit[key] = reason
 
     def _bounds(self, use: TensorUse) -> bool:
-        return isinstance(use.node, Node) and use.place in BOUNDING.get(use.node.op, ())
+        return isinstance(use.node, Node) and use.place in CLIP_BOUNDS.get(use.node.op, ())
 
     @property
     def _named(self) -> str:

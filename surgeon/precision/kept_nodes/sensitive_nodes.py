@@ -8,7 +8,7 @@ from math import prod
 
 from surgeon.file.tensors.casting import finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.dtype_traits import ROOTS, STEEP, TOTALS, TURNING
+from surgeon.ops.traits.dtype_traits import DIVERGING_AT_ZERO, PERIODIC, STEEP_NEAR_ZERO, UNBOUNDED_SUMS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.accumulation import Accumulation, is_running_sum
 from surgeon.precision.analyses.decomposed_norms import Norms
@@ -120,7 +120,7 @@ class SensitiveNodes:
 
     def _look_at_node(self, node: Node) -> None:
         facts, scope = traits_of(node.op), node.scope
-        for place in (*facts.algebra.divisors, *((0,) if node.op in ROOTS else ())):
+        for place in (*facts.algebra.divisors, *((0,) if node.op in STEEP_NEAR_ZERO else ())):
             if place < len(node.inputs):
                 self._near_zero(node, node.inputs[place])
         noted = self._range(scope, node.inputs[0]) if node.inputs else None
@@ -132,11 +132,11 @@ class SensitiveNodes:
             if length > LONG_SOFTMAX:
                 reason = f"a softmax over {length:,}, and {self._named} adds up {LONG_SOFTMAX:,} at most"
                 self._keep(node, "sum", reason)
-        if node.op in TURNING and noted is not None and noted.max_abs > _ANGLE:
+        if node.op in PERIODIC and noted is not None and noted.max_abs > _ANGLE:
             reason = f"an angle of {noted.max_abs:,.4g}, of which {self._named} keeps too little"
             for one in (node, *self._makers(scope, node.inputs[0])):
                 self._keep(one, "range", reason)
-        if node.op in TURNING and (counted := self._counted(scope, node.inputs[0])):
+        if node.op in PERIODIC and (counted := self._counted(scope, node.inputs[0])):
             reason = f"an angle that follows positions, of which {self._named} keeps too little where there are many"
             for one in (node, *counted):
                 self._keep(one, "range", reason)
@@ -164,7 +164,7 @@ class SensitiveNodes:
             return
         if noted.max_abs == 0:
             return
-        if node.op in ROOTS and not self._divides(node):
+        if node.op in STEEP_NEAR_ZERO and not self._divides(node):
             return
         reason = f"{name!r} comes down to {noted.min_abs:.3g}, and {self._named} has all digits from {tiny:.3g} on"
         for one in (node, *self._makers(node.scope, name)):
@@ -177,14 +177,14 @@ class SensitiveNodes:
                 facts = traits_of(reader.op)
                 if any(place < len(reader.inputs) and reader.inputs[place] == name for place in facts.algebra.divisors):
                     return True
-        return node.op in STEEP
+        return node.op in DIVERGING_AT_ZERO
 
     def _sum(self, node: Node, noted: ObservedRange) -> None:
         """Keep a sum whose terms are in range together are not."""
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
         mean = noted.mean_square if traits_of(node.op).numerics.squares else noted.mean_abs
-        if node.op in TOTALS and self._formulas.dynamic_sizes(node):
+        if node.op in UNBOUNDED_SUMS and self._formulas.dynamic_sizes(node):
             count = max(count, MANY_ROWS)
         if count * mean * HEADROOM > self._high:
             total = f"it adds up {count:,.0f} numbers to {count * mean:,.4g}"

@@ -7,7 +7,7 @@ import numpy as np
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traits.dtype_traits import BOUNDING, EXPONENTIALS, LOGARITHMS, SQUASHING, TOTALS
+from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS, EXPONENTIALS, LOGARITHMS, SIGMOIDS, UNBOUNDED_SUMS
 from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
@@ -29,7 +29,7 @@ class UnstableFormulas:
         for node in wiring.nodes():
             if node.op in LOGARITHMS:
                 self._logarithm(node)
-            elif node.op in TOTALS:
+            elif node.op in UNBOUNDED_SUMS:
                 self._mean(node)
             if any(self._is_nearly_one(node.scope, name) for name in node.inputs):
                 self._complement(node)
@@ -73,7 +73,7 @@ class UnstableFormulas:
     def _is_steep(self, node: Node) -> bool:
         if node.op in EXPONENTIALS:
             return not self._is_bounded(node.scope, node.inputs[0])
-        return traits_of(node.op).numerics.is_softmax or node.op in SQUASHING or self._is_complement(node)
+        return traits_of(node.op).numerics.is_softmax or node.op in SIGMOIDS or self._is_complement(node)
 
     def _reason(self, first: Node) -> str:
         if first.op in EXPONENTIALS:
@@ -137,7 +137,7 @@ class UnstableFormulas:
     def _complement(self, node: Node) -> None:
         """Keep what a number just below 1 bounds or scales, where 1 - p follows."""
         facts = traits_of(node.op)
-        if node.op not in BOUNDING and facts.algebra.family != "product":
+        if node.op not in CLIP_BOUNDS and facts.algebra.family != "product":
             return
         for path in self._onwards(node):
             last = path[-1]

@@ -8,7 +8,7 @@ from onnx import GraphProto
 
 from surgeon.file.tensors.casting import finite_limits
 from surgeon.file.tensors.decoding import dtype_of
-from surgeon.ops.traits.dtype_traits import SQUASHING
+from surgeon.ops.traits.dtype_traits import SIGMOIDS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.measuring.range_instrumentation import INFINITY
 from surgeon.precision.planning.node_dtypes import DtypeChange
@@ -92,11 +92,11 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
         name = value.name
         while (
             name in makers
-            and makers[name].op_type not in SQUASHING
+            and makers[name].op_type not in SIGMOIDS
             and traits_of(makers[name].op_type).data.copies_elements == (0,)
         ):
             name = makers[name].input[0]
-        if name in makers and makers[name].op_type in SQUASHING:
+        if name in makers and makers[name].op_type in SIGMOIDS:
             found.add(value.name)
     return frozenset(found)
 

@@ -10,7 +10,7 @@ from math import prod
 from onnx import TensorProto
 
 from surgeon.ir.scope import Node
-from surgeon.ops.traits.dtype_traits import CHOOSING
+from surgeon.ops.traits.dtype_traits import SELECTING
 from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey, TypedTensor
 from surgeon.precision.planning.min_cut import INFINITE_CAPACITY, SINK, SOURCE, FlowNetwork
 
@@ -94,7 +94,7 @@ def plan_dtypes(
             plan.kept[node] = why[item]
         elif item in old and ports.following_inputs:
             plan.followers.add(node)
-    plan.names = {node: node.label for node in wiring.dtype_groups if node in plan.kept or node.op in CHOOSING}
+    plan.names = {node: node.label for node in wiring.dtype_groups if node in plan.kept or node.op in SELECTING}
     return plan
 
 

@@ -14,12 +14,12 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.schemas.op_schema import FormalParameter, Schema, display_domain, history, schema
 from surgeon.ops.traits.dtype_traits import (
-    CASTING,
+    CAST,
     DTYPE_ATTRIBUTES,
-    OF_LISTS,
-    STAYING_INPUTS,
-    STAYING_OUTPUTS,
-    UNTAKEN_BY_BODIES,
+    FIXED_DTYPE_INPUTS,
+    FIXED_DTYPE_OUTPUTS,
+    SEQUENCE_LOOPS,
+    UNSUPPORTED_BODY_DTYPES,
 )
 from surgeon.ops.traits.trait_lookup import WITH_BODIES, traits_of
 from surgeon.ops.traversal import subgraphs
@@ -82,7 +82,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
     own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
     made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
-    if node.op in OF_LISTS:
+    if node.op in SEQUENCE_LOOPS:
         return NodeDtypes(
             (),
             (),
@@ -116,7 +116,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
         return NodeDtypes(fixed_outputs=tuple(made)) if is_sparse else NodeDtypes(following_outputs=tuple(made))
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
-    version, cast = schema(domain, name, opset), schema("", CASTING, node.scope.versions.get("", 1))
+    version, cast = schema(domain, name, opset), schema("", CAST, node.scope.versions.get("", 1))
     if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
         return NodeDtypes((), (), tuple(own), fixed_outputs=tuple(made), keep_reason=_untaken(cast, change))
     if version is None:
@@ -126,7 +126,7 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
 
 def is_determined_by_schema(node: Node) -> bool:
     """Whether the ports of a node follow from its op, its opset and the dtypes around it alone."""
-    if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in OF_LISTS:
+    if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in SEQUENCE_LOOPS:
         return False
     domain, name = split_op(node.op)
     return schema(domain, name, node.scope.versions.get(domain, 1)) is not None and not _tensors_of(node)
@@ -140,7 +140,7 @@ def _by_schema(
     makes: list[int] = []
     stays: list[int] = []
     fixed: list[int] = []
-    staying, told = STAYING_INPUTS.get(node.op, ()), STAYING_OUTPUTS.get(node.op, ())
+    staying, told = FIXED_DTYPE_INPUTS.get(node.op, ()), FIXED_DTYPE_OUTPUTS.get(node.op, ())
     tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
     past = None if facts.products.attention_inputs is None else facts.products.attention_inputs.past_key
     if past is not None and not any(node.inputs[past : past + 1]) and (cache := version.input_at(past)):
@@ -159,7 +159,7 @@ def _by_schema(
     ports = NodeDtypes(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
         return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
-    if takes and change.new in UNTAKEN_BY_BODIES.get(node.op, ()):
+    if takes and change.new in UNSUPPORTED_BODY_DTYPES.get(node.op, ()):
         return _pinned(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
     if change.old in _tensors_of(node):
         return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")

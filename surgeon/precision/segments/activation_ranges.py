@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from surgeon.file.tensors.casting import cast_array, finite_limits, smallest
-from surgeon.ops.traits.dtype_traits import ROOTS
+from surgeon.ops.traits.dtype_traits import STEEP_NEAR_ZERO
 from surgeon.ops.traits.trait_lookup import traits_of
 
 Arrays = Mapping[str, np.ndarray]
@@ -26,7 +26,7 @@ _SHOWN = 1e-2  # of the largest element: smaller ones say little of how fast an 
 
 def divides(op: str, inputs: Sequence[str], stored: Collection[str]) -> bool:
     """Whether a node takes a root or a logarithm, or divides by what is computed."""
-    return op in ROOTS or any(
+    return op in STEEP_NEAR_ZERO or any(
         inputs[place] not in stored for place in traits_of(op).algebra.divisors if place < len(inputs)
     )
 

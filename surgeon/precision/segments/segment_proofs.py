@@ -21,7 +21,7 @@ from surgeon.file.protobuf.payloads import marked
 from surgeon.file.save import OutputModel
 from surgeon.file.tensors.casting import cast_array, finite_limits
 from surgeon.file.tensors.decoding import raw_size
-from surgeon.ops.traits.dtype_traits import CHOOSING
+from surgeon.ops.traits.dtype_traits import SELECTING
 from surgeon.ops.traversal import bytes_but, holds_any, imports_of, names_read, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.upgrading.upgrade import plan_upgrade
@@ -49,7 +49,7 @@ MOST_BYTES = 1 << 27
 BLOCK_BYTES = 1 << 24
 """Of columns that are run at once of a matrix that is larger: the reference takes many times as much."""
 _PARTS = 64  # stretches that a large model is cut into, about, whatever it holds
-_APART = CHOOSING | {"Constant"}  # what chooses rounds nothing, and what is behind it runs on the original's choice
+_APART = SELECTING | {"Constant"}  # what chooses rounds nothing, and what is behind it runs on the original's choice
 _SMALL = 16  # elements of a stored tensor whose values are compared where two stretches are
 _RUN = "surgeon.precision.segments.segment_run:hold"
 

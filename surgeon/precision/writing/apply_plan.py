@@ -11,7 +11,7 @@ from surgeon.file.tensors.casting import TensorCast, cast_array
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.schemas.attribute_values import dtype_name
-from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, follows_input
+from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, dtype_follows_input
 from surgeon.ops.traversal import imports_of, nested_graphs, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft, names_in
 from surgeon.precision.analyses.dtype_graph import STORED, TensorKey, TypedTensor
@@ -284,7 +284,7 @@ class DtypeWriter:
             proto, key = node.proto, told[0]
             item = node.attribute(key)
             if not self.plan.is_new(self.plan.wiring.dtype_groups[node]):
-                if told[1] is None and item is None and self._reads_new(node) and not follows_input(node.op):
+                if told[1] is None and item is None and self._reads_new(node) and not dtype_follows_input(node.op):
                     proto.attribute.append(helper.make_attribute(key, self.plan.wiring.change.old))
             elif key == FILL:
                 self._retype_fill(node, as_tensor(proto) if item is not None else zero(proto, key))
@@ -292,7 +292,7 @@ class DtypeWriter:
                 continue
             elif item is not None and item.i:
                 item.i = self.new
-            elif not follows_input(node.op):
+            elif not dtype_follows_input(node.op):
                 proto.attribute.append(helper.make_attribute(key, self.new))
 
     def _reads_new(self, node: Node) -> bool:

@@ -9,6 +9,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from surgeon.errors import GraphError
+from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES, INTERMEDIATE_DTYPE_ATTRIBUTES, QUANTIZING
 from surgeon.ops.traits.trait_lookup import ALWAYS_RANDOM
 from surgeon.ops.traversal import all_nodes, subgraphs
 from surgeon.runtime.function_inlining import attach_function_bodies, inline_functions
@@ -24,31 +25,11 @@ _DOUBLE = TensorProto.DOUBLE
 _EIGHT_BITS = frozenset(number for name, number in TensorProto.DataType.items() if name.startswith("FLOAT8"))
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, *_EIGHT_BITS))
 
-# Attributes that name a dtype, and where they are absent the dtype that they then mean (None: that of an input).
-_DTYPE_ATTRIBUTES: dict[str, dict[str, int | None]] = {
-    "Attention": {"softmax_precision": None},
-    "BlackmanWindow": {"output_datatype": TensorProto.FLOAT},
-    "Cast": {"to": None},
-    "DequantizeLinear": {"output_dtype": None},
-    "EyeLike": {"dtype": None},
-    "GroupNormalization": {"stash_type": None},
-    "HammingWindow": {"output_datatype": TensorProto.FLOAT},
-    "HannWindow": {"output_datatype": TensorProto.FLOAT},
-    "LayerNormalization": {"stash_type": TensorProto.FLOAT},
-    "MelWeightMatrix": {"output_datatype": TensorProto.FLOAT},
-    "RMSNormalization": {"stash_type": TensorProto.FLOAT},
-    "SequenceEmpty": {"dtype": TensorProto.FLOAT},
-    "SimplifiedLayerNormalization": {"stash_type": TensorProto.FLOAT},
+_DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = {
+    **{op: item for op, item in DTYPE_ATTRIBUTES.items() if item[0] != "value"},
+    **INTERMEDIATE_DTYPE_ATTRIBUTES,
+    "SequenceEmpty": ("dtype", TensorProto.FLOAT),
 }
-
-# Operators that round by design: what they drop is their meaning, so that no wider form of them is the same formula.
-_QUANTISE = frozenset(
-    (
-        *("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BitCast", "StringNormalizer"),
-        *("MatMulNBits", "MatMulBnb4", "MatMulFpQ4", "MatMulIntegerToFloat", "GatherBlockQuantized", "QMoE", "QGemm"),
-        *("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "QAttention", "QEmbedLayerNormalization"),
-    )
-)
 
 # What ONNX Runtime runs in float64 by kernels of its own, although there is a formula for it here.  The others it runs
 # by function bodies, some of whose constants are float32.
@@ -83,7 +64,7 @@ def to_float64(mini: ModelProto) -> ModelProto | None:
 
 def _stays_narrow(node: NodeProto) -> bool:
     """Whether a node has no form in float64 that means the same."""
-    if node.domain == "ai.onnx.ml" or node.op_type in _QUANTISE or node.op_type in ALWAYS_RANDOM:
+    if node.domain == "ai.onnx.ml" or node.op_type in QUANTIZING or node.op_type in ALWAYS_RANDOM:
         return True
     if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
         return True
@@ -141,7 +122,7 @@ def _widen_node(node: NodeProto) -> None:
         node.attribute.append(onnx.helper.make_attribute("value", numpy_helper.from_array(np.zeros(1))))
     if node.domain:
         return
-    for name, default in _DTYPE_ATTRIBUTES.get(node.op_type, {}).items():
+    for name, default in (_DTYPE_ATTRIBUTES[node.op_type],) if node.op_type in _DTYPE_ATTRIBUTES else ():
         _widen_dtype(node, name, default)
 
 
