@@ -7,7 +7,7 @@ from onnx import TensorProto, numpy_helper
 
 from surgeon import Constant, Graph, Tensor
 from surgeon.authoring.rule_proof.instances import CannotInstantiate, build_instance
-from surgeon.authoring.rule_proof.pattern_arguments import layouts
+from surgeon.authoring.rule_proof.pattern_arguments import argument_sets
 from surgeon.authoring.rule_proof.variants import MOST_VARIANTS, PatternVariant, operations_of, parameters_of, variants
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.tracing.tracer import trace
@@ -153,18 +153,18 @@ def test_several_outputs_are_several_outputs():
 
 def test_shapes_broadcast_in_every_way():
     pattern = traced(lambda g, x, y: g.relu(g.sub(x, y)))
-    found = {layout.shapes["x"]: set() for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,))}
-    for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,)):
-        found[layout.shapes["x"]].add(layout.shapes["y"])
+    found = {arguments.shapes["x"]: set() for arguments in argument_sets(pattern, PatternVariant(), 20, ranks=(2,))}
+    for arguments in argument_sets(pattern, PatternVariant(), 20, ranks=(2,)):
+        found[arguments.shapes["x"]].add(arguments.shapes["y"])
     assert {("a", "b"), ("b",), (1, "b"), ("a", 1), ()} <= found[("a", "b")]
     assert any(len(shape) < 2 for shape in found), "the first tensor is never the smaller one"
-    kinds = {layout.kind for layout in layouts(pattern, PatternVariant(), 20, ranks=(2,))}
+    kinds = {arguments.kind for arguments in argument_sets(pattern, PatternVariant(), 20, ranks=(2,))}
     assert kinds == {"shapes", "ones", "empty"}
 
 
 def test_ranks_from_zero_to_four():
     pattern = traced(lambda g, x: g.relu(g.neg(x)))
-    shapes = [layout.shapes["x"] for layout in layouts(pattern, PatternVariant(), 20)]
+    shapes = [arguments.shapes["x"] for arguments in argument_sets(pattern, PatternVariant(), 20)]
     assert {len(shape) for shape in shapes} == {0, 1, 2, 3, 4}
     assert {shape[0] for shape in shapes if shape} == {"a", 1, 0}
 
@@ -173,14 +173,14 @@ def test_weights_get_shapes_that_their_ops_take():
     def pattern(g: Graph, x: Tensor, w: Constant, b: Constant) -> Tensor:
         return g.add(g.matmul(x, w), b)
 
-    first = layouts(pattern_ := traced(pattern), PatternVariant(), 20, ranks=(3,))[0]
+    first = argument_sets(pattern_ := traced(pattern), PatternVariant(), 20, ranks=(3,))[0]
     assert first.shapes == {"x": ("a", "b", 4), "w": (4, 4), "b": (4,)}
     onnx.checker.check_model(build_instance(pattern_, PatternVariant(), 20, FLOAT, first.shapes, {}), full_check=True)
 
     def convolution(g: Graph, x: Tensor, w: Constant, b: Constant) -> Tensor:
         return g.relu(g.conv(x, w, b))
 
-    (first, *_) = layouts(traced(convolution), PatternVariant(), 20, ranks=(4,))
+    (first, *_) = argument_sets(traced(convolution), PatternVariant(), 20, ranks=(4,))
     assert first.shapes == {"x": ("a", 3, "c", "d"), "w": (3, 3, 1, 1), "b": (3,)}
 
 
@@ -188,22 +188,22 @@ def test_captured_values_are_those_that_the_op_takes_at_the_rank():
     def pattern(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
         return g.transpose(g.relu(x), perm=perm)
 
-    found = [layout.values["perm"] for layout in layouts(traced(pattern), PatternVariant(), 20, ranks=(3,))]
+    found = [arguments.values["perm"] for arguments in argument_sets(traced(pattern), PatternVariant(), 20, ranks=(3,))]
     assert found[:3] == [[0, 2, 1], [2, 1, 0], [1, 2, 0]]
     assert all(sorted(perm) == [0, 1, 2] for perm in found)
 
     def limits(g: Graph, x: Tensor, low: float, high: float) -> Tensor:
         return g.relu(g.clip(x, low, high))
 
-    for layout in layouts(traced(limits), PatternVariant(), 20, ranks=(2,)):
-        assert layout.values["low"] < layout.values["high"]
+    for arguments in argument_sets(traced(limits), PatternVariant(), 20, ranks=(2,)):
+        assert arguments.values["low"] < arguments.values["high"]
 
 
-def first_layout(pattern, variant):
+def first_arguments(pattern, variant):
     """The first shapes and values at which a variant can be written at opset 20, or None."""
     try:
-        found = (one for rank in (3, 2, 4, 1, 0) for one in layouts(pattern, variant, 20, ranks=(rank,), most_shapes=1))
-        return next(found, None)
+        by_rank = (argument_sets(pattern, variant, 20, ranks=(rank,), most_shapes=1) for rank in (3, 2, 4, 1, 0))
+        return next((one for found in by_rank for one in found), None)
     except CannotInstantiate:
         return None
 
@@ -217,10 +217,10 @@ def test_onnx_takes_the_instances_of_every_rule(rule):
     most = MOST_VARIANTS if sampling.is_whole() else 1
     for pattern in (compiled.pattern for function in rule.patterns for compiled in rule.compiled(function)[:1]):
         for variant in variants(pattern, pairs=False)[:most]:
-            layout = first_layout(pattern, variant)
-            if layout is None:
+            arguments = first_arguments(pattern, variant)
+            if arguments is None:
                 continue
-            model = build_instance(pattern, variant, 20, FLOAT, layout.shapes, layout.values)
+            model = build_instance(pattern, variant, 20, FLOAT, arguments.shapes, arguments.values)
             has_shapes = all(value.type.tensor_type.HasField("shape") for value in model.graph.output)
             if has_shapes and not any(item.domain for item in model.opset_import):
                 onnx.checker.check_model(model, full_check=True)

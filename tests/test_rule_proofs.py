@@ -43,7 +43,7 @@ def plant(pattern, replacement, **settings):
 
 def wanting(proof):
     """What is wrong, in words, for the message of an assertion."""
-    return [f"{entry.target} {entry.opset} {entry.dtype} {entry.layout}: {entry.reason}" for entry in proof.faults]
+    return [f"{entry.target} {entry.opset} {entry.dtype} {entry.arguments}: {entry.reason}" for entry in proof.faults]
 
 
 # Patterns that no made-up model suits, by rule: each form holds a value that may be anything, values that must fit one
@@ -178,10 +178,10 @@ def test_every_rule_proves_itself(found):
     if known >= {plain(pattern) for pattern, _ in proof.not_instantiated} | {
         plain(entry.pattern) for entry in proof.entries
     }:
-        assert all(entry.standing == "spared" for entry in proof.entries)
+        assert all(entry.outcome == "spared" for entry in proof.entries)
         return
     if found.name in DOUBTED:
-        doubts = [entry.reason for entry in proof.entries if entry.standing == "unproved"]
+        doubts = [entry.reason for entry in proof.entries if entry.outcome == "unproved"]
         assert not proof.faults, wanting(proof)
         assert all(WRONG in reason for reason in doubts), doubts
     else:
@@ -192,7 +192,7 @@ def test_every_rule_proves_itself(found):
     unproved = {
         (pattern, target): sorted({entry.reason for entry in entries})
         for (pattern, target), entries in groups.items()
-        if all(entry.standing != "proved" for entry in entries) and not is_not_written(entries)
+        if all(entry.outcome != "proved" for entry in entries) and not is_not_written(entries)
     }
     unproved = {key: reasons for key, reasons in unproved.items() if key[0] not in known}
     assert not unproved, "a pattern is never proved for a target"
@@ -205,19 +205,19 @@ def test_gelu_in_full():
     """Every pattern and target, opsets from the first with Erf on, four dtypes, ranks 0 to 4."""
     proof = prove_rule(gelu)
     assert proof.outcome is Outcome.PROVED, wanting(proof)
-    proved = [entry for entry in proof.entries if entry.standing == "proved"]
+    proved = [entry for entry in proof.entries if entry.outcome == "proved"]
     to_ort = [entry for entry in proved if (entry.pattern, entry.target) == ("exact", "ort")]
     assert {9, 13, 14, newest_opset()} <= {entry.opset for entry in to_ort}
     assert {"float32", "float16"} <= {entry.dtype for entry in to_ort}
-    assert {entry.layout.rank for entry in to_ort} == {0, 1, 2, 3, 4}
-    assert {entry.layout.kind for entry in to_ort} == {"shapes", "ones", "empty"}
+    assert {entry.arguments.rank for entry in to_ort} == {0, 1, 2, 3, 4}
+    assert {entry.arguments.kind for entry in to_ort} == {"shapes", "ones", "empty"}
     pairs = {(entry.pattern, entry.target) for entry in proved}
     assert {("ort form", "onnx"), ("onnx form", "contrib"), ("ort form", "decomposed")} <= pairs
 
 
 def test_what_the_rule_refuses_is_spared_for_its_own_reason():
     proof, _ = proof_of_gelu()
-    reasons = {entry.reason for entry in proof.entries if entry.standing == "spared"}
+    reasons = {entry.reason for entry in proof.entries if entry.outcome == "spared"}
     assert any("needs opset 20 and the model has 19" in reason for reason in reasons)
 
     def of_three(g: Graph, x: Tensor) -> Tensor:
@@ -226,8 +226,8 @@ def test_what_the_rule_refuses_is_spared_for_its_own_reason():
 
     proof = prove(plant(lambda g, x: g.abs(g.neg(x)), of_three))
     assert proof.outcome is Outcome.PROVED, wanting(proof)
-    assert {entry.layout.rank for entry in proof.entries if entry.standing == "proved"} == {3}
-    assert {entry.reason for entry in proof.entries if entry.standing == "spared"} == {"x must have three axes"}
+    assert {entry.arguments.rank for entry in proof.entries if entry.outcome == "proved"} == {3}
+    assert {entry.reason for entry in proof.entries if entry.outcome == "spared"} == {"x must have three axes"}
 
 
 def perm_of_neg(g: Graph, x: Tensor, perm: list[int]) -> Tensor:
@@ -282,12 +282,12 @@ def one_float(monkeypatch):
 @pytest.mark.usefixtures("one_float")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault):
-    *_, layout, reason = FAULTS[fault]
+    *_, arguments, reason = FAULTS[fault]
     proof = proof_of_fault(fault)
-    failed = [entry for entry in proof.entries if entry.standing == "failed"]
+    failed = [entry for entry in proof.entries if entry.outcome == "failed"]
     assert failed, proof.counts
     assert proof.outcome is Outcome.FAILED
-    assert any(layout in str(entry.layout) and reason in entry.reason for entry in failed), wanting(proof)
+    assert any(arguments in str(entry.arguments) and reason in entry.reason for entry in failed), wanting(proof)
     assert all(entry.model is not None and entry.reason for entry in failed)
 
 
@@ -296,17 +296,17 @@ def test_what_would_break_a_schema_is_never_written():
     proof = prove(plant(lambda g, x: g.neg(g.cast(x, to="float16")), lambda g, x: g.neg(x)))
     by_dtype = {}
     for entry in proof.entries:
-        by_dtype.setdefault(entry.dtype, set()).add(entry.standing)
+        by_dtype.setdefault(entry.dtype, set()).add(entry.outcome)
     assert by_dtype.pop("float16") == {"proved"}
     assert set(by_dtype) >= {"float32", "int64"}
-    assert all(standings == {"spared"} for standings in by_dtype.values())
+    assert all(outcomes == {"spared"} for outcomes in by_dtype.values())
 
 
 def test_a_rule_right_at_rank_3_is_proved_there_and_fails_at_rank_2():
     proof = proof_of_fault("right for rank 3, wrong for rank 2")
     by_rank = {}
     for entry in proof.entries:
-        by_rank.setdefault(entry.layout.rank, set()).add(entry.standing)
+        by_rank.setdefault(entry.arguments.rank, set()).add(entry.outcome)
     assert "proved" in by_rank[3]
     assert "failed" not in by_rank[3]
     assert by_rank[2] == {"failed"}
@@ -316,7 +316,7 @@ def test_a_pattern_that_does_not_match_its_own_instance_is_found():
     """Cast has no default for `to`, so a pattern without it matches nothing."""
     proof = prove(plant(lambda g, x: g.cast(g.relu(x)), lambda g, x: g.relu(x)))
     assert proof.outcome is Outcome.FAILED
-    assert {entry.standing for entry in proof.entries} == {"not matched"}
+    assert {entry.outcome for entry in proof.entries} == {"not matched"}
     assert "Cast" in proof.faults[0].reason
     assert "to = 1" in proof.faults[0].reason
 
@@ -334,9 +334,9 @@ def test_integers_are_proved_where_the_ops_take_them():
 
     right = prove(plant(lambda g, x, y: g.abs(g.sub(x, y)), lambda g, x, y: written_out(g, g.sub(x, y))))
     assert right.outcome is Outcome.PROVED, wanting(right)
-    assert "int64" in {entry.dtype for entry in right.entries if entry.standing == "proved"}
+    assert "int64" in {entry.dtype for entry in right.entries if entry.outcome == "proved"}
     left = prove(plant(lambda g, x, y: g.abs(g.div(x, g.mul(y, y))), lambda g, x, y: g.relu(x)))
-    assert {entry.standing for entry in left.entries if entry.dtype == "int64"} == {"spared"}
+    assert {entry.outcome for entry in left.entries if entry.dtype == "int64"} == {"spared"}
     wrong = prove(plant(lambda g, x: g.abs(g.reduce_mean(g.add(x, x), [-1])), doubled))
     assert {entry.dtype for entry in wrong.faults} == {"int64"}, wanting(wrong)
 
@@ -357,7 +357,7 @@ def test_a_replacement_that_errs_when_the_rank_is_not_stated_is_found():
 
     proof = prove(plant(pattern, swapped, conditions=[of_three_only_swapped]))
     assert proof.faults
-    assert {entry.layout.kind for entry in proof.faults} == {"unstated"}
+    assert {entry.arguments.kind for entry in proof.faults} == {"unstated"}
     assert all("where no shapes are stated" in entry.reason for entry in proof.faults)
 
 
@@ -390,12 +390,12 @@ def test_python_implementations_serve_in_every_part_of_a_proof(way, tmp_path):
     else:
         found = plant(lambda g, x: g.add(x, x), to_foreign)
     proof = prove(found, custom_ops=[path])
-    reasons = {(entry.standing, entry.reason) for entry in proof.entries if entry.standing != "proved"}
+    reasons = {(entry.outcome, entry.reason) for entry in proof.entries if entry.outcome != "proved"}
     assert proof.outcome is Outcome.PROVED, reasons
-    assert {entry.layout.kind for entry in proof.entries} == {"shapes", "ones", "empty", "unstated"}
+    assert {entry.arguments.kind for entry in proof.entries} == {"shapes", "ones", "empty", "unstated"}
     without = prove(found)
     assert without.outcome is Outcome.UNPROVED
-    assert {entry.standing for entry in without.entries} == {"unproved"}
+    assert {entry.outcome for entry in without.entries} == {"unproved"}
 
 
 @pytest.mark.usefixtures("one_float")
@@ -403,8 +403,8 @@ def test_shapes_that_an_implementation_refuses_are_not_tried(tmp_path):
     path = tmp_path / "ops.py"
     path.write_text(IMPLEMENTED.replace("return x + x", "assert x.ndim != 2\n    return x + x"))
     found = plant(lambda g, x: g.op("my::twice", x), to_standard)
-    assert {entry.layout.rank for entry in prove(found, custom_ops=[path]).entries} == {0, 3}
-    assert {entry.layout.rank for entry in prove(found).entries} == {0, 2, 3}
+    assert {entry.arguments.rank for entry in prove(found, custom_ops=[path]).entries} == {0, 3}
+    assert {entry.arguments.rank for entry in prove(found).entries} == {0, 2, 3}
 
 
 @pytest.mark.usefixtures("one_float")
@@ -417,8 +417,8 @@ def test_an_approximate_rule_may_differ_by_so_much_in_every_part_of_a_proof():
     def near(g: Graph, x: Tensor) -> Tensor:
         return g.add(g.reduce_sum(g.abs(x), [0]), 0.004 if x.shape is not None else 0.005)
 
-    def kinds(proof, standing):
-        return {entry.layout.kind for entry in proof.entries if entry.standing == standing}
+    def kinds(proof, outcome):
+        return {entry.arguments.kind for entry in proof.entries if entry.outcome == outcome}
 
     proof = prove(plant(pattern, near, approximate=0.01))
     assert kinds(proof, "proved") == {"shapes", "ones", "empty", "unstated"}
@@ -456,10 +456,10 @@ def test_the_exit_code_says_what_is_printed_last(name, code, tmp_path):
 
 
 def test_one_instance_that_is_unproved_leaves_the_rule_so():
-    def entry(standing):
-        return InstanceProof("pattern", "", "ort", 17, "float32", PatternArguments(0, {}), standing)
+    def entry(outcome):
+        return InstanceProof("pattern", "", "ort", 17, "float32", PatternArguments(0, {}), outcome)
 
-    for standings, wanted in (
+    for outcomes, wanted in (
         ("proved", "proved"),
         ("proved spared", "proved"),
         ("proved unproved", "unproved"),
@@ -467,7 +467,7 @@ def test_one_instance_that_is_unproved_leaves_the_rule_so():
         ("", "unproved"),
         ("proved failed unproved", "failed"),
     ):
-        proof = RuleProof("name", "where", [entry(InstanceOutcome(one)) for one in standings.split()])
+        proof = RuleProof("name", "where", [entry(InstanceOutcome(one)) for one in outcomes.split()])
         assert proof.outcome.value == wanted
     assert RuleProof("name", "where", [entry(InstanceOutcome.NOT_MATCHED)]).outcome is Outcome.FAILED
 
@@ -483,7 +483,7 @@ def test_a_replacement_that_raises_is_found():
 def test_what_nothing_here_can_run_is_unproved_and_not_ok_for_nothing():
     proof = prove(plant(lambda g, x: g.op("my::first", g.relu(x)), lambda g, x: g.op("my::second", x)))
     assert proof.entries
-    assert {entry.standing for entry in proof.entries} == {"unproved"}
+    assert {entry.outcome for entry in proof.entries} == {"unproved"}
     assert proof.outcome is Outcome.UNPROVED
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from surgeon import Graph, Tensor
-from surgeon.authoring.rule_proof.pattern_arguments import RANKS, SIZES, layouts
+from surgeon.authoring.rule_proof.pattern_arguments import RANKS, SIZES, argument_sets
 from surgeon.authoring.rule_proof.prover import prove_rule
 from surgeon.authoring.rule_proof.shape_solver import fit
 from surgeon.authoring.rule_proof.variants import PatternVariant
@@ -68,7 +68,7 @@ def test_nothing_is_told_of_what_wants_nothing(function):
 
 def test_a_pattern_of_products_is_made_up_at_every_rank():
     (pattern,) = trace(attended)
-    ranks = {layout.rank for layout in layouts(pattern, PatternVariant(), 20, RANKS)}
+    ranks = {arguments.rank for arguments in argument_sets(pattern, PatternVariant(), 20, RANKS)}
     assert {2, 3, 4} <= ranks
 
 

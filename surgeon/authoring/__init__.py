@@ -1,4 +1,4 @@
-"""For people who write rules: capture from a model, learn from code, try, test and prove a rule.
+"""Tools for authors of rules: capture a pattern from a model, learn one from code; try, test and prove a rule.
 
 It must not import commands.  Start with `capture.py` and `rule_proof/prover.py`.
 """

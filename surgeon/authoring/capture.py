@@ -1,4 +1,4 @@
-"""A rule from a selection: what lies between two cuts of a model as a pattern, generalised by its like in the model."""
+"""Writes a rule from a selection: the subgraph between two cuts of a model, generalised over similar subgraphs."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -32,29 +32,22 @@ from surgeon.rules.rule import Rule
 from surgeon.text import format_count
 
 MOST_NODES = 1_000  # of a selection
-MOST_ALIKE = 8  # sites that a selection is compared with: what differs between so many is told
+MOST_ALIKE = 8  # sites that a selection is compared with
 
 
 @dataclass(frozen=True, slots=True)
 class RelaxedCount:
-    """The same pattern with one thing free.  what: that thing; sites: how many it would match."""
+    """The number of sites of a pattern with one literal replaced by a capture."""
 
     what: str
+    """The literal and the helper that takes it."""
     sites: int
+    """Sites that the relaxed pattern matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedRule(ResultBase):
     """A rule file from a selection.
-
-    Attributes:
-        name: of the rule.
-        text: of the file: a pattern, and a rule whose replacement is to be filled in.  It runs as it stands.
-        sites: how often the pattern matches in the model that it was captured from, the selection among them.
-        compared: how many other sites of the same structure it was generalised by.
-        fixed: the numbers, lists and texts that the pattern asks for, each with the helper that it is given to.
-        free: what it captures, each with its kind.
-        looser: each of what is fixed as if it were free: how many sites it would match then.
 
     Examples:
         >>> import surgeon
@@ -64,20 +57,27 @@ class CapturedRule(ResultBase):
     """
 
     name: str
+    """The name of the rule."""
     text: str
+    """The rule file: a pattern, and a rule whose replacement the author fills in.  It runs unchanged."""
     sites: int
+    """Matches in the source model, the selection included."""
     compared: int
+    """Other sites of the same structure that the pattern was generalised over."""
     fixed: tuple[str, ...] = ()
+    """Literals that the pattern requires: numbers, lists and strings, each with the helper that takes it."""
     free: tuple[str, ...] = ()
+    """Captures, each with its kind."""
     looser: tuple[RelaxedCount, ...] = ()
+    """For each literal, the number of sites if it were a capture."""
 
     @property
     def rule(self) -> Rule:
-        """The rule itself, as the text has it."""
+        """The rule that the text defines."""
         return learn.rule_of(self.text, self.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON can hold it."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -149,8 +149,8 @@ def capture(
         ]
     lesson, compared = _learned(own, alike, name)
     ends = " to ".join(", ".join(cut) or "the inputs" for cut in (region.froms, region.tos))
-    told = Path(model_name(source, "a model")).name
-    lesson.about.append(f"Captured from {told}, {ends}.")
+    source_name = Path(model_name(source, "a model")).name
+    lesson.about.append(f"Captured from {source_name}, {ends}.")
     sites = sum(1 for _ in find(source, lesson.rule))
     lesson.about.append(
         f"It matches {format_count(sites, 'site')} there; {compared} others of its structure were compared."
@@ -165,7 +165,7 @@ def capture(
 
 
 def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The two cuts of what was selected.  Raises UsageError where that is nothing, or not in the main graph."""
+    """The two cuts of a selection.  Raises UsageError if it is empty or outside the main graph."""
     if not selection:
         raise UsageError("Nothing is selected; select nodes of the main graph, or cut before and behind them.")
     if selection.scope:
@@ -174,7 +174,7 @@ def _cuts(selection: Selection) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str) -> Example:
-    """The part of a model between two cuts, with its weights."""
+    """The subgraph between two cuts, with its weights."""
     draft = ModelDraft(model)
     extract(draft, froms, tos)
     made = draft.patch().to_proto()
@@ -186,7 +186,7 @@ def _example(model: Model, froms: Sequence[str], tos: Sequence[str], label: str)
 
 
 def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[LearnedOperation, int]:
-    """What the selection and those of the others that are of one structure with it have in common."""
+    """The operation common to the selection and the other examples of its structure, and the number of those."""
     examples = [own]
     lesson = learn.learn([[own]], name)
     for other in alike:
@@ -199,7 +199,7 @@ def _learned(own: Example, alike: Sequence[Example], name: str) -> tuple[Learned
 
 
 def _alike(draft: ModelDraft, region: Subgraph) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Cuts elsewhere between which nodes of the same ops are joined in the same way, in the order of the file."""
+    """Cuts around other subgraphs of the same ops and connections, in file order."""
     graph = draft.graph
     makers = {name: node for node in graph.node for name in node.output if name}
     inside = {id(graph.node[place]) for place in region.nodes}
@@ -213,7 +213,7 @@ def _alike(draft: ModelDraft, region: Subgraph) -> Iterator[tuple[tuple[str, ...
 
 
 class _Lockstep:
-    """A walk over a selection and over what may be its like, side by side."""
+    """Walks a selection and a candidate in parallel."""
 
     def __init__(
         self, makers: dict[str, NodeProto], inside: set[int], region: Subgraph, stored: Collection[str]
@@ -222,7 +222,7 @@ class _Lockstep:
         self._names: dict[str, str] = {}
 
     def walk(self, node: NodeProto, other: NodeProto) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """The cuts of the like, None where it is none."""
+        """The cuts of the candidate; None if its structure differs."""
         waiting = [(node, other)]
         seen: set[int] = set()
         while waiting:

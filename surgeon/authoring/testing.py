@@ -1,4 +1,4 @@
-"""A harness for the tests of rules: what fires, what is spared and why.
+"""A harness for tests of rules: cases where a rule fires, and cases where it does not, with the reason.
 
     FIRES = [Case(gelu, "half applied first", parse('''...'''))]
     SPARES = [Case(gelu, "0.4 is not one half", parse('''...'''), why="wanted the constant 0.5")]
@@ -26,30 +26,33 @@ from surgeon.rules.rule import Rule
 
 @dataclass(frozen=True)
 class Case:
-    """One model and what a rule, or several in order, should do with it.
-
-    sites: how many are rewritten.  why: for a spare, words of the reason that the report gives.  check: prove
-    every site and run both models under ONNX Runtime ("sites" where it does not load the original, as with a
-    placeholder; False only for what nothing can run).  ep: the execution provider.
-    """
+    """A model, and what one rule or several should do with it."""
 
     rules: Rule | Sequence[Rule]
+    """The rules, in the order in which they run."""
     title: str
+    """The name of the test case."""
     model: onnx.ModelProto
+    """The source model."""
     sites: int = 1
+    """Sites that are rewritten."""
     why: str = ""
+    """Part of the reported reason, for a case in which no rule fires."""
     target: str = "ort"
+    """As for `rewrite`."""
     check: bool | Literal["sites"] = True
+    """Prove the sites and the model; "sites" if ONNX Runtime cannot load the source model; False if nothing runs it."""
     ep: str | None = None
+    """The execution provider."""
 
     def __str__(self) -> str:
         return self.title
 
 
 def parse(text: str, *, ir_version: int = 8) -> onnx.ModelProto:
-    """A model from ONNX text, which may leave out the header: `(float[n, 4] x) => (float[n, 4] y) { ... }`.
+    """A model from ONNX text with an optional header: `(float[n, 4] x) => (float[n, 4] y) { ... }`.
 
-    The header is then opset 17 of ai.onnx and version 1 of com.microsoft.  Raises onnx.parser.ParseError.
+    The default header imports opset 17 of ai.onnx and version 1 of com.microsoft.  Raises onnx.parser.ParseError.
     """
     header = f'<ir_version: {ir_version}, opset_import: ["" : 17, "com.microsoft" : 1]>\nagraph '
     return onnx.parser.parse_model(text if text.lstrip().startswith("<") else header + text.lstrip())
@@ -67,8 +70,8 @@ def check_fires(case: Case) -> Report:
         options=CheckOptions(seed=1),
     )
     assert case.model.SerializeToString() == before, "the model that was passed in has changed"
-    told = "; ".join(f"{miss.node}: {miss.reason}" if miss.node else miss.reason for miss in report.misses)
-    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({told})"
+    reasons = "; ".join(f"{miss.node}: {miss.reason}" if miss.node else miss.reason for miss in report.misses)
+    assert len(report.sites) == case.sites, f"{len(report.sites)} sites, wanted {case.sites} ({reasons})"
     assert list(after.graph.input) == list(case.model.graph.input) or case.model.ir_version < 4
     assert list(after.graph.output) == list(case.model.graph.output), "the outputs have changed"
     complaints = new_violations(case.model, after)
@@ -94,7 +97,7 @@ def check_spares(case: Case) -> Report:
 
 
 def _check(case: Case) -> Check:
-    """Every site, and the whole model too; that one knows nothing of what a rule may change on purpose."""
+    """Check the sites, and the model too, except for rules that change results on purpose."""
     if not case.check:
         return "none"
     if case.check == "sites":
@@ -107,7 +110,7 @@ def _rules(case: Case) -> list[Rule]:
 
 
 def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, report: Report) -> None:
-    """Every node that no site names is in the result as it was, in the same order."""
+    """Assert that nodes outside the sites are unchanged and in the same order."""
     gone = {output for site in report.sites for node in (*site.replaced, *site.swept) for output in node.outputs}
     gone.update(name for site in report.sites for name in site.shared)
     made = {output for site in report.sites for node in site.added for output in node.outputs}
@@ -123,7 +126,7 @@ def _assert_rest_untouched(before: onnx.ModelProto, after: onnx.ModelProto, repo
 
 
 def _differ_by(gone: set[str], before: bytes, after: bytes) -> bool:
-    """Whether two nodes are the same but for inputs that were replaced by what a rule handed on in their place."""
+    """Whether two nodes are equal apart from inputs that a rule removed."""
     if before == after:
         return True
     one, two = onnx.NodeProto.FromString(before), onnx.NodeProto.FromString(after)

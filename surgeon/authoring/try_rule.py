@@ -1,4 +1,4 @@
-"""A rule tried on a model: where it fires, where it nearly does and why not, and whether what it writes is proved."""
+"""Tries a rule on a model: its sites with their proofs, and its near misses with the reasons."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,7 @@ from surgeon.rules.rule import Rule
 
 @dataclass(slots=True)
 class TriedRule(ResultBase):
-    """What came of trying a rule.
-
-    Attributes:
-        rule: the rule's name.
-        report: of a rewrite that wrote nothing: the sites, each with its proof.
-        explanation: where it fires, and the nearest misses with the first difference of each.
+    """The result of trying a rule.
 
     Examples:
         >>> import surgeon
@@ -33,21 +28,24 @@ class TriedRule(ResultBase):
     """
 
     rule: str
+    """The name of the rule."""
     report: Report
+    """The report of a dry run: the sites, each with its proof."""
     explanation: Explanation
+    """The sites, and the near misses with the first difference of each."""
 
     @property
     def count(self) -> int:
-        """At how many sites it fires, those whose proof fails among them."""
+        """Sites at which the rule fires, including those whose proof fails."""
         return len(self.report.sites) + len(self.report.rolled_back)
 
     @property
     def outcome(self) -> str:
-        """proved, failed, unproved, or unchanged where it fires nowhere."""
+        """proved, failed, unproved, or unchanged if the rule fires nowhere."""
         return self.report.outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the trial as JSON can hold it."""
+        """Return the fields as JSON values."""
         return to_json_dict(self, "rule report explanation")
 
     def __repr__(self) -> str:
@@ -89,7 +87,7 @@ def try_rule(
         names = ", ".join(item.name for item in found[:3])
         raise UsageError(f"One rule is tried at a time, and {rule} names {len(found)} ({names} ...): name one of them.")
     source = resolve_model(model)
-    with TemporaryDirectory() as folder:  # a file is rewritten to one that is thrown away
+    with TemporaryDirectory() as folder:  # a file is rewritten to a temporary one
         output = None if is_in_memory(source) else Path(folder) / "tried.onnx"
         try:
             _, report = rewrite(source, found, target=target, output=output, options=resolve_options(options))
@@ -98,5 +96,5 @@ def try_rule(
                 raise
             report = failed.report
     report.output, report.written = "", False
-    (told,) = explanations(source, found, target=target, top=top)
-    return TriedRule(found[0].name, report, told)
+    (explanation,) = explanations(source, found, target=target, top=top)
+    return TriedRule(found[0].name, report, explanation)

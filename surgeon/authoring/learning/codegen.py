@@ -1,4 +1,4 @@
-"""Terms as the source text of a pattern function, written as a person would."""
+"""Writes terms as the source text of a pattern function."""
 
 import builtins
 import json
@@ -30,9 +30,9 @@ from surgeon.ops.builder.graph import ASSOCIATIVE, Constant, Graph, Tensor
 from surgeon.ops.schemas import VARIADIC, Schema, attributes_become_inputs, schema
 from surgeon.ops.schemas.helper_names import RESULT_NOUNS, helper_name, snake_case
 
-LINE = 100  # columns of an expression, after which its longest part gets a line and a name of its own
-WIDTH = 116  # columns of a line in a function's body
-_PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a text in quotes is one
+LINE = 100  # columns of an expression, after which its longest part becomes a local variable
+WIDTH = 116  # columns of a line in the body of a function
+_PART = re.compile(r"""(["'])(?:\\.|(?!\1).)*\1|.""", re.DOTALL)  # a quoted string is one part
 NOUNS = {
     **RESULT_NOUNS,
     "mean_last": "mean",
@@ -61,7 +61,7 @@ NAMED: dict[str, float] = {
 
 
 def numeral(number: Any) -> str:
-    """A Python, NumPy or ml_dtypes number as short Python source that stands for it."""
+    """Short Python source for a Python, NumPy or ml_dtypes number."""
     if isinstance(number, (bool, np.bool_)):
         return str(bool(number))
     if isinstance(number, (int, np.integer)):
@@ -87,7 +87,7 @@ def _eps(dtype: np.dtype[Any]) -> float:
 
 
 def listed(array: Array | list[Any]) -> str:
-    """A list of numbers, nested like the array."""
+    """Python source for a list of numbers, nested like the array."""
     if isinstance(array, np.ndarray) and array.ndim == 0:
         return numeral(array[()])
     if not isinstance(array, (list, np.ndarray)):
@@ -97,20 +97,21 @@ def listed(array: Array | list[Any]) -> str:
 
 @dataclass(frozen=True)
 class GeneratedPattern:
-    """A pattern function as text.
-
-    parameters: name and annotation.  lines: its body, the return statement last.  inputs: the place of the graph's
-    input that a parameter stands for.  outputs: how many tensors it returns.  ops: of its nodes, and its words.
-    """
+    """A pattern function as text."""
 
     parameters: tuple[tuple[str, str], ...]
+    """The name and annotation of each parameter."""
     lines: tuple[str, ...]
+    """The body; the return statement is the last line."""
     inputs: tuple[tuple[str, int], ...]
+    """The parameters that stand for graph inputs, each with the index of the input."""
     outputs: int
+    """The number of tensors that it returns."""
     ops: tuple[str, ...]
+    """The ops and helpers that it calls, each once."""
 
     def function(self, lines: Iterable[str], *more: str) -> Callable[..., Any]:
-        """The pattern function with these lines for its own; `more` are parameters behind its own, annotated."""
+        """The pattern function with these lines as its body and `more` annotated parameters at the end."""
         space: dict[str, Any] = {"Constant": Constant, "Graph": Graph, "Tensor": Tensor, "math": math}
         given = ", ".join(["g: Graph", *(f"{name}: {kind}" for name, kind in self.parameters), *more])
         exec("\n".join([f"def pattern({given}):", *(f"    {line}" for line in lines)]), space)
@@ -119,12 +120,12 @@ class GeneratedPattern:
 
 
 def rank(kind: str) -> int:
-    """Which parameters stand first: tensors, then weights, then numbers."""
+    """Sort key of parameters: tensors first, then weights, then numbers."""
     return ("Tensor", "Constant").index(kind) if kind in ("Tensor", "Constant") else 2
 
 
 def write(roots: Sequence[Term]) -> GeneratedPattern:
-    """The parameters and the body of the function that builds these terms."""
+    """The pattern function that builds these terms."""
     return _PatternWriter(roots).write()
 
 
@@ -139,21 +140,21 @@ class _PatternWriter:
         self.locals: dict[tuple[int, int], str] = {}
 
     def _parameters(self) -> dict[int, tuple[str, str]]:
-        """Name and annotation of each hole: tensors first, then weights, then numbers, as they are met."""
-        holes = [term for term in walk(self.roots) if isinstance(term, PatternParameter)]
-        by_right = sorted(holes, key=lambda item: (item.place < 0, item.place, not item.is_named))
-        names = {id(hole): self._unique(identifier(hole.name)) for hole in by_right}
-        ordered = sorted(holes, key=lambda item: (rank(item.kind), item.place))
-        return {id(hole): (names[id(hole)], hole.kind) for hole in ordered}
+        """The name and annotation of each parameter by id: tensors first, then weights, then numbers."""
+        parameters = [term for term in walk(self.roots) if isinstance(term, PatternParameter)]
+        by_right = sorted(parameters, key=lambda item: (item.place < 0, item.place, not item.is_named))
+        names = {id(parameter): self._unique(identifier(parameter.name)) for parameter in by_right}
+        ordered = sorted(parameters, key=lambda item: (rank(item.kind), item.place))
+        return {id(parameter): (names[id(parameter)], parameter.kind) for parameter in ordered}
 
     def write(self) -> GeneratedPattern:
         returned = ", ".join(self._returned())
-        holes = [term for term in walk(self.roots) if isinstance(term, PatternParameter) and term.place >= 0]
-        inputs = tuple((self.parameters[id(hole)][0], hole.place) for hole in holes)
-        said = [_stem(item) for item in walk(self.roots) if isinstance(item, (OpOutput, HelperCall))]
+        parameters = [term for term in walk(self.roots) if isinstance(term, PatternParameter) and term.place >= 0]
+        inputs = tuple((self.parameters[id(parameter)][0], parameter.place) for parameter in parameters)
+        repeated_stems = [_stem(item) for item in walk(self.roots) if isinstance(item, (OpOutput, HelperCall))]
         body = tuple(line for text in (*self.lines, f"return {returned}") for line in wrapped(text))
-        said_once = tuple(dict.fromkeys(said))
-        return GeneratedPattern(tuple(self.parameters.values()), body, inputs, outputs=len(self.roots), ops=said_once)
+        stems = tuple(dict.fromkeys(repeated_stems))
+        return GeneratedPattern(tuple(self.parameters.values()), body, inputs, outputs=len(self.roots), ops=stems)
 
     def _returned(self) -> list[str]:
         texts = [self.text(root) for root in self.roots]
@@ -165,7 +166,7 @@ class _PatternWriter:
         ]
 
     def text(self, term: Term | None) -> str:
-        """An expression for a term; what is used twice becomes a line of its own first."""
+        """The expression of a term; a term with several uses becomes a local variable first."""
         if term is None:
             return "None"
         if isinstance(term, PatternParameter):
@@ -177,8 +178,8 @@ class _PatternWriter:
         place = _place(term)
         if place in self.locals:
             return self.locals[place]
-        written = self._step(term.step) if isinstance(term, OpOutput) else self._word(term)
-        if isinstance(term, OpOutput) and term.step.outputs > 1:
+        written = self._op_call(term.call) if isinstance(term, OpOutput) else self._helper_call(term)
+        if isinstance(term, OpOutput) and term.call.outputs > 1:
             return self._unpacked(term, written)
         if self.uses[identity(term)] > 1:
             return self._local(term, place, written)
@@ -192,53 +193,53 @@ class _PatternWriter:
         return name
 
     def _unpacked(self, term: OpOutput, written: str) -> str:
-        """All outputs of a step, on one line."""
-        stem = NOUNS.get(term.step.op) or identifier(snake_case(term.step.op))
-        names = [self._unique(stem) for _ in range(term.step.outputs)]
+        """Assign all outputs of a call on one line; return the name of this one."""
+        stem = NOUNS.get(term.call.op) or identifier(snake_case(term.call.op))
+        names = [self._unique(stem) for _ in range(term.call.outputs)]
         self.lines.append(f"{', '.join(names)} = {written}")
         for position, name in enumerate(names):
             self.locals[identity(term), position] = name
         return names[term.position]
 
-    def _word(self, word: HelperCall) -> str:
-        parts = [(item, "") for item in word.arguments]
-        return self._call(f"g.{word.name}", parts)
+    def _helper_call(self, helper: HelperCall) -> str:
+        parts = [(item, "") for item in helper.arguments]
+        return self._call_text(f"g.{helper.name}", parts)
 
-    def _step(self, step: OpCall) -> str:
-        known = schema(step.domain, step.op, None)
-        attributes = [(value, name) for name, value in step.attributes.items()]
-        if (step.domain, step.op) == ("", "Split"):
-            return self._split(step, [item for item in attributes if item[1] != "num_outputs"])
+    def _op_call(self, call: OpCall) -> str:
+        known = schema(call.domain, call.op, None)
+        attributes = [(value, name) for name, value in call.attributes.items()]
+        if (call.domain, call.op) == ("", "Split"):
+            return self._split(call, [item for item in attributes if item[1] != "num_outputs"])
         if known is None:
-            named = f"{step.domain}::{step.op}" if step.domain else step.op
-            for name in step.attributes:
+            named = f"{call.domain}::{call.op}" if call.domain else call.op
+            for name in call.attributes:
                 if not name.isidentifier() or keyword.iskeyword(name) or name == "outputs":
                     raise UsageError(f"{named} has an attribute {name!r}, which no helper can be given; rename it.")
-            count = [(step.outputs, "outputs")] if step.outputs > 1 else []
-            return self._call("g.op", [(item, "") for item in step.inputs] + attributes + count, _plain(named))
-        inputs = self._inputs(step, known)
-        if step.outputs > 1:
+            count = [(call.outputs, "outputs")] if call.outputs > 1 else []
+            return self._call_text("g.op", [(item, "") for item in call.inputs] + attributes + count, _plain(named))
+        inputs = self._inputs(call, known)
+        if call.outputs > 1:
             usual = known.min_outputs if known.max_outputs < VARIADIC else 0
-            attributes += [(step.outputs, "outputs")] if step.outputs != usual else []
-        return self._call(f"g.{helper_name(step.domain, step.op)}", inputs + attributes)
+            attributes += [(call.outputs, "outputs")] if call.outputs != usual else []
+        return self._call_text(f"g.{helper_name(call.domain, call.op)}", inputs + attributes)
 
-    def _split(self, step: OpCall, attributes: list[tuple[Any, str]]) -> str:
-        """The number of outputs says what `num_outputs` says from opset 18 on; a list of sizes says it too."""
-        sizes = step.inputs[1] if len(step.inputs) > 1 else None
-        parts: list[tuple[Any, str]] = [(step.inputs[0], ""), *([(sizes, "split")] if sizes is not None else [])]
-        is_told = isinstance(sizes, Fixed) or any(
+    def _split(self, call: OpCall, attributes: list[tuple[Any, str]]) -> str:
+        """A call of Split: `outputs` replaces `num_outputs` and is omitted if sizes are given."""
+        sizes = call.inputs[1] if len(call.inputs) > 1 else None
+        parts: list[tuple[Any, str]] = [(call.inputs[0], ""), *([(sizes, "split")] if sizes is not None else [])]
+        has_sizes = isinstance(sizes, Fixed) or any(
             name == "split" and isinstance(item, list) for item, name in attributes
         )
-        return self._call("g.split", [*parts, *attributes, *([] if is_told else [(step.outputs, "outputs")])])
+        return self._call_text("g.split", [*parts, *attributes, *([] if has_sizes else [(call.outputs, "outputs")])])
 
-    def _inputs(self, step: OpCall, known: Schema) -> list[tuple[Any, str]]:
-        """Inputs with the keyword to give them by, "" for those that go by their position."""
-        if step.op in ASSOCIATIVE and not step.domain:
-            return [(item, "") for item in self._operands(step)]
-        by_keyword = {place: name for name, place in attributes_become_inputs(step.domain, step.op).items()}
+    def _inputs(self, call: OpCall, known: Schema) -> list[tuple[Any, str]]:
+        """Inputs with their keyword; "" for positional ones."""
+        if call.op in ASSOCIATIVE and not call.domain:
+            return [(item, "") for item in self._operands(call)]
+        by_keyword = {place: name for name, place in attributes_become_inputs(call.domain, call.op).items()}
         found: list[tuple[Any, str]] = []
         is_named = False
-        for place, item in enumerate(step.inputs):
+        for place, item in enumerate(call.inputs):
             formal = known.input_at(place)
             if formal is None or formal.variadic:
                 found.append((item, ""))
@@ -252,18 +253,18 @@ class _PatternWriter:
                 found.append((item, (by_keyword.get(place) or snake_case(formal.name)) if is_named else ""))
         return found
 
-    def _operands(self, step: OpCall) -> list[Term | None]:
-        """The operands of a sum or product, those of inner ones that nothing else reads among them."""
+    def _operands(self, call: OpCall) -> list[Term | None]:
+        """The operands of a sum or product, including those of nested ones without other consumers."""
         found: list[Term | None] = []
-        for item in step.inputs:
-            inner = item.step if isinstance(item, OpOutput) else None
-            if inner is not None and (inner.domain, inner.op) == ("", step.op) and self.uses[id(inner)] == 1:
+        for item in call.inputs:
+            inner = item.call if isinstance(item, OpOutput) else None
+            if inner is not None and (inner.domain, inner.op) == ("", call.op) and self.uses[id(inner)] == 1:
                 found += self._operands(inner)
             else:
                 found.append(item)
         return found
 
-    def _call(self, function: str, parts: Sequence[tuple[Any, str]], *before: str) -> str:
+    def _call_text(self, function: str, parts: Sequence[tuple[Any, str]], *before: str) -> str:
         texts = [self.text(item) if isinstance(item, Term) or item is None else _plain(item) for item, _ in parts]
         while sum(map(len, texts)) + 2 * len(texts) + len(function) > LINE:
             place = max(range(len(texts)), key=lambda number: _weight(texts[number]))
@@ -284,9 +285,9 @@ class _PatternWriter:
 
 
 def _stem(term: Term) -> str:
-    """The op or word of a term."""
+    """The op or helper of a term."""
     if isinstance(term, OpOutput):
-        return term.step.op
+        return term.call.op
     return term.name if isinstance(term, HelperCall) else "part"
 
 
@@ -295,7 +296,7 @@ def _place(term: Term) -> tuple[int, int]:
 
 
 def wrapped(line: str) -> list[str]:
-    """A line, or several where its arguments do not fit: all on a line of their own, or one on each."""
+    """The line, or several if it is too long: its arguments on one line, or one per line."""
     head, _, arguments = line.partition("(")
     is_call = arguments.endswith(")") and " g." in f" {head}"
     is_tuple = line.startswith("return") and len(_split(line)) > 1
@@ -307,7 +308,7 @@ def wrapped(line: str) -> list[str]:
 
 
 def _split(arguments: str) -> list[str]:
-    """Arguments one by one."""
+    """Splits arguments at their commas."""
     found, depth, start = [], 0, 0
     for part in _PART.finditer(arguments):
         depth += (part[0] in "([") - (part[0] in ")]")
@@ -318,12 +319,12 @@ def _split(arguments: str) -> list[str]:
 
 
 def _weight(text: str) -> int:
-    """How much an expression gains from a line of its own."""
+    """The columns that a local variable for an expression saves."""
     return len(text) if text.startswith("g.") and text != "g.any_tensor()" else 0
 
 
 def identifier(name: str) -> str:
-    """A name that Python takes and that hides nothing of its own."""
+    """A valid Python identifier that shadows no builtin."""
     text = "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in name).strip("_") or "x"
     text = f"_{text}" if text[0].isdigit() else text
     return f"{text}_" if keyword.iskeyword(text) or hasattr(builtins, text) else text

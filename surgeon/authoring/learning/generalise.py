@@ -1,4 +1,4 @@
-"""Examples of one operation compared, node by node: what differs becomes a hole, what stays the same is fixed."""
+"""Generalises examples of one operation: values that differ become parameters, equal ones become literals."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -10,9 +10,9 @@ from onnx import AttributeProto
 from surgeon.authoring.learning.terms import (
     Example,
     Fixed,
-    HoleKind,
     OpCall,
     OpOutput,
+    ParameterKind,
     PatternParameter,
     Term,
     Wildcard,
@@ -27,23 +27,23 @@ from surgeon.rules.matching.match_state import MatchState, plain
 from surgeon.rules.mismatches.node_failures import describe_tensor
 from surgeon.text import format_count
 
-FIXED_SIZE = 16  # elements of a constant that a person reads as part of a formula
-ALIASES = {"eps": "epsilon", "input": "x", "g": "g_"}  # as torch says it, and as ONNX does
-ROLES = {"B": "bias", "W": "weight", "R": "recurrent_weight", "K": "k"}  # of inputs that schemas call by a letter
+FIXED_SIZE = 16  # elements of a constant that becomes a literal
+ALIASES = {"eps": "epsilon", "input": "x", "g": "g_"}  # names of torch, and those of ONNX
+ROLES = {"B": "bias", "W": "weight", "R": "recurrent_weight", "K": "k"}  # of inputs with one-letter names
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 Names = tuple[str, ...]
 
 
 class StructuresDiffer(UsageError):
-    """The examples do not have one structure."""
+    """The examples differ in structure."""
 
 
 def generalise(examples: Sequence[Example]) -> tuple[Term, ...]:
-    """What the examples have in common: a term for each output.
+    """The operation common to the examples: a term for each output.
 
-    Raises StructuresDiffer, which names the nodes, for structures that differ, and UsageError for what no pattern
-    can say.
+    Raises StructuresDiffer, which names the nodes, if the structures differ, and UsageError if no pattern can express
+    the operation.
     """
     first = examples[0]
     for other in examples[1:]:
@@ -60,14 +60,14 @@ def generalise(examples: Sequence[Example]) -> tuple[Term, ...]:
 
 
 class _Comparison:
-    """Walks all examples at once, from the outputs down."""
+    """Walks all examples in parallel, from the outputs to the inputs."""
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.examples = examples
         self.states = [MatchState(example.index, example.index.main) for example in examples]
         self.terms: dict[Names, Term] = {}
-        self.steps: dict[tuple[int, ...], OpCall] = {}
-        self.holes: dict[Any, PatternParameter] = {}
+        self.calls: dict[tuple[int, ...], OpCall] = {}
+        self.parameters: dict[Any, PatternParameter] = {}
 
     def outputs(self) -> tuple[Term, ...]:
         names = zip(*(example.outputs for example in self.examples), strict=True)
@@ -80,25 +80,25 @@ class _Comparison:
                 )
         return found
 
-    def term(self, names: Names, step: tuple[str, str] = ("", ""), place: int = 0) -> Term:
-        """The tensors of these names, one of each example.  step, place: the node that reads them, and where."""
-        if place in traits_of(qualified_name(step[0], step[1])).operands.target_shape and any(self._varies(names)):
+    def term(self, names: Names, reader: tuple[str, str] = ("", ""), place: int = 0) -> Term:
+        """The term of these tensors, one per example.  reader, place: the op that consumes them, and the input slot."""
+        if place in traits_of(qualified_name(reader[0], reader[1])).operands.target_shape and any(self._varies(names)):
             return Wildcard()
         names = tuple(state.canonical(name) for state, name in zip(self.states, names, strict=True))
         if names not in self.terms:
-            found = self._find(names, step, place)
+            found = self._find(names, reader, place)
             if isinstance(found, (Fixed, Wildcard)):
-                return found  # what a constant means depends on who reads it
+                return found  # the meaning of a constant depends on its consumer
             self.terms[names] = found
         return self.terms[names]
 
     def _varies(self, names: Names) -> list[bool]:
-        """For the inputs that only say sizes: whether they are computed, or differ."""
+        """For inputs that only determine sizes: whether each is computed or differs from the first."""
         found = [state.index.constants.get(state.scope, name) for state, name in zip(self.states, names, strict=True)]
         values = [None if item is None else item.array.tolist() for item in found]
         return [value is None or value != values[0] for value in values]
 
-    def _find(self, names: Names, step: tuple[str, str], place: int) -> Term:
+    def _find(self, names: Names, reader: tuple[str, str], place: int) -> Term:
         kinds = [self._kind(number, name) for number, name in enumerate(names)]
         if len(set(kinds)) > 1:
             raise self._difference(names)
@@ -107,9 +107,9 @@ class _Comparison:
             if len(places) > 1:
                 raise self._difference(names)
             (at,) = places
-            return self._hole(("input", at), self._input_name(at), "Tensor", at)
+            return self._parameter(("input", at), self._input_name(at), "Tensor", at)
         if kinds[0] == "constant":
-            return self._constant(names, step, place)
+            return self._constant(names, reader, place)
         return self._result(names)
 
     def _kind(self, number: int, name: str) -> str:
@@ -128,25 +128,25 @@ class _Comparison:
         name = names[place] if place < len(names) else "x"
         return ALIASES.get(name, name)
 
-    def _constant(self, names: Names, step: tuple[str, str], place: int) -> Term:
+    def _constant(self, names: Names, reader: tuple[str, str], place: int) -> Term:
         weights = {example.weights.get(name) for example, name in zip(self.examples, names, strict=True)}
         weight = weights.pop() if len(weights) == 1 else None
         if weight is not None:
-            return self._hole(("weight", weight), weight, "Constant", is_told=True)
+            return self._parameter(("weight", weight), weight, "Constant", is_named=True)
         arrays = [self._array(number, name) for number, name in enumerate(names)]
         first = arrays[0]
-        role = _role(*step, place)
+        role = _role(*reader, place)
         finest = max(arrays, key=lambda array: array.itemsize)
         if all(_is_rounded(finest, other) for other in arrays):
             is_short = first.size <= FIXED_SIZE and (first.size == 1 or first.ndim < 2)
-            return Fixed(finest) if is_short else self._hole(names, _constant_name(role, first), "Constant")
+            return Fixed(finest) if is_short else self._parameter(names, _constant_name(role, first), "Constant")
         kind = _kind_of(first)
         if {array.size for array in arrays} == {1} and kind is not None:
             values = tuple(float(array.reshape(-1)[0]) for array in arrays)
             return self._number(values, role, kind, first.dtype)
         if first.dtype.kind in "iu" and first.ndim == 1 and max(array.size for array in arrays) <= FIXED_SIZE:
             return self._list([array.tolist() for array in arrays], role, "list[int]")
-        return self._hole(names, _constant_name(role, first), "Constant")
+        return self._parameter(names, _constant_name(role, first), "Constant")
 
     def _array(self, number: int, name: str) -> Array:
         state = self.states[number]
@@ -156,26 +156,26 @@ class _Comparison:
         return found
 
     def _number(
-        self, values: tuple[float, ...], role: str, kind: HoleKind, dtype: Any = np.float32
+        self, values: tuple[float, ...], role: str, kind: ParameterKind, dtype: Any = np.float32
     ) -> PatternParameter:
-        """A hole for a number; named after the hyper-parameter that has these values, in this dtype."""
+        """A parameter for a number, named after the hyper-parameter that has these values in this dtype."""
         key = (kind, *map(np.float32, values))
-        told = self._told(values, role, dtype)
-        return self._hole(key, told or role, kind, is_told=bool(told))
+        name = self._hyperparameter(values, role, dtype)
+        return self._parameter(key, name or role, kind, is_named=bool(name))
 
-    def _list(self, values: Sequence[Sequence[float]], role: str, kind: HoleKind) -> PatternParameter:
-        """A hole for a list; named after the hyper-parameter that all its elements are."""
+    def _list(self, values: Sequence[Sequence[float]], role: str, kind: ParameterKind) -> PatternParameter:
+        """A parameter for a list, named after the hyper-parameter that equals all its elements."""
         is_one = all(len(set(value)) == 1 for value in values)
-        told = self._told([value[0] for value in values], role) if is_one else None
-        return self._hole((kind, *map(tuple, values)), told or role, kind, is_told=bool(told))
+        name = self._hyperparameter([value[0] for value in values], role) if is_one else None
+        return self._parameter((kind, *map(tuple, values)), name or role, kind, is_named=bool(name))
 
-    def _told(self, values: Sequence[float], role: str, dtype: Any = np.float32) -> str | None:
-        """The hyper-parameter that has these values in the examples; of several the one most like the role."""
+    def _hyperparameter(self, values: Sequence[float], role: str, dtype: Any = np.float32) -> str | None:
+        """The hyper-parameter with these values in the examples; of several, the most similar name."""
         exact = [np.asarray(value).astype(dtype) for value in values]
         found = []
         for name in self.examples[0].hyperparameters:
-            told = [np.asarray(example.hyperparameters.get(name, np.nan)).astype(dtype) for example in self.examples]
-            if all(one == other for one, other in zip(exact, told, strict=True)):
+            given = [np.asarray(example.hyperparameters.get(name, np.nan)).astype(dtype) for example in self.examples]
+            if all(one == other for one, other in zip(exact, given, strict=True)):
                 found.append(name)
         best = max(found, key=lambda name: SequenceMatcher(None, name, role).ratio(), default=None)
         return ALIASES.get(best, best) if best is not None else None
@@ -183,7 +183,7 @@ class _Comparison:
     def _result(self, names: Names) -> Term:
         nodes = [state.producers[name] for state, name in zip(self.states, names, strict=True)]
         key = tuple(map(id, nodes))
-        if key not in self.steps:
+        if key not in self.calls:
             domain, op = split_op(nodes[0].op)
             read = list(zip(*map(_inputs, nodes), strict=True))
             inputs: list[Term | None] = []
@@ -192,10 +192,10 @@ class _Comparison:
                     raise self._difference(names)
                 inputs.append(self.term(tensors, (domain, op), place) if tensors[0] else None)
             outputs = max(place + 1 for node in nodes for place, name in enumerate(node.outputs) if name)
-            self.steps[key] = OpCall(
+            self.calls[key] = OpCall(
                 domain, op, tuple(inputs), attributes=self._attributes(nodes, names), outputs=outputs
             )
-        return OpOutput(self.steps[key], nodes[0].outputs.index(names[0]))
+        return OpOutput(self.calls[key], nodes[0].outputs.index(names[0]))
 
     def _attributes(self, nodes: list[Node], names: Names) -> dict[str, Any]:
         given = dict.fromkeys(item.name for node in nodes for item in node.proto.attribute)
@@ -217,25 +217,27 @@ class _Comparison:
             elif isinstance(value, (int, float)):
                 found[name] = self._number(tuple(read), snake_case(name), "int" if isinstance(value, int) else "float")
             elif isinstance(value, str):
-                found[name] = self._hole(("str", *read), snake_case(name), "str")
+                found[name] = self._parameter(("str", *read), snake_case(name), "str")
             elif isinstance(value, list) and all(isinstance(item, (int, float)) for item in value):
-                kind: HoleKind = "list[int]" if all(isinstance(item, int) for item in value) else "list[float]"
+                kind: ParameterKind = "list[int]" if all(isinstance(item, int) for item in value) else "list[float]"
                 found[name] = self._list(read, snake_case(name), kind)
             else:
                 raise self._difference(names)
         return found
 
-    def _hole(self, key: Any, name: str, kind: HoleKind, place: int = -1, is_told: bool = False) -> PatternParameter:
-        return self.holes.setdefault(key, PatternParameter(name, kind, place, is_told))
+    def _parameter(
+        self, key: Any, name: str, kind: ParameterKind, place: int = -1, is_named: bool = False
+    ) -> PatternParameter:
+        return self.parameters.setdefault(key, PatternParameter(name, kind, place, is_named))
 
     def _difference(self, names: Names) -> StructuresDiffer:
-        told = [
+        nodes = [
             f"{_sight(state, name)} in {example.label}"
             for example, state, name in zip(self.examples, self.states, names, strict=True)
         ]
-        other = next((item for item in told[1:] if item.split()[0] != told[0].split()[0]), told[-1])
+        other = next((item for item in nodes[1:] if item.split()[0] != nodes[0].split()[0]), nodes[-1])
         return StructuresDiffer(
-            f"The exports differ in structure: where one has {told[0]}, another has {other}; vary less, or learn them "
+            f"The exports differ in structure: where one has {nodes[0]}, another has {other}; vary less, or learn them "
             "as patterns of their own."
         )
 
@@ -258,7 +260,7 @@ def _inputs(node: Node) -> tuple[str, ...]:
 
 
 def _role(domain: str, op: str, place: int) -> str:
-    """What an input is called by its schema, where that says something."""
+    """The name of an input in its schema, or "number" if that name means nothing."""
     known = schema(domain, op, None)
     formal = known.input_at(place) if known is not None else None
     if formal is None or formal.variadic:
@@ -269,12 +271,12 @@ def _role(domain: str, op: str, place: int) -> str:
 
 
 def _constant_name(role: str, array: Array) -> str:
-    """What to call a constant of many elements; a role that says nothing is that of a weight."""
+    """The name of a constant of many elements."""
     return ("weight" if _kind_of(array) == "float" else "constant") if role == "number" else role
 
 
-def _kind_of(array: Array) -> HoleKind | None:
-    """What a number of this dtype is captured as; the kinds of ml_dtypes' floats do not tell."""
+def _kind_of(array: Array) -> ParameterKind | None:
+    """The annotation of a number of this dtype, by name: the dtype kind of ml_dtypes' floats is not "f"."""
     if array.dtype.name.startswith(("float", "bfloat")):
         return "float"
     return "int" if array.dtype.kind in "iub" else None
@@ -287,7 +289,7 @@ def _equal(one: Array, two: Array) -> bool:
 
 
 def _is_rounded(one: Array, two: Array) -> bool:
-    """Whether floats are others in the precision of their own dtype; whether anything else is equal."""
+    """Whether floats are equal after rounding to the dtype of the second; other values are compared exactly."""
     are_floats = _kind_of(one) == _kind_of(two) == "float"
     return _equal(one.astype(two.dtype) if are_floats else one, two)
 

@@ -1,4 +1,4 @@
-"""Which rules know a form already: they are run on the exports from which it was learned."""
+"""Finds existing rules that match a learned form, by running them on its examples."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ from surgeon.rules.matching.match_state import MatchState
 from surgeon.rules.matching.matcher import Match
 from surgeon.rules.rule import Rule
 
-TARGETS = ("contrib", "decomposed")  # between them they look for every form that a rule knows
+TARGETS = ("contrib", "decomposed")  # together they cover every form of a rule
 
 
 def remark(lesson: LearnedOperation) -> None:
-    """Note beside each form which rules recognise it, or a part of it."""
+    """Record for each form the rules that match it or a part of it."""
     found = [rule for _, _, rule in all_rules()]
     rules = [rule for rule in found if rule.search is None and not all(form.kind == "any" for form in rule.forms)]
     for form in lesson.forms:
@@ -45,13 +45,13 @@ def _matches(rule: Rule, example: Example) -> list[Match]:
     for target in TARGETS:
         try:
             found += find(example.model, rule, target=target, ep="any")
-        except SurgeonError:  # a rule that does not fit this model says nothing about the form
+        except SurgeonError:  # the rule does not apply to this model
             continue
     return found
 
 
 def _is_whole(match: Match, example: Example) -> bool:
-    """Whether a match makes all outputs and leaves no node but those that change nothing."""
+    """Whether a match produces all outputs and leaves only identity nodes and constants."""
     index = example.index
     state = MatchState(index, index.main)
     outputs = {state.canonical(name) for name in example.outputs}

@@ -1,4 +1,4 @@
-"""Forms of one operation, each once, as pattern functions and as the text of a pattern file."""
+"""Learns an operation from examples: its forms as pattern functions, and as the text of a rule file."""
 
 import linecache
 import re
@@ -37,29 +37,29 @@ PLAIN = frozenset(
     Add Cast Concat Div Expand Gather Gemm Greater MatMul Mul Neg Reshape Shape Slice Split Squeeze Sub Transpose
     Unsqueeze Where
     """.split()  # noqa: SIM905 - a list literal would take a line per name
-)  # names that tell no form
+)  # ops that do not identify a form
 WIDTH = 120
 _OVER_AXES = {"ReduceMean": "mean_over", "ReduceSum": "sum_over", "ReduceMax": "maximum_over"}
 
 
-def worded(roots: Sequence[Term]) -> tuple[Term, ...]:
-    """The terms with words in the place of steps that spell them out; a word swallows only what nothing else reads."""
+def with_helpers(roots: Sequence[Term]) -> tuple[Term, ...]:
+    """The terms with composite helpers in place of the calls that they expand to, if those have no other consumer."""
     found = tuple(roots)
-    for say in (_squares, _over_axes, _roots, _over_roots, _centred):
+    for shorten in (_squares, _over_axes, _roots, _over_roots, _centred):
         uses = Counter(identity(item) for term in walk(found) for item in children(term))
         uses.update(identity(root) for root in found)
         once = {key for key, count in uses.items() if count == 1}
-        found = _changed(found, say, once)
+        found = _changed(found, shorten, once)
     return found
 
 
-def _changed(roots: tuple[Term, ...], say: Callable[[Term, set[int]], Term], once: set[int]) -> tuple[Term, ...]:
-    """The terms with one kind of word said; `once` follows the terms as they are rebuilt."""
+def _changed(roots: tuple[Term, ...], shorten: Callable[[Term, set[int]], Term], once: set[int]) -> tuple[Term, ...]:
+    """The terms with one kind of helper introduced.  once: identities of terms with a single use."""
     kept: set[int] = set()
     made: list[Term] = []  # keeps the ids in `kept` from being given again
 
     def change(old: Term, term: Term) -> Term:
-        new = say(term, kept)
+        new = shorten(term, kept)
         made.append(new)
         if identity(old) in once:
             kept.add(identity(new))
@@ -68,12 +68,12 @@ def _changed(roots: tuple[Term, ...], say: Callable[[Term, set[int]], Term], onc
     return rebuilt(roots, change)
 
 
-def _step(term: Any, op: str, inputs: int) -> tuple[Term, ...] | None:
-    """The inputs of a step of ai.onnx at its defaults, or None for anything else."""
-    if not isinstance(term, OpOutput) or (term.step.domain, term.step.op) != ("", op) or term.step.attributes:
+def _op_inputs(term: Any, op: str, inputs: int) -> tuple[Term, ...] | None:
+    """The inputs of an ai.onnx op without attributes; None for another term."""
+    if not isinstance(term, OpOutput) or (term.call.domain, term.call.op) != ("", op) or term.call.attributes:
         return None
-    found = [item for item in term.step.inputs if item is not None]
-    return tuple(found) if len(found) == len(term.step.inputs) == inputs else None
+    found = [item for item in term.call.inputs if item is not None]
+    return tuple(found) if len(found) == len(term.call.inputs) == inputs else None
 
 
 def _is_number(term: Any, number: float) -> bool:
@@ -82,7 +82,7 @@ def _is_number(term: Any, number: float) -> bool:
 
 def _squares(term: Term, _: set[int]) -> Term:
     """x² and 1/√x as a power or a product."""
-    power, product = _step(term, "Pow", 2), _step(term, "Mul", 2)
+    power, product = _op_inputs(term, "Pow", 2), _op_inputs(term, "Mul", 2)
     if power is not None and _is_number(power[1], 2):
         return HelperCall("square", power[:1])
     if power is not None and _is_number(power[1], -0.5):
@@ -93,35 +93,35 @@ def _squares(term: Term, _: set[int]) -> Term:
 
 
 def _over_axes(term: Term, _: set[int]) -> Term:
-    """Means, sums and maxima over axes, which stay with size 1."""
-    if not isinstance(term, OpOutput) or term.step.domain or term.step.op not in _OVER_AXES:
+    """Means, sums and maxima over axes with keepdims."""
+    if not isinstance(term, OpOutput) or term.call.domain or term.call.op not in _OVER_AXES:
         return term
-    step = term.step
-    axes = step.attributes.get("axes", step.inputs[1] if len(step.inputs) > 1 else None)
-    if axes is None or set(step.attributes) - {"axes"} or not isinstance(axes, (list, Fixed, PatternParameter)):
+    call = term.call
+    axes = call.attributes.get("axes", call.inputs[1] if len(call.inputs) > 1 else None)
+    if axes is None or set(call.attributes) - {"axes"} or not isinstance(axes, (list, Fixed, PatternParameter)):
         return term
     if isinstance(axes, Fixed):
         axes = axes.array.reshape(-1).tolist()
-    if axes == [-1] and step.op == "ReduceMean":
-        return HelperCall("mean_last", step.inputs[:1])
-    return HelperCall(_OVER_AXES[step.op], (step.inputs[0], axes))
+    if axes == [-1] and call.op == "ReduceMean":
+        return HelperCall("mean_last", call.inputs[:1])
+    return HelperCall(_OVER_AXES[call.op], (call.inputs[0], axes))
 
 
 def _roots(term: Term, once: set[int]) -> Term:
     """1/√x."""
-    quotient, inverse = _step(term, "Div", 2), _step(term, "Reciprocal", 1)
+    quotient, inverse = _op_inputs(term, "Div", 2), _op_inputs(term, "Reciprocal", 1)
     below_ = inverse[0] if inverse is not None else None
     if quotient is not None and _is_number(quotient[0], 1):
         below_ = quotient[1]
-    root = _step(below_, "Sqrt", 1) if below_ is not None and identity(below_) in once else None
+    root = _op_inputs(below_, "Sqrt", 1) if below_ is not None and identity(below_) in once else None
     return HelperCall("rsqrt", root) if root is not None else term
 
 
 def _over_roots(term: Term, once: set[int]) -> Term:
     """x/√v, divided by a root or multiplied by the reciprocal of one."""
-    quotient, product = _step(term, "Div", 2), _step(term, "Mul", 2)
+    quotient, product = _op_inputs(term, "Div", 2), _op_inputs(term, "Mul", 2)
     if quotient is not None and identity(quotient[1]) in once:
-        root = _step(quotient[1], "Sqrt", 1)
+        root = _op_inputs(quotient[1], "Sqrt", 1)
         if root is not None:
             return HelperCall("over_root", (quotient[0], root[0]))
     for place, factor in enumerate(product or ()):
@@ -136,8 +136,8 @@ def _over_roots(term: Term, once: set[int]) -> Term:
 
 
 def _centred(term: Term, once: set[int]) -> Term:
-    """x less its mean."""
-    difference = _step(term, "Sub", 2)
+    """x minus its mean."""
+    difference = _op_inputs(term, "Sub", 2)
     if difference is None or not isinstance(difference[1], HelperCall) or identity(difference[1]) not in once:
         return term
     mean = difference[1]
@@ -148,20 +148,23 @@ def _centred(term: Term, once: set[int]) -> Term:
 
 @dataclass(eq=False)
 class LearnedForm:
-    """One way to write the operation.
-
-    name: of its function.  examples: the exports that have it; labels: what wrote them, such as "dynamo 18".
-    """
+    """One form of the operation."""
 
     source: GeneratedPattern
+    """The pattern function as text."""
     compiled: tuple[CompiledPattern, ...]
+    """The compiled patterns of the function."""
     examples: list[Example]
+    """The exports with this form."""
     labels: list[str]
+    """The exporters of the examples, such as "dynamo 18"."""
     name: str = ""
+    """The name of the pattern function."""
     known_rules_notes: list[str] = field(default_factory=list)
+    """Comments on existing rules that match this form."""
 
     def fits(self, example: Example) -> bool:
-        """Whether the form is all of this model, from its inputs to its outputs."""
+        """Whether the form covers this model from its inputs to its outputs."""
         index = example.index
         state = MatchState(index, index.main)
         outputs = [state.canonical(name) for name in example.outputs]
@@ -188,18 +191,19 @@ class LearnedForm:
 
 @dataclass(eq=False)
 class LearnedOperation:
-    """What was learned.
-
-    title: of the operation.  about: sentences on how.  failures: why something could not be learned, and from whom.
-    """
+    """A learned operation."""
 
     title: str
+    """The name of the operation."""
     forms: list[LearnedForm]
+    """The forms of the operation, each once."""
     about: list[str] = field(default_factory=list)
+    """Sentences about the examples, for the docstring of the rule file."""
     failures: dict[str, list[str]] = field(default_factory=dict)
+    """The exporters that failed, by the reason."""
 
     def add_failure(self, label: str, why: str) -> None:
-        """Note what could not be learned."""
+        """Record that an exporter failed."""
         self.failures.setdefault(why if why.endswith(".") else f"{why}.", []).append(label)
 
     @property
@@ -215,7 +219,7 @@ class LearnedOperation:
 
     @property
     def name(self) -> str:
-        """The operation as the rule is called."""
+        """The name of the rule."""
         return identifier(snake_case(self.title.replace("ReLU", "Relu")))
 
     def patterns_text(self) -> str:
@@ -224,11 +228,11 @@ class LearnedOperation:
         return f"{self._imports(functions, [])}\n\n\n{functions}\n"
 
     def text(self) -> str:
-        """A whole pattern file: docstring, imports, pattern functions, and a rule that writes one node."""
+        """The rule file: docstring, imports, pattern functions, and a rule that writes one node."""
         functions = "\n\n\n".join(_function(form) for form in self.forms)
         skeleton = self._skeleton()
         imports = self._imports(f"{functions}\n{skeleton}", ["rule"])
-        notes = [f"Not learned from {told(labels)}: {why}" for why, labels in self.failures.items()]
+        notes = [f"Not learned from {short_labels(labels)}: {why}" for why, labels in self.failures.items()]
         about = "".join(f"\n{line}" for text in [*self.about, *notes] for line in textwrap.wrap(text, WIDTH - 2))
         title = f"{_prose(self.title)}, learned by example."
         docstring = f'"""{title}\n{_prose(about)}\n"""' if about else f'"""{title}"""'
@@ -240,7 +244,7 @@ class LearnedOperation:
         return f"import math\n\n{line}" if "math." in code else line
 
     def _skeleton(self) -> str:
-        """A rule that writes one node of a domain of one's own, with all that the forms capture."""
+        """A rule that writes one node of a custom domain with all captures of the forms."""
         every = [dict(form.source.parameters) for form in self.forms]
         kinds = {name: kind for parameters in reversed(every) for name, kind in parameters.items()}
         common = [name for name in kinds if all(name in parameters for parameters in every)]
@@ -266,10 +270,10 @@ class LearnedOperation:
 
 
 def learn(groups: Sequence[Sequence[Example]], title: str) -> LearnedOperation:
-    """Learn from groups of examples; all of a group are written in one form, which becomes a pattern of its own.
+    """Learn from groups of examples.  Each group has one form, which becomes one pattern.
 
-    Forms that an earlier pattern takes in are united with it.  Raises UsageError where a group has no one structure,
-    or holds what no pattern can say.
+    A form that an earlier pattern matches is merged with it.  Raises UsageError if a group differs in structure, or if
+    no pattern can express it.
     """
     lesson = LearnedOperation(title, [])
     for group in groups:
@@ -279,7 +283,7 @@ def learn(groups: Sequence[Sequence[Example]], title: str) -> LearnedOperation:
 
 
 def add(lesson: LearnedOperation, group: Sequence[Example]) -> None:
-    """Learn from one more group of examples.  `name_forms` has to follow."""
+    """Learn from one more group of examples.  Call `name_forms` afterwards."""
     if add_known(lesson, *group):
         return
     try:
@@ -289,10 +293,10 @@ def add(lesson: LearnedOperation, group: Sequence[Example]) -> None:
 
 
 def _form(group: Sequence[Example]) -> LearnedForm:
-    """The form of a group: with words where they say it, else without."""
+    """The form of a group, with composite helpers if the result still matches all examples."""
     roots = generalise(group)
-    for said in (worded(roots), roots):
-        written = write(said)
+    for terms in (with_helpers(roots), roots):
+        written = write(terms)
         form = LearnedForm(written, _compiled(written), list(group), [group[0].label])
         if all(form.fits(example) for example in group):
             return form
@@ -304,12 +308,12 @@ def _form(group: Sequence[Example]) -> LearnedForm:
 
 def _too_large(example: Example) -> UsageError:
     count, label = len(example.index.main.nodes), example.label
-    told = label if "." in label else f"{label[:1].upper()}{label[1:]}"  # a file is called as it is
-    return UsageError(f"{told} has {count} nodes, too many for one pattern; learn a part of it.")
+    subject = label if "." in label else f"{label[:1].upper()}{label[1:]}"  # file names keep their case
+    return UsageError(f"{subject} has {count} nodes, too many for one pattern; learn a part of it.")
 
 
 def add_known(lesson: LearnedOperation, *group: Example) -> bool:
-    """Note who wrote these examples if an earlier pattern takes them in; whether one does."""
+    """Add the examples to the first form that matches all of them; whether there is one."""
     for form in lesson.forms:
         if all(form.fits(example) for example in group):
             form.labels.append(group[0].label)
@@ -319,8 +323,8 @@ def add_known(lesson: LearnedOperation, *group: Example) -> bool:
 
 
 def name_forms(lesson: LearnedOperation) -> None:
-    """Give each form's function the name of what only it has: gelu_by_erf, gelu_node; those of one node come last."""
-    lesson.forms.sort(key=lambda form: len(form.source.ops) == 1)  # the first pattern says what a rule means
+    """Name each form after an op that only it has: gelu_by_erf, gelu_node.  Forms of one node come last."""
+    lesson.forms.sort(key=lambda form: len(form.source.ops) == 1)  # the first pattern defines a rule
     taken: set[str] = {lesson.name}
     for form in lesson.forms:
         ops = [op for op in form.source.ops if op not in PLAIN]
@@ -341,7 +345,7 @@ def name_forms(lesson: LearnedOperation) -> None:
 
 
 def run(text: str) -> dict[str, Any]:
-    """The names that a pattern file binds; its lines can be shown in reports and tracebacks."""
+    """Execute a rule file and return its names; reports and tracebacks can show its lines."""
     name = f"<learned {abs(hash(text)):x}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     space: dict[str, Any] = {"__name__": "learned"}
@@ -350,7 +354,7 @@ def run(text: str) -> dict[str, Any]:
 
 
 def rule_of(text: str, name: str) -> Rule:
-    """The rule of a pattern file.  Raises UsageError where the name is that of something else."""
+    """The rule of a rule file.  Raises UsageError if the name is bound to something else."""
     found = run(text)[name]
     if not isinstance(found, Rule):
         raise UsageError(f"{name} is no rule; give the operation another name.")
@@ -364,13 +368,13 @@ def _compiled(written: GeneratedPattern) -> tuple[CompiledPattern, ...]:
 def _function(form: LearnedForm) -> str:
     written = form.source
     head = _signature(form.name, [f"{name}: {kind}" for name, kind in written.parameters], written.outputs)
-    lines = [head, *_docstring(f"As {_prose(told(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]
+    lines = [head, *_docstring(f"As {_prose(short_labels(form.labels))} write{'s' * (len(form.labels) == 1)} it.")]
     lines += [f"    # {remark}" for remark in form.known_rules_notes]
     return "\n".join([*lines, *(f"    {line}" for line in written.lines)])
 
 
 def _docstring(text: str) -> list[str]:
-    """A docstring of a function, on one line where it fits."""
+    """The lines of a docstring."""
     first, *rest = textwrap.wrap(text, WIDTH - 10)
     return [f'    """{first}', *(f"    {line}" for line in rest), '    """'] if rest else [f'    """{first}"""']
 
@@ -383,8 +387,8 @@ def _signature(name: str, parameters: Sequence[str], outputs: int) -> str:
     return "\n".join([f"def {name}(", *(f"    {item}," for item in ["g: Graph", *parameters]), f") -> {returned}:"])
 
 
-def told(labels: Sequence[str]) -> str:
-    """Labels in short: "dynamo 18", "dynamo 19", "torchscript 14" are "dynamo 18-19, torchscript 14"."""
+def short_labels(labels: Sequence[str]) -> str:
+    """Labels with versions as ranges: "dynamo 18", "dynamo 19", "torchscript 14" are "dynamo 18-19, torchscript 14"."""
     versions: dict[str, list[int]] = {}
     for label in labels:
         stem, _, version = label.rpartition(" ")
@@ -402,7 +406,7 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text that stands in a docstring without ending it."""
+    """Text that cannot end a docstring."""
     return text.replace("\\", "/").replace('"', "'")
 
 

@@ -1,4 +1,4 @@
-"""Patterns that are a little looser than a learned one: each with one of its numbers or attributes left free."""
+"""Relaxed variants of a learned pattern: each replaces one literal by a capture."""
 
 import ast
 from collections.abc import Iterator
@@ -12,23 +12,22 @@ from surgeon.rules.matching.matcher import find
 from surgeon.rules.rule import RuleFunction
 from surgeon.rules.tracing.tracer import trace
 
-MOST = 24  # numbers that are tried
-NAME = "freed"
+MOST = 24  # literals that are relaxed
+NAME = "freed"  # of the new capture
 
 
 @dataclass(frozen=True, slots=True)
 class RelaxedPattern:
-    """A pattern with one thing free.
-
-    what: that thing, as the pattern has it, and the helper that it is given to.  function: the pattern.
-    """
+    """A pattern with one literal replaced by a capture."""
 
     what: str
+    """The source text of the literal, and the helper that takes it."""
     function: RuleFunction
+    """The pattern function."""
 
 
 def loosened(written: GeneratedPattern) -> Iterator[RelaxedPattern]:
-    """Each number, list and text of a pattern in turn as a capture; what cannot be one is left out."""
+    """The pattern with each number, list and string in turn as a capture; literals that cannot be one are skipped."""
     text = "\n".join(written.lines)
     body = ast.parse(f"def f():\n{''.join(f'    {line}' + chr(10) for line in written.lines)}").body[0]
     for number, (item, helper, keyword) in enumerate(_fixed(body)):
@@ -38,14 +37,14 @@ def loosened(written: GeneratedPattern) -> Iterator[RelaxedPattern]:
         kind = _kind(value, keyword)
         if kind is None:
             continue
-        told = ast.unparse(item)
+        literal = ast.unparse(item)
         changed = _replaced(text, item)
-        what = f"{keyword}={told} of {helper}" if keyword else f"{told} in {helper}"
+        what = f"{keyword}={literal} of {helper}" if keyword else f"{literal} in {helper}"
         yield RelaxedPattern(what, written.function(changed.splitlines(), f"{NAME}: {kind}"))
 
 
 def _fixed(body: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
-    """What helpers are given that is no tensor and no capture, the helper, and the name of the argument or ""."""
+    """Literal arguments of helpers, each with the helper and the keyword; "" for a positional argument."""
     calls = [item for item in ast.walk(body) if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute)]
     for call in calls:
         helper = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -58,7 +57,7 @@ def _fixed(body: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
 
 
 def _value(item: ast.expr) -> object:
-    """A number, a text, or a list of these; None for what is made of names."""
+    """The value of a literal: a number, a string, or a list of these; None for an expression with names."""
     if any(isinstance(part, (ast.Name, ast.Call)) for part in ast.walk(item)):
         return None
     try:
@@ -69,7 +68,7 @@ def _value(item: ast.expr) -> object:
 
 
 def _kind(value: object, keyword: str) -> str | None:
-    """How a capture of the like is annotated; None for what none can be."""
+    """The annotation of a capture for a value; None if no capture holds it."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (list, tuple)):
@@ -81,7 +80,7 @@ def _kind(value: object, keyword: str) -> str | None:
 
 
 def _replaced(text: str, item: ast.expr) -> str:
-    """The lines with a name in the place of an expression; they were parsed one line lower and four letters in."""
+    """The lines with NAME instead of an expression; they were parsed one line lower and indented by four columns."""
     lines = text.split("\n")
     first, last = item.lineno - 2, (item.end_lineno or item.lineno) - 2
     start, end = item.col_offset - 4, (item.end_col_offset or 0) - 4
@@ -93,7 +92,7 @@ def _replaced(text: str, item: ast.expr) -> str:
 
 
 def count(index: Index, function: RuleFunction) -> int:
-    """At how many sites of a model a pattern fits, a node belonging to one."""
+    """Sites of a pattern in a model; each node belongs to at most one."""
     taken: set[Node] = set()
     found = 0
     compiled = [compile_pattern(pattern) for pattern in trace(function)]

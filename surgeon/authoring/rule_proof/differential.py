@@ -1,4 +1,4 @@
-"""Two models run on the same inputs, and the outputs of the one held against those of the other."""
+"""Runs two models on the same inputs and compares their outputs."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -29,11 +29,10 @@ def compare_outputs(
     *,
     by_definition: bool = False,
 ) -> InstanceResult:
-    """What running both models on some inputs shows; each set of them comes with what kind of values it has.
+    """Compare the outputs of both models on inputs, each with its value kind; skip inputs that the first model refuses.
 
-    custom_ops: libraries and Python files that implement ops.  slack: how far the rule may change outputs on purpose,
-    absolutely and as a part of the scale.  by_definition: onnx's ReferenceEvaluator runs the second model.  Inputs that
-    the model refuses are left out.
+    custom_ops: libraries and Python files that implement ops.  slack: the intended difference, absolute and relative to
+    the scale of an output.  by_definition: run the second model with onnx's ReferenceEvaluator.
     """
     with ExitStack() as stack:
         try:
@@ -46,13 +45,13 @@ def compare_outputs(
             second = stack.enter_context(oracle)
         except SessionError as error:
             return _refused(error)
-        sides = _Sides(model, first, second, custom_ops=custom_ops, slack=slack)
-        stack.callback(sides.close)
-        return sides.run(inputs)
+        pair = _ModelPair(model, first, second, custom_ops=custom_ops, slack=slack)
+        stack.callback(pair.close)
+        return pair.run(inputs)
 
 
-class _Sides:
-    """Both models as they run, and the first in float64 where that is asked for."""
+class _ModelPair:
+    """Sessions of both models, and of the first in float64 on demand."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class _Sides:
         self.errors: list[TensorError] = []
 
     def run(self, inputs: Iterable[tuple[ValueKind, Feeds]]) -> InstanceResult:
-        """Run all inputs, up to the first that shows a fault."""
+        """Compare on all inputs, up to the first wrong output."""
         refusal: SessionError | None = None
         for values, feeds in inputs:
             try:
@@ -87,27 +86,27 @@ class _Sides:
                     return InstanceResult(InstanceOutcome.FAILED, f"'{name}' {error.why}", error)
         if self.errors:
             return InstanceResult(InstanceOutcome.PROVED, error=worst_error(self.errors))
-        told = "there are none" if refusal is None else _line(refusal)
+        reason = "there are none" if refusal is None else _line(refusal)
         is_instance = refusal is None or refusal.is_unsupported
         return InstanceResult(
-            InstanceOutcome.UNPROVED, f"the pattern runs on no inputs: {told}", is_instance=is_instance
+            InstanceOutcome.UNPROVED, f"the pattern runs on no inputs: {reason}", is_instance=is_instance
         )
 
     def close(self) -> None:
-        """End what runs the first in float64."""
+        """Close the float64 session."""
         if self.reference is not None:
             self.reference.__exit__(None, None, None)
 
     def _judge(
         self, name: str, original: np.ndarray, rewritten: np.ndarray, feeds: Feeds, values: ValueKind
     ) -> TensorError:
-        """Judge one output by the original; only where it leaves tolerance, by what both should be in float64."""
+        """Compare an output with the original; if it is out of tolerance, compare both with the float64 result."""
         settled = partial(judge_tensor, name, original, rewritten, slack=self.slack, overflowing=values in OVERFLOWING)
         error = settled(None, 0.0)
         if error.ok:
             return error
         exact: np.ndarray | None = None
-        with suppress(SessionError):  # then the original serves as its own reference
+        with suppress(SessionError):  # the original output is the reference then
             exact = self._exact(feeds)[name]
         reference = self.reference if exact is not None else None
         answer = original if exact is None else exact
@@ -123,9 +122,9 @@ class _Sides:
 
 
 def _refused(error: SessionError) -> InstanceResult:
-    """The finding where the replacement does not load or run."""
-    standing = InstanceOutcome.UNPROVED if error.is_unsupported else InstanceOutcome.FAILED
-    return InstanceResult(standing, f"the replacement does not run: {_line(error)}")
+    """The result if the replacement does not load or run."""
+    outcome = InstanceOutcome.UNPROVED if error.is_unsupported else InstanceOutcome.FAILED
+    return InstanceResult(outcome, f"the replacement does not run: {_line(error)}")
 
 
 def _line(error: SessionError) -> str:

@@ -1,4 +1,4 @@
-"""Dtypes for the tensors of an instance: one that is asked for wherever the schemas allow it, else one that they do."""
+"""Assigns dtypes to the tensors of an instance: the preferred one if the schemas allow it, else another."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from onnx import TensorProto
 from surgeon.ops.schemas import Schema, element_type, type_string
 from surgeon.ops.traits.trait_lookup import CAST_OPS
 
-# What a tensor becomes that cannot have the dtype asked for, best first.
+# Dtypes of tensors that cannot have the preferred one, best first.
 _INSTEAD = ("float", "int64", "int32", "bool", "uint8", "int8", "string", "float16", "double")
 FLOAT_DTYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16)
 
@@ -16,7 +16,7 @@ FLOAT_DTYPES = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, Tens
 class DtypeAssignment:
     """Groups tensors that share a type variable of some schema, and gives each group a dtype.
 
-    dtype: the TensorProto.DataType asked for.
+    dtype: the preferred TensorProto.DataType.
     """
 
     def __init__(self, dtype: int) -> None:
@@ -32,7 +32,7 @@ class DtypeAssignment:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
     ) -> None:
-        """Take in one node; known: its schema, None for an op of unknown types, which are then taken to be one."""
+        """Add one node.  known: its schema; None for an unknown op, whose tensors then share one dtype."""
         node = object()
         if known is None:
             for edge in (*inputs, *outputs):

@@ -1,6 +1,6 @@
-"""One instance rewritten by one rule, and proved where that is asked for: what `rewrite` does, less what it tells.
+"""Rewrites one instance by one rule, and proves the result: `rewrite` without its report.
 
-Nothing looks for near misses here, and the proof takes the run that is there.
+It does not search near misses, and the proof reuses the run.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from surgeon.rules.rule import Rule
 
 
 class InstanceRewrite:
-    """A rule run over a model for a target, by whichever provider it is for.  Raises SurgeonError as `rewrite` does."""
+    """A rule run on a model for a target, with the provider of the rule.  Raises SurgeonError as `rewrite` does."""
 
     def __init__(self, model: onnx.ModelProto, rule: Rule, target: str) -> None:
         self.model = model
@@ -47,14 +47,14 @@ class InstanceRewrite:
 
     @cached_property
     def rewritten(self) -> onnx.ModelProto:
-        """The model as it is now."""
+        """The model after the rewrite."""
         with gc_paused():
             return index_patch(self.run.index).to_proto()
 
     def proved(self, dims: dict[str, int], custom_ops: Sequence[str | Path]) -> SiteProof | None:
-        """The least of the proofs of all sites; None where nothing was rewritten.
+        """The weakest proof of all sites; None if nothing was rewritten.
 
-        dims, custom_ops: as in CheckOptions.  Raises CheckFailed where what is written is no valid model.
+        dims, custom_ops: as in CheckOptions.  Raises CheckFailed if the rewritten model is invalid.
         """
         if not self.has_fired:
             return None
@@ -71,7 +71,7 @@ class InstanceRewrite:
 
 
 def fires(model: onnx.ModelProto, rule: Rule, target: str) -> bool:
-    """Whether a rule rewrites a model; one that breaks there does too, as its proof is to tell."""
+    """Whether a rule rewrites a model; True if the rule raises, so that the proof reports it."""
     try:
         return InstanceRewrite(model, rule, target).has_fired
     except SurgeonError:

@@ -1,4 +1,4 @@
-"""One case of a rule's proof: a pattern written one way, for one target, at one opset, of given shapes and dtype."""
+"""One instance of a rule's pattern: the variant, the target, the opset, the shapes and the dtype."""
 
 from dataclasses import dataclass
 
@@ -14,27 +14,33 @@ from surgeon.rules.matching.compiler import CompiledPattern
 
 @dataclass(frozen=True, slots=True)
 class InstanceSpec:
-    """What to write and rewrite.  opset: of ai.onnx.  dtype: the TensorProto.DataType asked for."""
+    """An instance to build and rewrite."""
 
     target: str
+    """The target of the rewrite."""
     opset: int
+    """The version of ai.onnx."""
     compiled: CompiledPattern
+    """The pattern."""
     variant: PatternVariant
-    layout: PatternArguments
+    """The form in which the pattern is written."""
+    arguments: PatternArguments
+    """The shapes and values of the captures."""
     dtype: int = FLOAT_DTYPES[0]
+    """The preferred TensorProto.DataType."""
 
     def build(self) -> onnx.ModelProto | None:
-        """The instance; None where there is no such model."""
-        pattern, layout = self.compiled.pattern, self.layout
+        """The instance; None if no valid model has these settings."""
+        pattern, arguments = self.compiled.pattern, self.arguments
         try:
             return build_instance(
-                pattern, self.variant, self.opset, dtype=self.dtype, shapes=layout.shapes, values=layout.values
+                pattern, self.variant, self.opset, dtype=self.dtype, shapes=arguments.shapes, values=arguments.values
             )
         except CannotInstantiate:
             return None
 
     def dtype_name(self, model: onnx.ModelProto) -> str:
-        """What its instance is told by: the dtype asked for, or where no input has that, one of floats or numbers."""
+        """The dtype of the instance in reports: the preferred one, or that of an input if no input has it."""
         values = model.graph.input or model.graph.output
         found = [int(value.type.tensor_type.elem_type) for value in values]
         numbers = [dtype for dtype in found if dtype != TensorProto.BOOL] or found

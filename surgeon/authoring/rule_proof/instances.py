@@ -1,8 +1,7 @@
-"""Instances: a pattern written out as small concrete models, from the pattern alone.
+"""Builds instances: small concrete models whose graph is a pattern.
 
-A `PatternVariant` (see `variants`) settles which forms of the pattern are written, a `Layout` (see `layouts`) gives
-shapes and values to what it captures.  With an opset and a dtype that makes one model, whose nodes are the pattern's
-own.
+A `PatternVariant` (see `variants`) selects the forms of the pattern, `PatternArguments` give shapes and values to its
+captures.  With an opset and a dtype they determine one model.
 """
 
 import zlib
@@ -31,9 +30,9 @@ LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a
 
 
 class CannotInstantiate(Exception):
-    """The pattern cannot be written out this way: an op that the opset lacks, a number that a dtype does not hold.
+    """The pattern has no such instance: the opset lacks an op, or a dtype cannot hold a number.
 
-    is_final: whether it is so with other shapes, values and dtypes too.
+    is_final: whether other shapes, values and dtypes do not help.
     """
 
     def __init__(self, reason: str, *, is_final: bool = False) -> None:
@@ -43,15 +42,16 @@ class CannotInstantiate(Exception):
 
 @dataclass(eq=False, slots=True)
 class Edge:
-    """A tensor of an instance.
-
-    array: the value of a literal.  is_parameter: the pattern captures it.  is_constant: as an initializer.
-    """
+    """A tensor of an instance."""
 
     name: str
+    """The tensor name; empty for a literal until it becomes an initializer."""
     array: np.ndarray[Any, Any] | None = None
+    """The value of a literal."""
     is_parameter: bool = False
+    """Whether the pattern captures the tensor."""
     is_constant: bool = False
+    """Whether the tensor becomes an initializer."""
 
 
 @dataclass(slots=True)
@@ -59,11 +59,17 @@ class InstanceNode:
     """A node of an instance before its tensors have dtypes."""
 
     domain: str
+    """The domain, empty for ai.onnx."""
     op: str
+    """The op type."""
     inputs: list[Edge | None]
+    """The inputs; None for an omitted one."""
     outputs: list[Edge]
+    """The outputs."""
     attributes: dict[str, Any]
+    """The attribute values by name."""
     known: Schema | None
+    """The schema; None for an unknown op."""
 
 
 def build_instance(
@@ -76,15 +82,15 @@ def build_instance(
 ) -> onnx.ModelProto:
     """One model whose graph is the pattern.
 
-    opset: of ai.onnx.  dtype: a TensorProto.DataType, taken wherever the ops' schemas let a tensor have it.  shapes: of
-    captured tensors by name, a string being a symbol; those annotated Constant become initializers, the others inputs.
-    values: of captured numbers, lists and strings.  Raises CannotInstantiate where there is no such model: an op that
-    the opset does not have, a constant that the dtype cannot hold, shapes or attributes that the ops do not take.
+    opset: of ai.onnx.  dtype: a TensorProto.DataType, used wherever the schemas allow it.  shapes: of captured tensors
+    by name; a string is a symbol; captures annotated Constant become initializers, the others inputs.  values: of
+    captured numbers, lists and strings.  Raises CannotInstantiate if no such model exists: the opset lacks an op, the
+    dtype cannot hold a constant, or the ops refuse the shapes or attributes.
     """
     writer = _InstanceWriter(variant, opset, values)
     try:
         outputs = [writer.edge(value) for value in pattern.outputs]
-    except RuleError as error:  # an op or parameter that is not there at this opset
+    except RuleError as error:  # the opset lacks an op or a parameter
         raise CannotInstantiate(str(error), is_final=True) from error
     if len({id(item) for item in outputs}) < len(outputs) or any(item.is_parameter for item in outputs):
         raise CannotInstantiate("two outputs of the pattern are one tensor, or one is an input", is_final=True)
@@ -92,7 +98,7 @@ def build_instance(
 
 
 class _InstanceWriter:
-    """Writes a pattern out as nodes over edges; each operation and each parameter once."""
+    """Converts a pattern into nodes and edges; each operation and each capture once."""
 
     def __init__(self, variant: PatternVariant, opset: int, values: Mapping[str, Any]) -> None:
         self.variant, self.opset, self.values = variant, opset, values
@@ -102,7 +108,7 @@ class _InstanceWriter:
         self.versions: dict[str, int] = {"": opset}
 
     def edge(self, value: Value) -> Any:
-        """The edge of a value; a plain array or number for a constant; None for what is left out."""
+        """The edge of a value; an array or a number for a constant; None for an omitted input."""
         if isinstance(value, NamedValue):
             return self.edge(value.value)
         if isinstance(value, AnyOf):
@@ -193,7 +199,7 @@ def attribute_values(spec: AttributeSpec) -> list[Any]:
 
 
 class _Assembly:
-    """Gives dtypes and shapes to what a writer wrote and makes the ModelProto of it."""
+    """Assigns dtypes and shapes to the nodes of a writer and builds the ModelProto."""
 
     def __init__(self, writer: _InstanceWriter, opset: int, dtype: int, shapes: Mapping[str, Shape]) -> None:
         self.writer, self.shapes = writer, shapes
@@ -270,7 +276,7 @@ def _sample(name: str, shape: Shape, dtype: int) -> np.ndarray[Any, Any]:
 def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the shapes of its outputs filled in.
 
-    Raises CannotInstantiate where inference finds a contradiction.
+    Raises CannotInstantiate if inference finds a contradiction.
     """
     if misfit := windows_misfit(model.graph):  # quirks.UNCHECKED_WINDOW_AXES
         raise CannotInstantiate(misfit)
@@ -283,10 +289,10 @@ def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def read_on(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with every numeric output read by one more node, whose result is the output in its place.
+def with_read_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with a consumer behind every numeric output, whose result becomes the output.
 
-    For rules that hand an input on: what is an output of the graph has to keep its name.
+    For rules that forward an input: a graph output has to keep its name.
     """
     found = onnx.ModelProto()
     found.CopyFrom(model)

@@ -1,4 +1,4 @@
-"""Opsets under which a model means the same, and the newest that can be run here."""
+"""Opsets at which a model computes the same, and the newest opset that runs here."""
 
 from functools import cache
 from typing import NamedTuple
@@ -9,19 +9,22 @@ from onnx import TensorProto, helper
 from surgeon.ops.schemas import schema
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
-OLDEST = 7  # before it operands do not broadcast as in NumPy
+OLDEST = 7  # older opsets lack NumPy broadcasting
 
 
 class ModelFingerprint(NamedTuple):
-    """What a model computes: its graph in bytes, and the version of each op, of foreign domains and of ai.onnx."""
+    """Identifies what a model computes."""
 
     graph: bytes
+    """The serialized graph."""
     foreign: tuple[int, ...]
+    """The schema version of each op of other domains; 0 for an unknown op."""
     own: tuple[int, ...]
+    """The schema version of each op of ai.onnx."""
 
 
-def content(model: onnx.ModelProto) -> ModelFingerprint:
-    """Return what a model computes; equal for models that mean the same."""
+def fingerprint(model: onnx.ModelProto) -> ModelFingerprint:
+    """The fingerprint of a model; equal for models that compute the same."""
     versions = {item.domain: item.version for item in model.opset_import}
     known = [schema(node.domain, node.op_type, versions.get(node.domain)) for node in model.graph.node]
     since: dict[bool, list[int]] = {True: [], False: []}
@@ -30,10 +33,12 @@ def content(model: onnx.ModelProto) -> ModelFingerprint:
     return ModelFingerprint(model.graph.SerializeToString(deterministic=True), tuple(since[False]), tuple(since[True]))
 
 
-def oldest_alike(model: onnx.ModelProto, before: ModelFingerprint, after: ModelFingerprint) -> onnx.ModelProto | None:
-    """The model under the oldest opset at which its ops and its replacement's are what they are; None for the same.
+def at_oldest_opset(
+    model: onnx.ModelProto, before: ModelFingerprint, after: ModelFingerprint
+) -> onnx.ModelProto | None:
+    """The model at the oldest opset with the same op versions; None if that is its opset.
 
-    before, after: the content of the model and of its replacement.
+    before, after: the fingerprints of the model and of the rewritten model.
     """
     oldest = max([OLDEST, *before.own, *after.own])
     older = onnx.ModelProto()
@@ -47,13 +52,13 @@ def oldest_alike(model: onnx.ModelProto, before: ModelFingerprint, after: ModelF
 
 @cache
 def newest_opset() -> int:
-    """The newest version of ai.onnx that both onnx and the ONNX Runtime here know."""
+    """The newest version of ai.onnx that the installed onnx and ONNX Runtime support."""
     for opset in range(onnx.defs.onnx_opset_version(), OLDEST, -1):
         value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
         graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one", value[:1], value[1:])
         try:
             with OrtSession(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)):
                 return opset
-        except SessionError:  # released after this runtime
+        except SessionError:  # newer than this ONNX Runtime
             continue
     return OLDEST

@@ -1,4 +1,4 @@
-"""Shapes and values for the parameters of a pattern: those of a given rank that its ops take."""
+"""Finds shapes and values for the captures of a pattern that its ops accept."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,56 +22,63 @@ from surgeon.runtime.quirks import may_crash
 from surgeon.runtime.sessions.oracle import open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
-RANKS = (3, 2, 1, 0, 4)  # the usual one first
-SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6, "f": 7}  # what symbols stand for where a size has to be known
-EVEN = {"a": 2, "b": 8, "c": 4, "d": 6, "e": 10, "f": 12}  # the same for what is split into groups
+RANKS = (3, 2, 1, 0, 4)  # the most usual rank first
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6, "f": 7}  # sizes of the symbols
+EVEN = {"a": 2, "b": 8, "c": 4, "d": 6, "e": 10, "f": 12}  # sizes of the symbols for ops with groups
 SEARCHED, SEARCHED_SHORT = 240, 80  # shapes and values tried for one rank
-MOST_TRIED = 1500  # of them where a rule spares all usual ones
-FRUITLESS = 40  # of them that were run, and none of them ran
-MOST_SHAPES = 10  # of one rank, kept
-MOST_FEWER = 3  # as many axes, or fewer by less than this
-LOW = -3e38  # what stands for minus infinity where a condition chooses it, near the least float32
-MOST_VALUES = 5  # sets of captured values for the first shapes of a rank, kept; other shapes get one
+MOST_TRIED = 1500  # the same, if a rule declines all usual ones
+FRUITLESS = 40  # runs of one rank that may fail before the search ends
+MOST_SHAPES = 10  # sets of shapes of one rank
+MOST_FEWER = 3  # limit of the difference between the ranks of tensors
+LOW = -3e38  # a mask sentinel, near the lowest float32
+MOST_VALUES = 5  # sets of captured values for the first shapes of a rank; other shapes get one
 
 
 @dataclass(frozen=True, slots=True)
 class PatternArguments:
-    """Shapes of captured tensors, symbols as strings, and values of captured numbers, lists and strings.
-
-    kind: "shapes" for symbols, "fixed" where their sizes are known, "ones" where every free dim is 1, "empty" where one
-    is 0, "unstated" where the model does not state the shapes.
-    """
+    """Shapes and values for the captures of a pattern."""
 
     rank: int
+    """The rank of the first tensor."""
     shapes: Mapping[str, Shape]
+    """The shapes of captured tensors by name; a string is a symbol."""
     values: Mapping[str, Any] = field(default_factory=dict)
+    """The values of captured numbers, lists and strings by name."""
     kind: str = "shapes"
+    """"shapes" (symbolic), "fixed" (static), "ones" (dynamic dims of 1), "empty" (a dim of 0) or "unstated" (none)."""
 
     def __str__(self) -> str:
-        told = [f"{name}[{', '.join(map(str, shape))}]" for name, shape in self.shapes.items()]
-        told += [f"{name}={value!r}" for name, value in self.values.items()]
-        return " ".join([*told, *(["not stated"] if self.kind == "unstated" else [])])
+        parts = [f"{name}[{', '.join(map(str, shape))}]" for name, shape in self.shapes.items()]
+        parts += [f"{name}={value!r}" for name, value in self.values.items()]
+        return " ".join([*parts, *(["not stated"] if self.kind == "unstated" else [])])
 
     def dims(self) -> dict[str, int]:
-        """Sizes for symbols that a check would make large: the last two of four dims pass for those of a picture."""
+        """Sizes for symbols that a check would make large: it takes the last two of four dims for those of an image."""
         symbols = {size for shape in self.shapes.values() for size in shape if isinstance(size, str)}
         return {name: SIZES[name] for name in ("c", "d") if self.rank == 4 and name in symbols}
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """What layouts are looked for: a pattern written one way at an opset, and what implements foreign ops."""
+    """A search for shapes and values of one pattern variant at one opset."""
 
     pattern: Pattern
+    """The pattern."""
     variant: PatternVariant
+    """Its variant."""
     opset: int
+    """The version of ai.onnx."""
     custom_ops: Sequence[str | Path]
+    """Libraries and Python files that implement ops."""
     most_shapes: int
+    """The maximum number of sets of shapes for one rank."""
     known: Sequence[PatternArguments]
+    """Arguments that fit other variants, which are tried first."""
     sizes: Mapping[str, int] = field(default_factory=lambda: SIZES)
+    """The sizes of the symbols."""
 
 
-def layouts(
+def argument_sets(
     pattern: Pattern,
     variant: PatternVariant,
     opset: int,
@@ -80,26 +87,25 @@ def layouts(
     most_shapes: int = MOST_SHAPES,
     known: Sequence[PatternArguments] = (),
 ) -> list[PatternArguments]:
-    """What the pattern can be given: for each rank of its first tensor, every set of shapes that its ops take.
+    """The shapes and values that the ops of a pattern accept, for each rank of its first tensor.
 
-    Other tensors get that shape too, and those that broadcast with it or fit it as a vector or matrix does; then all
-    free dims 1, and one of them 0.  custom_ops: libraries and Python files that implement ops.  most_shapes: sets of
-    shapes of one rank; where it is 1, the search is short.  known: what suits another variant of the pattern, whose
-    shapes are tried first.  Raises CannotInstantiate where the pattern cannot be written at the opset, whatever the
-    shapes.
+    Other tensors get the same shape, shapes that broadcast with it, vectors and matrices.  Then all dynamic dims are 1,
+    and one of them is 0.  custom_ops: libraries and Python files that implement ops.  most_shapes: sets of shapes of
+    one rank; with 1 the search is short.  known: arguments for other variants of the pattern, which are tried first.
+    Raises CannotInstantiate if the pattern has no instance at the opset for any shapes.
     """
     subject = _Subject(pattern, variant, opset, custom_ops=custom_ops, most_shapes=most_shapes, known=known)
     found: list[PatternArguments] = []
     for rank in ranks:
         of_rank = list(_of_rank(subject, rank))
         found += of_rank
-        for layout in of_rank[:1]:
-            found += _small(layout)
+        for arguments in of_rank[:1]:
+            found += _small(arguments)
     return found
 
 
 def _parameters(subject: _Subject, rank: int) -> tuple[Mapping[str, Var], Mapping[str, Sequence[Any]]]:
-    """What a pattern captures: tensors, and for each number, list and string what it may be."""
+    """The captures of a pattern: the tensors, and candidate values for each number, list and string."""
     names = parameters_of(subject.pattern, subject.variant)
     tensors = {name: var for name, var in names.items() if var.kind not in ("scalar", "list")}
     captured = [name for name, var in names.items() if var.kind in ("scalar", "list")]
@@ -115,7 +121,7 @@ def _parameters(subject: _Subject, rank: int) -> tuple[Mapping[str, Var], Mappin
 
 
 def _other_axes(found: Sequence[Any]) -> list[Any]:
-    """Lists of axes in another order than the first such parameter has them: those of one axis first."""
+    """Lists of axes in another order than for the first such capture: single axes first."""
     single, several = ([axes for axes in found if (len(axes) == 1) is wanted] for wanted in (True, False))
     return [*single[1:], *single[:1], *several]
 
@@ -123,10 +129,10 @@ def _other_axes(found: Sequence[Any]) -> list[Any]:
 def _of_rank(subject: _Subject, rank: int) -> Iterator[PatternArguments]:
     tensors, candidates = _parameters(subject, rank)
     is_short = subject.most_shapes == 1
-    for layout in _known(subject, tensors, candidates, rank) if is_short else ():
-        model = _model(subject, layout.shapes, layout.values)
+    for arguments in _known(subject, tensors, candidates, rank) if is_short else ():
+        model = _model(subject, arguments.shapes, arguments.values)
         if model is not None and is_runnable(model, subject.custom_ops):
-            yield layout
+            yield arguments
             return
     shapes_found, tried, refused = 0, 0, 0
     for shapes in _shape_sets(subject, tensors, rank):
@@ -153,18 +159,18 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[PatternArguments]:
 def _known(
     subject: _Subject, tensors: Mapping[str, Var], candidates: Mapping[str, Sequence[Any]], rank: int
 ) -> Iterator[PatternArguments]:
-    """What is known to suit other variants, for the parameters of this one, where it has nothing beyond."""
-    for layout in subject.known:
-        has_all = tensors.keys() <= layout.shapes.keys() and candidates.keys() <= layout.values.keys()
-        if has_all and layout.rank == rank and layout.kind in ("shapes", "fixed"):
-            shapes = {name: layout.shapes[name] for name in tensors}
-            yield PatternArguments(rank, shapes, {name: layout.values[name] for name in candidates})
+    """Arguments of other variants that cover all captures of this one."""
+    for arguments in subject.known:
+        has_all = tensors.keys() <= arguments.shapes.keys() and candidates.keys() <= arguments.values.keys()
+        if has_all and arguments.rank == rank and arguments.kind in ("shapes", "fixed"):
+            shapes = {name: arguments.shapes[name] for name in tensors}
+            yield PatternArguments(rank, shapes, {name: arguments.values[name] for name in candidates})
 
 
 def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Values for all captured numbers: first each one's n-th together, then all combinations.
+    """Values for all captures: first the n-th candidate of each, then all combinations.
 
-    Each comes with whether it ends the first kind: where one of those fits, combinations are not needed.
+    The flag marks the last set before the combinations, which are needed only if no earlier set fits.
     """
     most = max(map(len, candidates.values()), default=1)
     for place in range(most):
@@ -174,9 +180,9 @@ def _value_sets(candidates: Mapping[str, Sequence[Any]]) -> Iterator[tuple[dict[
 
 
 def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, Any]) -> onnx.ModelProto | None:
-    """The pattern at fixed sizes; None where shape inference says that the ops do not take these shapes and values.
+    """The pattern at static sizes; None if shape inference refuses these shapes and values.
 
-    Raises CannotInstantiate where no others will do either.
+    Raises CannotInstantiate if it would refuse all others.
     """
     fixed = {name: tuple(subject.sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
     try:
@@ -189,13 +195,12 @@ def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, 
         return None
 
 
-def every_layout(
+def all_arguments(
     pattern: Pattern, variant: PatternVariant, opset: int, rank: int
 ) -> Iterator[tuple[PatternArguments, onnx.ModelProto]]:
-    """All shapes of known sizes with all values that pass shape inference, in float32; what runs is not looked at.
+    """Static shapes and values that pass shape inference, in float32, without a run; at most MOST_TRIED are tried.
 
-    For a rule that fires at few of them; MOST_TRIED are looked at.  Raises CannotInstantiate where the pattern cannot
-    be written at the opset.
+    For a rule that fires at few of them.  Raises CannotInstantiate if the pattern has no instance at the opset.
     """
     of_sizes = [
         _Subject(pattern, variant, opset, custom_ops=(), most_shapes=MOST_SHAPES, known=(), sizes=sizes)
@@ -216,7 +221,7 @@ def every_layout(
 
 
 def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -> bool:
-    """Whether an instance runs here, or would if its ops were known: what is known to nobody cannot be ruled out."""
+    """Whether an instance runs here; True for ops that no installed runtime implements."""
     if may_crash(model):  # quirks.UNCHECKED_BIAS_LENGTH
         return False
     try:
@@ -230,7 +235,7 @@ def is_runnable(model: onnx.ModelProto, custom_ops: Sequence[str | Path] = ()) -
 
 
 def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Iterator[dict[str, Shape]]:
-    """Shapes for all tensors: what their ops usually take, one tensor at a time otherwise, then all alike."""
+    """Shapes for all tensors: the usual ones of their ops, then one tensor changed at a time, then all equal."""
     full: Shape = tuple(list(SIZES)[:rank])
     if not tensors:
         yield from ({},) if rank == RANKS[0] else ()
@@ -243,19 +248,20 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
     turned = ((shape, *([other] * len(others))) for shape in palette if shape != full for other in palette)
     pairs = ((full, *shapes) for shapes in product(palette, repeat=2)) if len(others) == 2 else ()
     seen: set[Any] = set()
-    of_rank = [layout.shapes for layout in subject.known if layout.rank == rank and layout.kind == "shapes"]
+    of_rank = [arguments.shapes for arguments in subject.known if arguments.rank == rank and arguments.kind == "shapes"]
     for known in ({name: found[name] for name in tensors} for found in of_rank if tensors.keys() <= found.keys()):
         seen.add(tuple(known.values()))
         yield _settled(known, tensors, subject.sizes)
     fitting = (tuple(found.shapes[name] for name in tensors) for found in _fits(subject, list(tensors), rank) if others)
-    for shapes in chain([(full, *usual)], fitting, changed, alike, turned if others else (), pairs):
+    searches = [(full, *usual)], fitting, changed, alike, turned if others else (), pairs
+    for shapes in chain.from_iterable(searches):
         if shapes not in seen and max(map(len, shapes)) >= rank:
             seen.add(shapes)
             yield _settled(dict(zip(tensors, shapes, strict=True)), tensors, subject.sizes)
 
 
 def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[SolvedShapes]:
-    """What the ops want of one another: for tensors of one rank, then all but the first of fewer axes."""
+    """Solutions of the size constraints: for tensors of one rank, then with fewer axes for all but the first."""
     for fewer in range(min(rank, MOST_FEWER) if len(names) > 1 else 1):
         ranks = {name: rank - fewer * (place > 0) for place, name in enumerate(names)}
         found = fit(subject.pattern, subject.variant, ranks, subject.sizes)
@@ -264,7 +270,7 @@ def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[Solved
 
 
 def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
-    """The shape that the first op to read a tensor usually wants there, beside a first tensor of shape `full`."""
+    """The usual shape of a tensor for its first consumer, beside a first tensor of shape `full`."""
     found = operations_of(subject.pattern, subject.variant)
     for operation in found:
         for place, value in enumerate(operation.inputs):
@@ -273,12 +279,12 @@ def _usual_shape(subject: _Subject, var: Var, full: Shape) -> Shape:
                 if usual is not None:
                     return usual
     if var.kind == "constant" and len(full) > 2 and any(map(_convolves, found)):
-        return (full[1], *(1 for _ in full[2:]))  # a number for each channel that it makes
+        return (full[1], *(1 for _ in full[2:]))  # a number for each output channel
     return full[-1:] if var.kind == "constant" else full
 
 
 def _beside(op: OpTraits, place: int, full: Shape) -> Shape | None:
-    """What an operand of an operator usually is beside a first tensor of shape `full`; None where nothing tells."""
+    """The usual shape of an operand beside a first tensor of shape `full`; None if it is unknown."""
     usual = (
         (op.operands.scalars, ()),
         (op.operands.channel_vectors, full[1:2]),
@@ -294,7 +300,7 @@ def _convolves(operation: NodePattern) -> bool:
 
 
 def _palette(full: Shape) -> Iterator[Shape]:
-    """Shapes beside a full one: the same, those that broadcast with it, a vector, a matrix."""
+    """Candidate shapes beside a full one: the same, broadcasting shapes, vectors and matrices."""
     yield full
     if full:
         yield full[-1:]
@@ -316,36 +322,37 @@ def _palette(full: Shape) -> Iterator[Shape]:
 
 
 def _settled(shapes: dict[str, Shape], tensors: Mapping[str, Var], known: Mapping[str, int]) -> dict[str, Shape]:
-    """A constant has fixed sizes, and so has every dim that one of its symbols stands for."""
+    """Replace the symbols in shapes of constants by numbers, in all shapes."""
     fixed = {size for name, shape in shapes.items() if tensors[name].kind == "constant" for size in shape}
     sizes = {size: number for size, number in known.items() if size in fixed}
     return {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in shapes.items()}
 
 
-def _small(layout: PatternArguments) -> Iterator[PatternArguments]:
-    """The same with every free dim 1, and with the first free dim 0."""
-    symbols = list(dict.fromkeys(size for shape in layout.shapes.values() for size in shape if isinstance(size, str)))
+def _small(arguments: PatternArguments) -> Iterator[PatternArguments]:
+    """The same with every dynamic dim 1, and with the first dynamic dim 0."""
+    sizes = [size for shape in arguments.shapes.values() for size in shape]
+    symbols = list(dict.fromkeys(size for size in sizes if isinstance(size, str)))
     if symbols:
-        yield _sized(layout, dict.fromkeys(symbols, 1), "ones")
-        yield _sized(layout, {**SIZES, symbols[0]: 0}, "empty")
+        yield _sized(arguments, dict.fromkeys(symbols, 1), "ones")
+        yield _sized(arguments, {**SIZES, symbols[0]: 0}, "empty")
 
 
-def fixed(layout: PatternArguments) -> PatternArguments | None:
-    """The same with every size known; None where none is free."""
-    symbols = any(isinstance(size, str) for shape in layout.shapes.values() for size in shape)
-    return _sized(layout, SIZES, "fixed") if symbols else None
+def fixed(arguments: PatternArguments) -> PatternArguments | None:
+    """The same with static sizes; None if they are static already."""
+    symbols = any(isinstance(size, str) for shape in arguments.shapes.values() for size in shape)
+    return _sized(arguments, SIZES, "fixed") if symbols else None
 
 
-def _sized(layout: PatternArguments, sizes: Mapping[str, int], kind: str) -> PatternArguments:
-    shapes = {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in layout.shapes.items()}
-    return PatternArguments(layout.rank, shapes, layout.values, kind)
+def _sized(arguments: PatternArguments, sizes: Mapping[str, int], kind: str) -> PatternArguments:
+    shapes = {name: tuple(sizes.get(str(size), size) for size in shape) for name, shape in arguments.shapes.items()}
+    return PatternArguments(arguments.rank, shapes, arguments.values, kind)
 
 
 def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence[Any]:
-    """What a captured number, list or string may be, from where the pattern uses it first.
+    """Candidate values of a captured number, list or string, by its first use in the pattern.
 
-    number: its place among the captured ones; floats rise with it, so that a lower bound stays below an upper one, and
-    are exact in any dtype, so that a double loses nothing in an attribute.
+    number: its position among these captures.  Floats rise with it, so that a lower bound stays below an upper one, and
+    are exact in every dtype.
     """
     for operation in operations_of(subject.pattern, subject.variant):
         known = schema(operation.domain, operation.op, subject.opset) or schema(operation.domain, operation.op, None)
@@ -369,7 +376,7 @@ def _candidates(subject: _Subject, var: Var, rank: int, number: int) -> Sequence
 
 
 def _lists(name: str, rank: int, found: Sequence[Any]) -> list[Any]:
-    """Lists to try for a parameter: what one of its name means at this rank, then those given."""
+    """Candidate lists for a parameter: those for its name at this rank, then the given ones."""
     spatial = max(rank - 2, 0)
     special: dict[str, list[list[int]]] = {
         "perm": [

@@ -1,4 +1,4 @@
-"""What proving a rule from itself found, as data."""
+"""Results of proving a rule on instances of its patterns."""
 
 import enum
 from collections import Counter
@@ -12,13 +12,13 @@ from surgeon.proof.check_result import Outcome
 from surgeon.result_base import to_json_dict
 from surgeon.runtime.numerics.tensor_judge import TensorError
 
-MUTE = "no output tells anything"  # how the reason of a proof begins whose inputs showed nothing
+UNINFORMATIVE = "no output tells anything"  # start of the reason if all inputs were uninformative
 
 
 class InstanceOutcome(enum.StrEnum):
-    """What became of one instance: a check's outcomes and two more.
+    """The outcome of one instance: the outcomes of a check, and two more.
 
-    DECLINED: the rule refuses it, and gives its own reason.  NOT_MATCHED: the rule's own pattern does not find it.
+    DECLINED: a condition of the rule refuses the instance.  NOT_MATCHED: the pattern does not match its own instance.
     """
 
     PROVED = "proved"
@@ -29,51 +29,57 @@ class InstanceOutcome(enum.StrEnum):
 
     @property
     def is_fault(self) -> bool:
-        """Whether it shows a fault of the rule."""
+        """Whether the outcome is a fault of the rule."""
         return self in (InstanceOutcome.FAILED, InstanceOutcome.NOT_MATCHED)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceResult:
-    """What was found of one instance.
-
-    reason: why it is spared, or what is missing or wrong; empty where it is plainly proved.  error: the worst output.
-    is_instance: whether the instance is a model that runs at all, as far as can be told.
-    """
+    """The result of proving one instance."""
 
     outcome: InstanceOutcome
+    """The outcome."""
     reason: str = ""
+    """Why the instance is declined, unproved or wrong; empty if it is proved."""
     error: TensorError | None = None
+    """The error of the worst output."""
     is_instance: bool = True
+    """Whether the instance is a valid model, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceProof:
-    """One instance of one pattern, rewritten for one target.
-
-    variant: the forms taken, in words; "" for the first of each.  layout: the shapes and values.  error: the worst
-    output.  model: the instance, where it shows a fault.
-    """
+    """One instance of one pattern, rewritten for one target."""
 
     pattern: str
+    """The name of the pattern."""
     variant: str
+    """The label of the variant; empty for the first form of everything."""
     target: str
+    """The target of the rewrite."""
     opset: int
+    """The version of ai.onnx."""
     dtype: str
-    layout: PatternArguments
-    standing: InstanceOutcome
+    """The NumPy name of the dtype."""
+    arguments: PatternArguments
+    """The shapes and values of the instance."""
+    outcome: InstanceOutcome
+    """The outcome of the proof."""
     reason: str = ""
+    """Why the instance is declined, unproved or wrong; empty if it is proved."""
     error: TensorError | None = None
+    """The error of the worst output."""
     model: onnx.ModelProto | None = field(default=None, repr=False)
+    """The instance, if the outcome is a fault."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the proof as JSON can hold it."""
+        """Return the proof as JSON values."""
         return {
             **to_json_dict(self, "pattern variant target opset dtype"),
-            "rank": self.layout.rank,
-            "shapes": {name: list(shape) for name, shape in self.layout.shapes.items()},
-            "values": dict(self.layout.values),
-            "outcome": self.standing.value,
+            "rank": self.arguments.rank,
+            "shapes": {name: list(shape) for name, shape in self.arguments.shapes.items()},
+            "values": dict(self.arguments.values),
+            "outcome": self.outcome.value,
             "reason": self.reason,
             "errors": None if self.error is None else self.error.to_dict(),
         }
@@ -81,60 +87,59 @@ class InstanceProof:
 
 @dataclass(slots=True)
 class RuleProof:
-    """The proofs of one rule.
-
-    not_instantiated: forms of patterns of which no instance could be made, as (pattern, variant), and why.  why_empty:
-    where there is no entry, why, and what to do.  seconds: the time it took.
-    """
+    """The proofs of one rule."""
 
     rule: str
+    """The name of the rule."""
     where: str
+    """The file and line of the rule."""
     entries: list[InstanceProof] = field(default_factory=list)
+    """The proofs of its instances."""
     seconds: float = 0.0
+    """The wall time of the proofs."""
     not_instantiated: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The reason for each (pattern, variant) without a valid instance."""
     why_empty: str = ""
+    """Why `entries` is empty, and what to do."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """Entries by what became of them."""
-        found = Counter(entry.standing for entry in self.entries)
-        return {standing.value: found[standing] for standing in InstanceOutcome}
+        """The number of entries by outcome."""
+        found = Counter(entry.outcome for entry in self.entries)
+        return {outcome.value: found[outcome] for outcome in InstanceOutcome}
 
     @property
     def faults(self) -> list[InstanceProof]:
-        """The entries that show a fault of the rule."""
-        return [entry for entry in self.entries if entry.standing.is_fault]
+        """The entries whose outcome is a fault of the rule."""
+        return [entry for entry in self.entries if entry.outcome.is_fault]
 
-    def drop_mute(self) -> None:
-        """Leave out instances whose values tell nothing, where others of the same pattern, dtype and rank are proved.
+    def drop_uninformative(self) -> None:
+        """Drop instances with uninformative values if others of the same pattern, dtype and rank are proved.
 
-        Captured numbers are made up, and some leave nothing to see: an empty slice, a range that is hardly wider than
-        a rounding.
+        Some generated values make the output trivial: an empty slice, a range hardly wider than a rounding error.
         """
 
         def alike(entry: InstanceProof) -> tuple[object, ...]:
-            return entry.pattern, entry.target, entry.dtype, entry.layout.rank
+            return entry.pattern, entry.target, entry.dtype, entry.arguments.rank
 
-        proved = {alike(entry) for entry in self.entries if entry.standing is InstanceOutcome.PROVED}
-        self.entries = [
-            entry
-            for entry in self.entries
-            if not (
-                entry.standing is InstanceOutcome.UNPROVED and entry.reason.startswith(MUTE) and alike(entry) in proved
-            )
-        ]
+        proved = {alike(entry) for entry in self.entries if entry.outcome is InstanceOutcome.PROVED}
+
+        def is_uninformative(entry: InstanceProof) -> bool:
+            return entry.outcome is InstanceOutcome.UNPROVED and entry.reason.startswith(UNINFORMATIVE)
+
+        self.entries = [entry for entry in self.entries if not (is_uninformative(entry) and alike(entry) in proved)]
 
     @property
     def outcome(self) -> Outcome:
-        """The rule as a whole: proved where something is proved, and all else is or is spared."""
-        standings = {entry.standing for entry in self.entries}
-        if any(standing.is_fault for standing in standings):
+        """PROVED if an entry is proved and all others are proved or declined."""
+        outcomes = {entry.outcome for entry in self.entries}
+        if any(outcome.is_fault for outcome in outcomes):
             return Outcome.FAILED
-        is_proved = InstanceOutcome.PROVED in standings and InstanceOutcome.UNPROVED not in standings
+        is_proved = InstanceOutcome.PROVED in outcomes and InstanceOutcome.UNPROVED not in outcomes
         return Outcome.PROVED if is_proved else Outcome.UNPROVED
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the proof as JSON can hold it."""
+        """Return the proofs as JSON values."""
         return {
             **to_json_dict(self, "rule where outcome counts entries"),
             "not_made_up": [

@@ -1,4 +1,4 @@
-"""Shapes that fit a pattern's ops: sizes left open, and made equal where an op wants it of its inputs."""
+"""Solves for shapes of captures that satisfy the size constraints of a pattern's ops."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, cycle
@@ -18,26 +18,25 @@ from surgeon.shapes.op_rules.size_constraints import SizeConstraint, broadcast_c
 Sizes = tuple[Size, ...]
 
 LETTERS = "abcdef"
-PARTS = (3, 4, 2)  # what others are sums or multiples of
+PARTS = (3, 4, 2)  # sizes of which others are sums or multiples
 
 
 class SolvedShapes(NamedTuple):
-    """What fits a pattern's ops.
-
-    shapes: of captured tensors, by name.  values: of captured lists that say where a tensor is cut, by name.
-    """
+    """Shapes and values that satisfy the ops of a pattern."""
 
     shapes: dict[str, Shape]
+    """The shapes of captured tensors by name."""
     values: dict[str, list[int]]
+    """The values of captured bounds of slices and splits by name."""
 
 
 def fit(
     pattern: Pattern, variant: PatternVariant, ranks: Mapping[str, int], numbers: Mapping[str, int]
 ) -> SolvedShapes | None:
-    """Shapes and values that meet what the ops want of one another; None where nothing is known of them.
+    """Shapes and values that satisfy the size constraints of the ops; None without constraints.
 
-    ranks: of the tensors, by name.  numbers: what the letters stand for.  Sizes that nothing ties together differ, and
-    are called by letters; one that is a sum or a multiple of others is a number, and so are those.
+    ranks: of the tensors by name.  numbers: the sizes of the symbols.  Independent sizes become different symbols; a
+    size that is a sum or a multiple of others is a number, and so are those.
     """
     reader = _ShapeReader(variant, ranks)
     for value in pattern.outputs:
@@ -69,9 +68,9 @@ def fit(
 
 
 class _ShapeReader:
-    """Shapes of a pattern's tensors in sizes that are open, and what its ops want of those.
+    """Infers symbolic shapes of a pattern's tensors and collects the size constraints of its ops.
 
-    given: of captured tensors, by name.
+    given: the shapes of captured tensors by name.
     """
 
     def __init__(self, variant: PatternVariant, ranks: Mapping[str, int]) -> None:
@@ -81,17 +80,17 @@ class _ShapeReader:
         self._numbers = count()
         self._slices: dict[
             int, tuple[Size, Size, list[NodePattern]]
-        ] = {}  # by the id of what is cut: its size, a part's
+        ] = {}  # by the id of the sliced value: its size, the size of a slice, the slices
         self._splits: list[tuple[Size, NodePattern]] = []
 
     def whole(self) -> Iterator[SizeConstraint]:
-        """That what is cut has no more than its parts."""
+        """Soft constraints: the slices of a tensor cover its axis."""
         for size, part, operations in self._slices.values():
             if len(operations) > 1:
                 yield SizeConstraint(size, len(operations) * part, is_soft=True)
 
     def cuts(self, number: Callable[[Size], int]) -> dict[str, list[int]]:
-        """Where the slices of each tensor begin and end, one behind the other, and how long parts of a split are."""
+        """The captured bounds of consecutive slices, and the captured sizes of splits, by name."""
         found: dict[str, list[int]] = {}
 
         def let(value: Value | None, numbers: list[int]) -> None:
@@ -100,7 +99,7 @@ class _ShapeReader:
 
         for _, part, operations in self._slices.values():
             size = number(part)
-            if len(operations) == 1:  # one alone may begin and end anywhere
+            if len(operations) == 1:  # a single slice may start and end anywhere
                 continue
             for place, operation in enumerate(_in_order(operations)):
                 for value, numbers in zip(
@@ -112,7 +111,7 @@ class _ShapeReader:
         return found
 
     def shape(self, value: Value | None) -> Sizes | None:
-        """The shape of a value; None where nothing tells."""
+        """The shape of a value; None if it is unknown."""
         if isinstance(value, NamedValue):
             return self.shape(value.value)
         if isinstance(value, AnyOf):
@@ -135,7 +134,7 @@ class _ShapeReader:
         return self._made[id(operation)]
 
     def _of(self, operation: NodePattern, read: Sequence[Sizes | None]) -> "Sizes | list[Sizes | None] | None":
-        """The shapes of what an operation makes: one for all outputs, or one each."""
+        """The output shapes of an operation: one for all outputs, or one for each."""
         op = traits_of(qualified_name(operation.domain, operation.op))
         if op.shape.broadcasts and None not in read:
             known = [shape for shape in read if shape is not None]
@@ -191,7 +190,7 @@ class _ShapeReader:
         return [(*x[:place], part, *x[place + 1 :])] * operation.outputs
 
     def _slice(self, operation: NodePattern, x: Sizes, *__: Sizes | None) -> Sizes | None:
-        """A part of the last axis, as most slices are; those of one tensor are equally long."""
+        """A slice of the last axis, as in most models; slices of one tensor have equal sizes."""
         if not x:
             return None
         part: Size = symbol(f"part.{next(self._numbers)}")
@@ -209,13 +208,13 @@ class _ShapeReader:
 
 
 def _broadcast(shapes: Sequence[Sizes]) -> Sizes:
-    """The shape of a broadcast whose sizes are equal where they are not 1: of the longest, with 1 where all have it."""
+    """The broadcast shape of shapes whose sizes are equal or 1."""
     rank = max(map(len, shapes), default=0)
     padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
     return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*padded, strict=True))
 
 
 def _in_order(slices: Sequence[NodePattern]) -> list[NodePattern]:
-    """Slices of one tensor as they follow on one another: one begins where the one before it ends."""
+    """Slices of one tensor in order: each starts at the end of the previous one."""
     ends = {id(one.inputs[2]) for one in slices if isinstance(one.inputs[2], Var)}
     return sorted(slices, key=lambda one: id(one.inputs[1]) in ends)

@@ -1,4 +1,4 @@
-"""What a rule writes where the model does not state the rank of its inputs, held against each rank in turn."""
+"""Proves a rewrite of a model without shapes: its result is compared with the instance at known shapes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from surgeon.errors import SurgeonError
 from surgeon.rules.rule import Rule
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 
-# What symbols stand for in turn: no two alike at first, so that a mix-up shows.
+# Sizes of the symbols: all different at first, so that mixed-up dims show.
 _SETTINGS = (SIZES, dict(zip(SIZES, (5, 2, 7, 3, 9, 8), strict=True)), dict.fromkeys(SIZES, 1))
 _KINDS = (ValueKind.USUAL, ValueKind.WIDE, ValueKind.ZEROS, ValueKind.NON_FINITE)
 
@@ -22,9 +22,9 @@ _KINDS = (ValueKind.USUAL, ValueKind.WIDE, ValueKind.ZEROS, ValueKind.NON_FINITE
 def prove_without_shapes(
     model: onnx.ModelProto, rule: Rule, target: str, custom_ops: Sequence[str | Path] = ()
 ) -> InstanceResult | None:
-    """What became of an instance whose inputs have no shape; None where the rule leaves it, or writes the same.
+    """Prove the rewrite of an instance without shapes; None if the rule does not fire or writes the same as with them.
 
-    The rule sees the instance without shapes.  What it writes is then run at the shapes that the instance has.
+    The rule sees the instance without shapes.  The result is then run at the shapes of the instance.
     custom_ops: as for `compare_outputs`.
     """
     try:
@@ -46,7 +46,7 @@ def prove_without_shapes(
 
 
 def _inputs(model: onnx.ModelProto) -> Iterator[tuple[ValueKind, Feeds]]:
-    """Inputs of several sizes, and at the first of several kinds."""
+    """Inputs of several sizes; at the first sizes, of several value kinds."""
     plan = InputGenerator(model, names=False)
     for place, sizes in enumerate(_SETTINGS):
         for values in _KINDS if not place and plan.edged else _KINDS[:1]:

@@ -1,4 +1,4 @@
-"""The ways to write one pattern: which form of each `any_of`, which inputs left out, how many tensors in a `*rest`."""
+"""Variants of a pattern: a form for each `any_of`, the omitted inputs, and the number of tensors in `*rest`."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ MOST_VARIANTS = 24
 
 @dataclass(frozen=True, slots=True)
 class PatternVariant:
-    """One way to write a pattern.
-
-    forms: index of the form by the id of its `any_of`.  absent: inputs left out.  rest: tensors that `*rest` stands
-    for.  label: the same in words; "" for the first form of everything.
-    """
+    """One variant of a pattern."""
 
     forms: Mapping[int, int] = field(default_factory=dict)
+    """The index of the form by the id of its `any_of`."""
     absent: frozenset[str] = frozenset()
+    """The names of omitted inputs."""
     rest: int = 2
+    """The number of tensors in `*rest`."""
     label: str = ""
+    """The differences from the first variant in words; empty for that one."""
 
 
 def variants(pattern: Pattern, *, pairs: bool = True) -> list[PatternVariant]:
-    """The ways to write a pattern: the first form of everything, then each other form alone, then pairs of them.
+    """The variants of a pattern: the first form of everything, then each other form by itself, then pairs of forms.
 
-    pairs: whether to write those, too.
+    pairs: whether to include the pairs.
     """
     base = PatternVariant()
     singles = list(_variations(pattern, base))
@@ -44,7 +44,7 @@ def variants(pattern: Pattern, *, pairs: bool = True) -> list[PatternVariant]:
 def _variations(
     pattern: Pattern, base: PatternVariant, known: frozenset[int] = frozenset()
 ) -> Iterator[PatternVariant]:
-    """Each variant that differs from `base` in one thing, and those that open up behind it."""
+    """Each variant that differs from `base` in one choice, and those with the choices that it adds."""
     values = list(reachable(pattern, base))
     for value in values:
         if isinstance(value, AnyOf) and id(value) not in known and id(value) not in base.forms:
@@ -65,7 +65,7 @@ def _variations(
 
 
 def _is_needed(var: Var, values: Iterable[Value]) -> bool:
-    """Whether an op that reads a capture cannot do without: it is optional only as other forms do not read it."""
+    """Whether an op requires a capture, which is optional only because other forms do not use it."""
     for operation in (value.operation for value in values if isinstance(value, NodeOutput)):
         known = schema(operation.domain, operation.op, None)
         for item, formal in zip(operation.inputs, () if known is None else known.inputs, strict=False):
@@ -84,7 +84,7 @@ def _and(label: str, more: str) -> str:
 
 
 def _identity(pattern: Pattern, variant: PatternVariant) -> Any:
-    """What tells two variants apart: only what the pattern still has in each."""
+    """The key of a variant: only the choices that remain reachable."""
     values = list(reachable(pattern, variant))
     return (
         tuple((id(value), variant.forms.get(id(value), 0)) for value in values if isinstance(value, AnyOf)),
@@ -94,7 +94,7 @@ def _identity(pattern: Pattern, variant: PatternVariant) -> Any:
 
 
 def reachable(pattern: Pattern, variant: PatternVariant) -> Iterator[Value]:
-    """Every value that a pattern has under a variant, parameters of attributes among them, each once, outputs first."""
+    """Every value of a variant once, outputs first, including captures in attributes."""
 
     def under(value: Value) -> list[Value | None]:
         if isinstance(value, AnyOf):
@@ -111,13 +111,13 @@ def reachable(pattern: Pattern, variant: PatternVariant) -> Iterator[Value]:
 
 
 def operations_of(pattern: Pattern, variant: PatternVariant) -> list[NodePattern]:
-    """The nodes that a pattern has under a variant, each once."""
+    """The nodes of a variant, each once."""
     found = (value.operation for value in reachable(pattern, variant) if isinstance(value, NodeOutput))
     return list(dict.fromkeys(found))
 
 
 def parameters_of(pattern: Pattern, variant: PatternVariant) -> dict[str, Var]:
-    """What the pattern captures under a variant, by name; *rest as `rest_0`, `rest_1`; what is absent left out."""
+    """The captures of a variant by name, without absent ones; `*rest` becomes `rest_0`, `rest_1`."""
     found: dict[str, Var] = {}
     for value in reachable(pattern, variant):
         if isinstance(value, Var) and value.name not in variant.absent and value.kind != "attributes":
@@ -128,5 +128,5 @@ def parameters_of(pattern: Pattern, variant: PatternVariant) -> dict[str, Var]:
 
 
 def has_any(pattern: Pattern, variant: PatternVariant) -> bool:
-    """Whether the pattern has what may be anything under a variant, and so cannot be made up."""
+    """Whether a variant contains an unconstrained value, so that it cannot be instantiated."""
     return any(isinstance(value, Var) and value.is_any for value in reachable(pattern, variant))

@@ -41,23 +41,23 @@ def _table(proof: RuleProof) -> "Table":
     groups: dict[tuple[str, str, str], list[InstanceProof]] = {}
     for entry in proof.entries:
         groups.setdefault((entry.pattern, entry.variant, entry.target), []).append(entry)
-    shown = [standing for standing in InstanceOutcome if any(entry.standing is standing for entry in proof.entries)]
+    shown = [outcome for outcome in InstanceOutcome if any(entry.outcome is outcome for entry in proof.entries)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("pattern", "target", "opsets", "dtypes", "ranks"):
         table.add_column(title, overflow="fold")
-    for standing in shown:
-        table.add_column(standing.value, justify="right")
+    for outcome in shown:
+        table.add_column(outcome.value, justify="right")
     for (pattern, variant, target), entries in groups.items():
-        proved = [entry for entry in entries if entry.standing is InstanceOutcome.PROVED]
-        counts = Counter(entry.standing for entry in entries)
+        proved = [entry for entry in entries if entry.outcome is InstanceOutcome.PROVED]
+        counts = Counter(entry.outcome for entry in entries)
         table.add_row(
             f"{pattern} ({variant})" if variant else pattern,
             target,
             _span(entry.opset for entry in proved),
             " ".join(_dtypes(proved)) or "-",
-            _span(entry.layout.rank for entry in proved),
-            *(str(counts[standing] or "-") for standing in shown),
-            style="red" if any(entry.standing.is_fault for entry in entries) else "",
+            _span(entry.arguments.rank for entry in proved),
+            *(str(counts[outcome] or "-") for outcome in shown),
+            style="red" if any(entry.outcome.is_fault for entry in entries) else "",
         )
     return table
 
@@ -77,15 +77,15 @@ def _dtypes(entries: Sequence[InstanceProof]) -> list[str]:
 
 def _reasons(entries: Sequence[InstanceProof]) -> Iterator[str]:
     """Why instances were spared or stay unproved, the most frequent reasons first."""
-    for standing in (InstanceOutcome.DECLINED, InstanceOutcome.UNPROVED):
-        counts = Counter((entry.dtype, entry.reason) for entry in entries if entry.standing is standing)
+    for outcome in (InstanceOutcome.DECLINED, InstanceOutcome.UNPROVED):
+        counts = Counter((entry.dtype, entry.reason) for entry in entries if entry.outcome is outcome)
         by_reason: dict[str, list[tuple[str, int]]] = {}
         for (dtype, reason), count in counts.items():
             by_reason.setdefault(_plain(reason), []).append((dtype, count))
         ordered = sorted(by_reason.items(), key=lambda item: -sum(count for _, count in item[1]))
         for reason, found in ordered[:SHOWN_REASONS]:
             dtypes = ", ".join(dict.fromkeys(dtype for dtype, _ in found))
-            yield f"{standing} {sum(count for _, count in found):,} ({dtypes}): {reason}"
+            yield f"{outcome} {sum(count for _, count in found):,} ({dtypes}): {reason}"
         if len(ordered) > SHOWN_REASONS:
             yield and_more(len(ordered) - SHOWN_REASONS, "reasons").lstrip()
 
@@ -102,7 +102,7 @@ def _failures(faults: Sequence[InstanceProof]) -> Iterator[str]:
     patterns: dict[tuple[str, str], dict[tuple[str, str, str], list[InstanceProof]]] = {}
     for entry in faults:
         alike = patterns.setdefault((entry.pattern, entry.variant), {})
-        alike.setdefault((entry.standing, str(entry.layout), _unnumbered(entry.reason)), []).append(entry)
+        alike.setdefault((entry.outcome, str(entry.arguments), _unnumbered(entry.reason)), []).append(entry)
     for (pattern, variant), alike in patterns.items():
         yield ""
         yield f"{pattern} ({variant})" if variant else pattern
@@ -128,5 +128,6 @@ def failure_line(entries: Sequence[InstanceProof]) -> str:
     first = entries[0]
     dtypes = ", ".join(dict.fromkeys(entry.dtype for entry in entries))
     targets = ", ".join(dict.fromkeys(entry.target for entry in entries))
-    where = f"{first.layout or 'no inputs'} for {targets} at opset {_span(entry.opset for entry in entries)}, {dtypes}"
-    return f"{first.standing.upper()}  {where}: {first.reason.rstrip('.')}"
+    opsets = _span(entry.opset for entry in entries)
+    where = f"{first.arguments or 'no inputs'} for {targets} at opset {opsets}, {dtypes}"
+    return f"{first.outcome.upper()}  {where}: {first.reason.rstrip('.')}"
