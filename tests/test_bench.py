@@ -241,7 +241,7 @@ def test_bench_of_tiny_models(tmp_path, monkeypatch):
     class Here:
         """In place of a child, to which the clock cannot be given."""
 
-        lives = True
+        is_alive = True
 
         def run(self, task):
             value, arrays = getattr(bench_tasks, task.function.partition(":")[2])(task.argument, lambda _: None)

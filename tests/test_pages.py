@@ -15,9 +15,9 @@ import surgeon
 from surgeon.diagnostics.explanation import explanations
 from surgeon.display.html.bodies.rewrite import report_json
 from surgeon.display.html.elements import MOST_PICTURES, element, escape, table
-from surgeon.display.html.page import SCHEMA, read
+from surgeon.display.html.page import SCHEMA, read_report
 from surgeon.display.html.render import fragment
-from surgeon.display.registry import SHOWN
+from surgeon.display.registry import VIEWS
 from surgeon.errors import UsageError
 from surgeon.runtime.timing.latency import Bench, Latency
 from surgeon.testing import parse
@@ -94,7 +94,7 @@ def outline(text):
     return found.tags
 
 
-KINDS = sorted(found.kind for found in SHOWN.values())
+KINDS = sorted(found.kind for found in VIEWS.values())
 
 
 def test_every_kind_of_result_is_tried(results):
@@ -136,7 +136,7 @@ def words(text):
 def test_a_page_holds_the_same_for_programs(results, kind, tmp_path):
     """The record has the schema, the versions, the kind, and what `to_dict` has."""
     path = surgeon.page(results[kind], command="surgeon and so on").save(tmp_path / "page.html")
-    record = read(path)
+    record = read_report(path)
     assert (record["schema"], record["command"]) == (SCHEMA, "surgeon and so on")
     assert set(record["versions"]) == {"python", "surgeon", "onnx", "onnxruntime", "numpy"}
     assert [one["kind"] for one in record["results"]] == [kind]
@@ -225,7 +225,7 @@ def test_names_of_a_model_are_data(tmp_path):
         assert "\u202e" not in text
         assert "\x07" not in text
     path = page.save(tmp_path / "page.html")
-    assert read(path)["command"] == HOSTILE
+    assert read_report(path)["command"] == HOSTILE
 
 
 def test_five_hundred_sites_are_less_than_a_megabyte():
@@ -313,7 +313,7 @@ def test_commands_write_pages_and_json(command, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     gelus(tmp_path)
     assert run(*command, "--report", "page.html").exit_code == 0
-    record = read("page.html")
+    record = read_report("page.html")
     assert record["results"][0]["kind"] == kind
     assert record["command"].startswith(f"surgeon {command[0]} in.onnx")
     assert run(*command, "--report", "page.html").exit_code == 0

@@ -9,7 +9,7 @@ import pytest
 import surgeon
 from surgeon.display.viewer.server import ViewerServer
 from surgeon.display.viewer.session import ViewerSession
-from surgeon.display.viewer.static_view import first_sight
+from surgeon.display.viewer.static_view import initial_diagram
 from tests.browsers import Watched, chromium, inaccessible
 from tests.command_line import ROOT
 
@@ -73,7 +73,7 @@ def test_the_picture_beside_a_view_has_what_it_shows_first(watched, server):
     """The same boxes as on the page before anybody clicks."""
     told = watched.page.locator(".box").evaluate_all("all => all.map(one => one.ariaLabel)")
     shown = {label.split(", ")[0] for label in told}
-    drawn = first_sight(server.content.graph(server.content.scope())).boxes
+    drawn = initial_diagram(server.content.graph(server.content.scope())).boxes
     assert len(drawn) == len(told) > 20
     pills = ("input", "output")
     labels = (f"{box.kind if box.kind in pills else box.title} {box.hint}" for box in drawn)

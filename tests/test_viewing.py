@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import surgeon
-from surgeon.display.viewer.highlights import marked, marks_of
+from surgeon.display.viewer.highlights import marks_of, view_marks
 from surgeon.display.viewer.server import ViewerServer
 from surgeon.display.viewer.session import ViewerSession
 from surgeon.errors import UsageError
@@ -213,15 +213,15 @@ def test_results_colour_nodes(tmp_path):
     assert before.marks["marks"] == []
     with pytest.raises(UsageError, match="A view cannot show int"):
         list(marks_of(3))
-    assert marked([], marks_of(["x"])) == []
+    assert view_marks([], marks_of(["x"])) == []
 
 
 def test_a_view_answers_its_page_and_shows_itself_without_one(monkeypatch):
     view = surgeon.view(DISTILBERT, height=400)
     sent = []
     monkeypatch.setattr(view, "send", sent.append)
-    view._hear(view, {"id": 1, "kind": "graph", "given": {"scope": ""}}, [])
-    view._hear(view, {"id": 2, "kind": "nothing", "given": None}, [])
+    view._on_request(view, {"id": 1, "kind": "graph", "given": {"scope": ""}}, [])
+    view._on_request(view, {"id": 2, "kind": "nothing", "given": None}, [])
     assert sent[0]["answer"]["title"] == "tiny_distilbert.onnx"
     assert sent[1]["error"].startswith("A view asks for a graph, for types, for a node or for rules; ")
     shown = []

@@ -1,4 +1,4 @@
-"""What is shown of a kind of result: one function each, found by the type."""
+"""The HTML views of results, by the type of the result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,18 +13,19 @@ B = TypeVar("B", bound=Body)
 
 @dataclass(frozen=True, slots=True)
 class ResultView:
-    """How results of a type are shown.
-
-    kind: what JSON calls them.  body: what is shown.  title: of a page.  data: what JSON has of one.
-    """
+    """How results of a type are shown."""
 
     kind: str
+    """The kind of the result in JSON."""
     body: Body
+    """Renders a result as HTML."""
     title: Callable[[Any], str]
+    """The title of a result's page."""
     data: Callable[[Any], Any]
+    """The JSON value of a result."""
 
 
-SHOWN: dict[type, ResultView] = {}
+VIEWS: dict[type, ResultView] = {}
 
 
 def _to_dict(result: Any) -> Any:
@@ -34,20 +35,20 @@ def _to_dict(result: Any) -> Any:
 def register_view(
     kind: type, name: str, title: Callable[[Any], str], data: Callable[[Any], Any] = _to_dict
 ) -> Callable[[B], B]:
-    """Have a function show results of a type.  name: of the kind in JSON."""
+    """Register a function that renders results of a type.  name: the kind in JSON."""
 
-    def note(body: B) -> B:
-        SHOWN[kind] = ResultView(name, body, title, data)
+    def register(body: B) -> B:
+        VIEWS[kind] = ResultView(name, body, title, data)
         return body
 
-    return note
+    return register
 
 
 def title_from_source(otherwise: str) -> Callable[[Any], str]:
-    """A title: the name of the file that a result is of.  otherwise: for a model in memory."""
+    """A title from the file of a result.  otherwise: for a model in memory."""
     return lambda result: Path(result.source).name or otherwise
 
 
-def shown(result: object) -> ResultView | None:
-    """How a result is shown, None where nobody knows."""
-    return next((SHOWN[kind] for kind in type(result).__mro__ if kind in SHOWN), None)
+def view_of(result: object) -> ResultView | None:
+    """The view of a result, None for an unknown type."""
+    return next((VIEWS[kind] for kind in type(result).__mro__ if kind in VIEWS), None)

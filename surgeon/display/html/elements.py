@@ -1,4 +1,4 @@
-"""The few parts that all pages are made of; what comes from a model goes through one function."""
+"""The HTML elements of all pages; every text of a model is escaped by one function."""
 
 import base64
 import html
@@ -9,64 +9,64 @@ from typing import TypeAlias
 from surgeon.display.pictures.svg import Picture
 from surgeon.errors import UsageError
 
-MOST_PICTURES = {True: 80, False: 8}  # on a page, and in a cell of a notebook
+MOST_PICTURES = {True: 80, False: 8}  # on a page, and in a notebook cell
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML."""
 
     __slots__ = ()
 
 
 HtmlContent: TypeAlias = "str | Iterable[HtmlContent]"
-"""A text, which is escaped unless it is Markup, or several."""
+"""A text, which is escaped unless it is Markup, or a sequence of texts."""
 
 
 def escape(text: str) -> Markup:
-    """Any text as HTML can hold it: a model's names are data, and what no screen shows is spelled out."""
+    """A text escaped for HTML; unprintable characters are spelled out."""
     if not text.isprintable():
-        text = "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+        text = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
     return Markup(html.escape(text))
 
 
 def concat(content: HtmlContent) -> Markup:
-    """One piece of HTML from texts and pieces."""
+    """The HTML of several texts and elements."""
     if isinstance(content, str):
         return content if isinstance(content, Markup) else escape(content)
     return Markup("".join(map(concat, content)))
 
 
 def element(tag: str, content: HtmlContent = "", **attributes: str | None) -> Markup:
-    """An element; attributes that are None are left out, `_` in their names is `-`, and a last one is dropped."""
+    """An element; attributes that are None are left out, `_` in a name becomes `-`, and a final `_` is dropped."""
     given = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value is not None}
-    told = "".join(f' {name}="{escape(value)}"' for name, value in given.items())
-    return Markup(f"<{tag}{told}>{concat(content)}</{tag}>")
+    attribute_text = "".join(f' {name}="{escape(value)}"' for name, value in given.items())
+    return Markup(f"<{tag}{attribute_text}>{concat(content)}</{tag}>")
 
 
 def outcome_badge(outcome: str) -> Markup:
-    """An outcome, which is told by its word and by a colour."""
+    """An outcome as a coloured word."""
     kind = outcome if outcome in ("proved", "failed", "unproved") else "other"
     return element("span", outcome.upper(), class_=f"badge {kind}")
 
 
 def outcome_note(outcome: str, words: HtmlContent = "") -> Markup:
-    """A paragraph that begins with an outcome."""
+    """A paragraph that starts with an outcome."""
     return element("p", (outcome_badge(outcome), " ", words))
 
 
 def code(text: str) -> Markup:
-    """A name or a line of a program."""
+    """A name, or a line of code."""
     return element("code", text)
 
 
 def preformatted(content: Iterable[str], label: str) -> Markup:
-    """Lines as they stand, which scroll where they are long.  label: what a screen reader calls them."""
+    """Preformatted lines, which scroll if they are long.  label: for screen readers."""
     return element("pre", concat("\n".join(content)), tabindex="0", role="group", aria_label=label)
 
 
-def diff_lines(told: Iterable[str]) -> Markup:
-    """Lines that went, with a minus, and lines that came, with a plus."""
-    marked = (element("ins" if line.startswith("+") else "del", line) for line in told)
+def diff_lines(lines: Iterable[str]) -> Markup:
+    """Removed lines, which start with a minus, and added lines, which start with a plus."""
+    marked = (element("ins" if line.startswith("+") else "del", line) for line in lines)
     return element("pre", Markup("\n".join(marked)), tabindex="0", role="group", aria_label="before and after")
 
 
@@ -76,50 +76,49 @@ def bullet_list(items: Iterable[HtmlContent]) -> Markup:
 
 
 def fields(pairs: Iterable[tuple[str, HtmlContent]]) -> Markup:
-    """Names and what is said of each; a name that is empty goes on with the one before."""
+    """Names with their descriptions; an empty name continues the one before."""
     rows = []
-    for name, said in pairs:
-        if said:
-            rows.append(concat((element("dt", name) if name else Markup(""), element("dd", said))))
+    for name, description in pairs:
+        if description:
+            rows.append(concat((element("dt", name) if name else Markup(""), element("dd", description))))
     return element("dl", rows) if rows else Markup("")
 
 
 def collapsible(title: HtmlContent, content: HtmlContent, *, is_open: bool = False) -> Markup:
-    """What is unfolded where one clicks; without a script."""
+    """Content that unfolds on a click, without a script."""
     inside = concat((element("summary", title), concat(content)))
     return Markup(f"<details{' open' * is_open}>{inside}</details>")
 
 
 def section(title: str, content: HtmlContent) -> Markup:
-    """A heading and what stands under it; nothing where nothing does."""
+    """A heading with its content; nothing without content."""
     inside = concat(content)
     return element("section", (element("h2", title), inside)) if inside else Markup("")
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table whose order is not that of its text.  value: the number that it is sorted by."""
+    """A table cell that is sorted by a number."""
 
     content: HtmlContent
+    """The content of the cell."""
     value: float
+    """The number for sorting."""
 
 
 Row: TypeAlias = "Sequence[HtmlContent | Cell | int]"
-"""What stands in one row of a table; a count is a cell of its own."""
+"""The cells of a table row; an integer is a cell too."""
 
 
 def table(heads: Sequence[str], rows: Iterable[Row], caption: str) -> Markup:
-    """A table; nothing without rows.  Numbers stand at the right.
-
-    caption: what it is, for those who do not see where it stands.
-    """
-    told = list(rows)
-    if not told:
+    """A table, with numbers aligned right; nothing without rows.  caption: a description for screen readers."""
+    all_rows = list(rows)
+    if not all_rows:
         return Markup("")
-    kinds = ["number" if isinstance(cell, (Cell, int)) else None for cell in told[0]]
+    kinds = ["number" if isinstance(cell, (Cell, int)) else None for cell in all_rows[0]]
     titles = zip(heads, kinds, strict=True)
     head = element("tr", (element("th", name, scope="col", class_=kind) for name, kind in titles))
-    body = (element("tr", map(_cell, row)) for row in told)
+    body = (element("tr", map(_cell, row)) for row in all_rows)
     inside = (element("caption", caption), element("thead", head), element("tbody", body))
     return element("div", element("table", inside), class_="wide", tabindex="0", role="group", aria_label=caption)
 
@@ -134,16 +133,15 @@ def _cell(cell: "HtmlContent | Cell | int") -> Markup:
 
 @dataclass(slots=True)
 class RenderContext:
-    """What is written on: a page of its own, or a cell of a notebook, which has less room.
-
-    pictures: how many it has so far.
-    """
+    """The medium of the output: a page, or a notebook cell, which has less room."""
 
     is_full_page: bool = False
+    """Whether it is a page."""
     pictures: int = field(default=0)
+    """Number of pictures so far."""
 
     def figure(self, draw: Callable[[], Picture], about: str) -> Markup:
-        """A picture; where none can be drawn, why.  about: what is on it, for those who do not see it."""
+        """A picture, or the reason why it cannot be drawn.  about: a description for screen readers."""
         if self.pictures >= MOST_PICTURES[self.is_full_page]:
             return Markup("")
         try:
@@ -151,9 +149,9 @@ class RenderContext:
         except UsageError as refusal:
             return element("p", f"No picture: {refusal}", class_="faint")
         self.pictures += 1
-        if self.is_full_page:  # a part of the page: names show under the pointer, and text can be searched for
+        if self.is_full_page:  # inline: tooltips and text search work
             svg = picture.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(about)}" ', 1)
             return element("figure", Markup(svg), tabindex="0")
-        # In a notebook an image: viewers that take scripts out take SVG out as well, and leave images.
+        # An image in a notebook: viewers that remove scripts also remove inline SVG, but keep images.
         source = base64.b64encode(picture.svg.encode()).decode("ascii")
         return element("figure", Markup(f'<img alt="{escape(about)}" src="data:image/svg+xml;base64,{source}">'))

@@ -1,7 +1,7 @@
-"""A whole page: one file that needs no other, and asks nobody for anything.
+"""A complete page: one file without links to other files or servers.
 
-Colours follow what stands behind: lines and grounds are mixed of the colour of the text, so that a dark ground needs no
-second sheet.  The script sorts tables; without it all is there and stands in its first order.
+Line and background colours are mixed from the text colour, so that the same style sheet works in dark mode.  The
+script sorts tables; without it, tables keep their first order.
 """
 
 import hashlib
@@ -23,16 +23,12 @@ from surgeon.result_base import FIRST, SUFFIXES
 from surgeon.versions import versions
 
 SCHEMA = "surgeon.report/1"
-"""What the JSON inside of a page is written by; a change that breaks readers raises the number."""
+"""The schema of the JSON in a page; a breaking change increases the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """Results as one page, which a browser shows and a program reads.
-
-    Attributes:
-        html: all of the file.
-        about: what is on it, in a few words.
 
     Examples:
         >>> import surgeon
@@ -43,7 +39,9 @@ class Page:
     """
 
     html: str
+    """The text of the file."""
     about: str
+    """A description in a few words."""
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the page, whole or not at all.
@@ -72,10 +70,10 @@ class Page:
         return f"<Page: {self.about}>"
 
 
-def whole(title: str, content: Sequence[Markup], data: Sequence[Mapping[str, Any]], command: str) -> Page:
-    """A page of some results.  data: what JSON has of each, with its kind; command: what was run, may be empty."""
+def render_page(title: str, content: Sequence[Markup], data: Sequence[Mapping[str, Any]], command: str) -> Page:
+    """A page with several results.  data: the JSON value of each, with its kind; command: may be empty."""
     record = {"schema": SCHEMA, "versions": versions(), "command": command, "results": list(data)}
-    told = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    json_text = json.dumps(record, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     about = [("command", code(command) if command else ""), ("made by", _made_by())]
     script, style = asset("page.js"), asset("results.css") + asset("page.css")
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{_digest(script)}'"
@@ -88,13 +86,13 @@ def whole(title: str, content: Sequence[Markup], data: Sequence[Mapping[str, Any
     ))
     body = element("main", (element("h1", title), *content), class_="surgeon")
     foot = element("footer", fields(about), class_="surgeon")
-    stored = Markup(f'<script type="application/json" id="surgeon-report">{told}</script>')
+    stored = Markup(f'<script type="application/json" id="surgeon-report">{json_text}</script>')
     text = f"{FIRST}<head>{head}</head><body>{body}{foot}{stored}<script>{script}</script></body></html>\n"
     return Page(text, title)
 
 
-def read(path: str | os.PathLike[str]) -> Any:
-    """The JSON inside of a page."""
+def read_report(path: str | os.PathLike[str]) -> Any:
+    """The JSON in a page."""
     text = Path(path).read_text(encoding="utf-8")
     _, _, rest = text.partition('id="surgeon-report">')
     return json.loads(rest.partition("</script>")[0])
@@ -102,7 +100,7 @@ def read(path: str | os.PathLike[str]) -> Any:
 
 @cache
 def asset(name: str) -> str:
-    """A file that lies beside this one."""
+    """The text of a file beside this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The two ways to show results: a fragment for a cell of a notebook, and a page."""
+"""Shows results as a fragment for a notebook cell, or as a page."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ from surgeon.display.html.bodies import (  # noqa: F401
     rule_manual,
 )
 from surgeon.display.html.elements import Markup, RenderContext, concat, element
-from surgeon.display.html.page import Page, asset, whole
-from surgeon.display.registry import shown
+from surgeon.display.html.page import Page, asset, render_page
+from surgeon.display.registry import view_of
 from surgeon.errors import UsageError
 
 
 def fragment(result: object) -> str:
-    """What a notebook shows of a result: the sheet and the body, without any script.
+    """The HTML of a result for a notebook cell: style sheet and body, without a script.
 
-    Raises UsageError for what no page knows.
+    Raises UsageError for an unknown type of result.
     """
-    found = _found(result)
+    found = _view(result)
     style = Markup(f"<style>{asset('results.css')}</style>")
     return element("div", concat((style, found.body(result, RenderContext()))), class_="surgeon")
 
@@ -57,20 +57,20 @@ def page(*results: object, title: str = "", command: str = "") -> Page:
     """
     if not results:
         raise UsageError("There is nothing to show: give a result, as surgeon.rewrite returns one.")
-    paper, parts, data = RenderContext(is_full_page=True), [], list[dict[str, Any]]()
+    context, parts, data = RenderContext(is_full_page=True), [], list[dict[str, Any]]()
     for result in results:
-        found = _found(result)
-        parts.append(element("article", found.body(result, paper)))
+        found = _view(result)
+        parts.append(element("article", found.body(result, context)))
         data.append({"kind": found.kind, **_record(found.data(result))})
-    return whole(title or _found(results[0]).title(results[0]), parts, data, command)
+    return render_page(title or _view(results[0]).title(results[0]), parts, data, command)
 
 
 def _record(data: Any) -> dict[str, Any]:
     return {"result": data}
 
 
-def _found(result: object) -> Any:
-    found = shown(result)
+def _view(result: object) -> Any:
+    found = view_of(result)
     if found is None:
         raise UsageError(f"Nothing is known of how to show {type(result).__name__}: give what surgeon returned.")
     return found

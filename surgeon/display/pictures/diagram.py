@@ -1,7 +1,6 @@
-"""What a picture shows of a graph: boxes for nodes, pills for its ends, and the tensors between them.
+"""Diagrams of graphs: boxes for nodes, pills for inputs and outputs, and edges for tensors.
 
-Constants are no boxes of their own: they are rows of the nodes that read them, by the name that the schema gives the
-input.
+A constant is not a box but a row in each node that reads it, with the name of the input from the schema.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -28,57 +27,68 @@ LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One node, or one end of the graph.
-
-    kind: onnx, runtime (an op that ONNX Runtime adds), function (a local one), foreign (all other domains), or input,
-    output, outside, constant for pills.  hint: the name of the node, which a pointer over it shows.  is_marked: it
-    stands out, as what is wrong does.
-    """
+    """One node, input or output."""
 
     kind: str
+    """Of a node: onnx, runtime (an op of ONNX Runtime), function (a local one) or foreign (other domains).
+
+    Of a pill: input, output, outside or constant.
+    """
     title: str
+    """The op type, or the name of a tensor."""
     domain: str = ""
+    """The domain; empty for ai.onnx."""
     rows: tuple[str, ...] = ()
+    """Constants and attributes, one per line."""
     hint: str = ""
+    """The name of the node, as a tooltip."""
     is_marked: bool = False
+    """Whether the box is highlighted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiagramEdge:
-    """A tensor on its way from one box to another; both by place.  label: its dtype and shape, may be empty."""
+    """A tensor between two boxes."""
 
     source: int
+    """The index of the producer's box."""
     target: int
+    """The index of the consumer's box."""
     tensor: str
+    """The name of the tensor."""
     label: str
+    """The dtype and shape; may be empty."""
 
 
 @dataclass(slots=True)
 class Diagram:
-    """All of one picture.  title: may be empty."""
+    """A diagram of one graph."""
 
     title: str = ""
+    """The title; may be empty."""
     boxes: list[Box] = field(default_factory=list)
-    wires: list[DiagramEdge] = field(default_factory=list)
+    """The boxes."""
+    edges: list[DiagramEdge] = field(default_factory=list)
+    """The edges."""
 
     @property
     def nodes(self) -> int:
-        """How many boxes are nodes."""
+        """The number of boxes that are nodes."""
         return sum(box.kind in ("onnx", "runtime", "function", "foreign") for box in self.boxes)
 
 
 class DiagramBuilder:
-    """Reads nodes of one scope into boxes and wires.  marked: nodes that stand out."""
+    """Converts nodes of one scope to boxes and edges.  marked: nodes to highlight."""
 
     def __init__(self, index: Index, scope: Scope, marked: Collection[Node] = ()) -> None:
         self.index, self.scope, self.marked = index, scope, marked
-        self._gone: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has dropped
+        self._removed_constants: dict[str, onnx.TensorProto] = {}  # constants that a rewrite has removed
         self._functions = {item.label.removeprefix("function "): list(item.proto.input) for item in index.functions}
 
-    def read(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Diagram:
-        """Return the picture of some nodes.  outputs: the tensors that go out, in order."""
+    def build(self, nodes: Sequence[Node], outputs: Sequence[str], title: str) -> Diagram:
+        """The diagram of some nodes.  outputs: the tensors that leave it, in order."""
         found = Diagram(title)
-        self._remember(nodes)
+        self._find_removed_constants(nodes)
         nodes = [node for node in nodes if node.op != "Constant" or set(node.outputs) & set(outputs)]
         made: dict[str, int] = {}
         for node in nodes:
@@ -86,39 +96,40 @@ class DiagramBuilder:
             found.boxes.append(self._box(node))
         sources: dict[str, int] = {}
         for target, node in enumerate(nodes):
-            for name in dict.fromkeys(self._reads(node)):
+            for name in dict.fromkeys(self._read_tensors(node)):
                 if name in made:
-                    found.wires.append(DiagramEdge(made[name], target, name, self.type_text(name)))
+                    found.edges.append(DiagramEdge(made[name], target, name, self.type_text(name)))
                 elif not self._is_constant(name):
                     if name not in sources:
                         sources[name] = len(found.boxes)
                         found.boxes.append(self._pill("input" if name in self.scope.inputs else "outside", name))
-                    found.wires.append(DiagramEdge(sources[name], target, name, ""))
+                    found.edges.append(DiagramEdge(sources[name], target, name, ""))
         for name in dict.fromkeys(outputs):
             if name not in made and name not in sources:
                 sources[name] = len(found.boxes)
                 found.boxes.append(self._pill("constant" if self._is_constant(name) else "input", name))
-            found.wires.append(DiagramEdge(made.get(name, sources.get(name, 0)), len(found.boxes), name, ""))
+            found.edges.append(DiagramEdge(made.get(name, sources.get(name, 0)), len(found.boxes), name, ""))
             found.boxes.append(self._pill("output", name))
         return found
 
     def type_text(self, name: str) -> str:
-        """The dtype and shape of a tensor as people read them: float32[batch,64]; empty where neither is known."""
+        """The dtype and shape of a tensor as text: float32[batch,64]; empty if both are unknown."""
         dtype, shape = shapes_of(self.index).facts(self.scope, name)
         return type_text(dtype or 0, shape)
 
-    def _remember(self, nodes: Sequence[Node]) -> None:
-        """Keep the constants of the source that these nodes read, and that no longer are in the model."""
+    def _find_removed_constants(self, nodes: Sequence[Node]) -> None:
+        """Find the constants that these nodes read and that are no longer in the model."""
         read = {name for node in nodes for name in node.inputs if name and self.scope.defining_scope(name) is None}
         if isinstance(self.scope.proto, onnx.GraphProto) and read:
-            self._gone.update({item.name: item for item in self.scope.proto.initializer if item.name in read})
+            initializers = self.scope.proto.initializer
+            self._removed_constants.update({item.name: item for item in initializers if item.name in read})
         for node in nodes:
             value = node.attribute("value") if node.op == "Constant" else None
             if value is not None and node.outputs[0] in read:
-                self._gone[node.outputs[0]] = value.t
+                self._removed_constants[node.outputs[0]] = value.t
 
-    def _reads(self, node: Node) -> Iterator[str]:
-        """The tensors that a node reads, those that its bodies take from here included."""
+    def _read_tensors(self, node: Node) -> Iterator[str]:
+        """The tensors that a node reads, including those that its bodies capture."""
         yield from filter(None, node.inputs)
         for body in self.scope.bodies:
             if body.owner is node:
@@ -133,19 +144,19 @@ class DiagramBuilder:
     def _is_constant(self, name: str) -> bool:
         home = self.scope.defining_scope(name)
         if home is None:
-            return name in self._gone
+            return name in self._removed_constants
         node = home.producers.get(name)
         is_overridable = name in home.inputs
         return (name in home.initializers and not is_overridable) or (node is not None and node.op == "Constant")
 
     def _pill(self, kind: str, name: str) -> Box:
         text = self.type_text(name)
-        return Box(kind, cut(name), rows=(text,) if text else (), hint=name)
+        return Box(kind, shortened(name), rows=(text,) if text else (), hint=name)
 
     def _box(self, node: Node) -> Box:
         domain, op = split_op(node.op)
         rows = [row for place, name in enumerate(node.inputs) for row in self._constant_rows(node, place, name)]
-        rows += [cut(f"{item.name}={attribute_text(op, item)}") for item in node.proto.attribute]
+        rows += [shortened(f"{item.name}={attribute_text(op, item)}") for item in node.proto.attribute]
         domain = "" if domain in DEFAULT_DOMAINS else domain
         return Box(
             self._kind(node.op, domain), op, domain, rows=tuple(rows), hint=node.name, is_marked=node in self.marked
@@ -165,20 +176,20 @@ class DiagramBuilder:
         known = schema(domain, op, self.scope.versions.get(domain))
         formals = self._functions.get(node.op) or [item.name for item in (known.inputs if known is not None else ())]
         formal = formals[place] if place < len(formals) else f"input {place}"
-        if name in self._gone:
-            yield cut(f"{formal}: {tensor_text(self._gone[name])}")
+        if name in self._removed_constants:
+            yield shortened(f"{formal}: {tensor_text(self._removed_constants[name])}")
             return
         shape = shapes_of(self.index).shape(self.scope, name)
         if shape is not None and np.prod([size for size in shape if isinstance(size, int)]) <= SHOWN_ELEMENTS:
             value = self.index.constants.get(self.scope, name)
             if value is not None:
-                yield cut(f"{formal}: {array_text(value.array)}")
+                yield shortened(f"{formal}: {array_text(value.array)}")
                 return
-        yield cut(f"{formal}: {self.type_text(name)}")
+        yield shortened(f"{formal}: {self.type_text(name)}")
 
 
 def type_text(dtype: int, shape: PartialShape | None) -> str:
-    """A dtype and shape as people read them: float32[batch,64]; empty where neither is known."""
+    """A dtype and shape as text: float32[batch,64]; empty if both are unknown."""
     name = dtype_name(dtype) if dtype else ""
     if shape is None:
         return name
@@ -186,7 +197,7 @@ def type_text(dtype: int, shape: PartialShape | None) -> str:
 
 
 def attribute_text(op: str, item: AttributeProto) -> str:
-    """The value of an attribute in a few words."""
+    """The value of an attribute as a short text."""
     if item.ref_attr_name:
         return f"@{item.ref_attr_name}"
     if op == "Cast" and item.name == "to":
@@ -206,7 +217,7 @@ def attribute_text(op: str, item: AttributeProto) -> str:
 
 
 def tensor_text(tensor: onnx.TensorProto) -> str:
-    """A stored tensor: by value where it is small and has one, else by dtype and shape."""
+    """A stored tensor: by value if it is small and in the file, else by dtype and shape."""
     if np.prod(tensor.dims) <= SHOWN_ELEMENTS and not tensor.external_data:
         with suppress(ModelFileError):
             return array_text(decode_tensor(tensor))
@@ -219,8 +230,8 @@ def array_text(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> st
     return _list_text(items) if array.ndim else items[0]
 
 
-def cut(text: str) -> str:
-    """A text that a box can hold."""
+def shortened(text: str) -> str:
+    """A text that fits into a box."""
     return text if len(text) <= LONGEST_ROW else text[: LONGEST_ROW - 1] + "…"
 
 

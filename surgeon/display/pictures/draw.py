@@ -1,4 +1,4 @@
-"""The one function that draws: models, parts of them, and what a rewrite changed."""
+"""Draws models, parts of them, and the changes of a rewrite."""
 
 import os
 from collections import deque
@@ -25,14 +25,14 @@ NODES, RADIUS, CHANGES = 60, 2, 4
 
 
 class TooManyNodes(UsageError):
-    """A graph of more nodes than are to be drawn.  count: how many; is_part: whether `around` was given."""
+    """A graph with more nodes than the limit.  count: its nodes; is_part: whether `around` was given."""
 
     def __init__(self, count: int, *, is_part: bool) -> None:
         self.count, self.is_part = count, is_part
         super().__init__(self.message_with('around="node name"', "radius", f"nodes={count}"))
 
     def message_with(self, around: str, radius: str, nodes: str) -> str:
-        """The sentence, with what the caller would give."""
+        """The message, with the caller's names of the options."""
         how = f"choose a smaller {radius}" if self.is_part else f"choose a part with {around}"
         return f"The graph has {self.count} nodes, too many for one picture: {how}, or allow more with {nodes}."
 
@@ -81,47 +81,47 @@ def draw(
     contents: list[Diagram] = []
     for model, title in zip(models, names, strict=True):
         if isinstance(model, Report):
-            contents += _of_report(model, around)
+            contents += _report_diagrams(model, around)
         elif isinstance(model, Site):
-            contents += _of_site(model, "")
+            contents += _site_diagrams(model, "")
         else:
-            contents.append(_of_model(model, around, radius, inside=inside, title=title, most=nodes))
+            contents.append(_model_diagram(model, around, radius, inside=inside, title=title, most=nodes))
     for content in contents:
         _require_few(content.nodes, nodes, around)
     return paint(contents)
 
 
-def of_match(match: Match) -> Picture:
-    """Draw what a pattern found."""
-    return paint([DiagramBuilder(match.index, match.scope).read(match.nodes, match.outputs, "")])
+def draw_match(match: Match) -> Picture:
+    """Draw a match of a pattern."""
+    return paint([DiagramBuilder(match.index, match.scope).build(match.nodes, match.outputs, "")])
 
 
-def of_miss(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
-    """Draw what is near a node that was missed, what is wrong there marked.
+def draw_mismatch(index: Index, scope: str, root: str, at: str, pattern: Diagram | None) -> Picture:
+    """Draw the nodes near a mismatch, with the mismatch marked.
 
     Args:
         index: the model.
         scope: the label of the body or function.
         root: the label of the node.
-        at: the node or tensor that is wrong.
-        pattern: what was looked for, to stand beside it.
+        at: the mismatched node or tensor.
+        pattern: the diagram of the pattern, drawn beside it.
     """
     home = next(item for item in index.scopes if item.label == scope)
     ends = [item if isinstance(item, str) else item.name for item in home.proto.output]
-    nodes = _near(home, root, RADIUS)
+    nodes = _nodes_near(home, root, RADIUS)
     wrong = [node for node in nodes if node.label == at or at in node.outputs]
     marked = wrong or [node for node in nodes if at in node.inputs] or [node for node in nodes if node.label == root]
-    found = DiagramBuilder(index, home, marked).read(nodes, _leaving(home, nodes, ends), "the model")
+    found = DiagramBuilder(index, home, marked).build(nodes, _outgoing_tensors(home, nodes, ends), "the model")
     _require_few(found.nodes, NODES, root)
     return paint([found] if pattern is None else [pattern, found])
 
 
 def draw_diagrams(diagrams: Sequence[Diagram]) -> Picture:
-    """Draw boxes that were made elsewhere."""
+    """Draw finished diagrams."""
     return paint(diagrams)
 
 
-def _of_model(
+def _model_diagram(
     model: "str | os.PathLike[str] | onnx.ModelProto | gs.Graph",
     around: str | None,
     radius: int,
@@ -129,8 +129,8 @@ def _of_model(
     title: str,
     most: int,
 ) -> Diagram:
-    """The main graph, a function or a body; all of it or a part."""
-    exported = getattr(model, "model", None)  # what surgeon.torch.export returns holds the model
+    """The main graph, a function or a body; all or a part of it."""
+    exported = getattr(model, "model", None)  # the result of surgeon.torch.export has the model
     source = exported if isinstance(exported, onnx.ModelProto) else model
     with Model.open(resolve_model(source)) as opened:
         index = open_index(opened)
@@ -138,10 +138,10 @@ def _of_model(
         ends = [item if isinstance(item, str) else item.name for item in scope.proto.output]
         shown, outputs = list(scope.nodes), ends
         if around is not None:
-            shown = _near(scope, around, radius)
-            outputs = _leaving(scope, shown, ends)
+            shown = _nodes_near(scope, around, radius)
+            outputs = _outgoing_tensors(scope, shown, ends)
         _require_few(sum(node.op != "Constant" for node in shown), most, around)
-        return DiagramBuilder(index, scope).read(shown, outputs, title)
+        return DiagramBuilder(index, scope).build(shown, outputs, title)
 
 
 def _require_few(count: int, most: int, around: str | None) -> None:
@@ -155,54 +155,54 @@ def _scope(index: Index, name: str) -> Scope:
         if scope.label and name in (scope.label, scope.label.removeprefix("function ")):
             return scope
     known = [scope.label.removeprefix("function ") for scope in index.scopes if scope.label]
-    there = f"it has {', '.join(known[:5])}" if known else "it has none"
-    raise UsageError(f"The model has no local function or body named '{name}': {there}.")
+    existing = f"it has {', '.join(known[:5])}" if known else "it has none"
+    raise UsageError(f"The model has no local function or body named '{name}': {existing}.")
 
 
-def _near(scope: Scope, name: str, radius: int) -> list[Node]:
-    """The nodes at most `radius` steps from one, in file order."""
+def _nodes_near(scope: Scope, name: str, radius: int) -> list[Node]:
+    """The nodes at most `radius` steps from a node or tensor, in file order."""
     start = [node for node in scope.nodes if node.label == name or name in node.outputs]
-    if not start:  # what is given or stored: those that read it
+    if not start:  # an input or stored tensor: its consumers
         start = [node for node in scope.nodes if name and name in node.inputs]
     if not start:
         where = scope.label or "the graph"
         known = (item for node in scope.nodes for item in (node.label, *node.outputs) if item)
         raise UsageError(f"No node and no tensor of {where} is named '{name}': {did_you_mean(name, known)}")
     distance = dict.fromkeys(start, 0)
-    waiting = deque(start)
-    while waiting:
-        node = waiting.popleft()
+    pending = deque(start)
+    while pending:
+        node = pending.popleft()
         if distance[node] == radius:
             continue
         sources = [scope.producers[item] for item in node.inputs if item in scope.producers]
-        readers = [reader for item in node.outputs for reader in scope.readers(item) if reader.scope is scope]
+        readers = [builder for item in node.outputs for builder in scope.readers(item) if builder.scope is scope]
         for other in (*sources, *readers):
             if other not in distance and other.op != "Constant":
                 distance[other] = distance[node] + 1
-                waiting.append(other)
+                pending.append(other)
     return [node for node in scope.nodes if node in distance]
 
 
-def _leaving(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[str]:
-    """The tensors of some nodes that others read, or that are outputs of the graph."""
+def _outgoing_tensors(scope: Scope, nodes: Sequence[Node], ends: Sequence[str]) -> list[str]:
+    """The tensors of some nodes that other nodes consume, or that are outputs of the graph."""
     inside = set(nodes)
     made = [name for node in nodes for name in node.outputs if name]
     return [name for name in made if name in ends or any(node not in inside for node in scope.readers(name))]
 
 
-def _of_report(report: Report, around: str | None) -> list[Diagram]:
-    """Each kind of change once, the first site of it, before and after."""
+def _report_diagrams(report: Report, around: str | None) -> list[Diagram]:
+    """The first site of each kind of change, before and after."""
     sites = [site for site in report.sites if around is None or around in _names(site)]
     if not sites:
         what = "has no site" if around is None else f"has no site with '{around}'"
         raise UsageError(f"The report {what}, so there is nothing to draw: draw the model instead.")
-    alike: dict[object, list[Site]] = {}
+    sites_by_kind: dict[object, list[Site]] = {}
     for site in sites:
         key = (site.rules, tuple(node.op for node in site.replaced), tuple(node.op for node in site.added))
-        alike.setdefault(key, []).append(site)
+        sites_by_kind.setdefault(key, []).append(site)
     found = []
-    for first, *others in list(alike.values())[:CHANGES]:
-        found += _of_site(first, f" (1 of {len(others) + 1})" if others else "")
+    for first, *others in list(sites_by_kind.values())[:CHANGES]:
+        found += _site_diagrams(first, f" (1 of {len(others) + 1})" if others else "")
     return found
 
 
@@ -211,19 +211,19 @@ def _names(site: Site) -> set[str]:
     return {node.name for node in nodes} | {name for node in nodes for name in node.outputs}
 
 
-def _of_site(site: Site, more: str) -> list[Diagram]:
-    """What stood at one site, and what stands there now."""
+def _site_diagrams(site: Site, more: str) -> list[Diagram]:
+    """The nodes of a site before and after."""
     last = site.steps[-1]
-    reader = DiagramBuilder(last.match.index, last.scope)
-    gone = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]
-    came = [node for step in site.steps for node in step.added if node.alive]
+    builder = DiagramBuilder(last.match.index, last.scope)
+    removed = [node for step in site.steps for node in (*step.removed, *step.orphans) if node.original]
+    added = [node for step in site.steps for node in step.added if node.alive]
     inner = {name for step in site.steps for node in step.added for name in node.outputs}
     ends = list(dict.fromkeys(name for step in site.steps for name in step.outputs))
-    before = [name for name in ends if any(name in node.outputs for node in gone)]
+    before = [name for name in ends if any(name in node.outputs for node in removed)]
     after = [(last.renamed or {}).get(name, name) for name in before]
-    after = [name for name in after if name in inner or not came]
+    after = [name for name in after if name in inner or not added]
     name = " + ".join(site.rules)
     return [
-        reader.read(sorted(gone, key=lambda node: node.slot), before, f"{name}{more}, before"),
-        reader.read(came, after, f"{name}{more}, after"),
+        builder.build(sorted(removed, key=lambda node: node.slot), before, f"{name}{more}, before"),
+        builder.build(added, after, f"{name}{more}, after"),
     ]

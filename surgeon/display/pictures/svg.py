@@ -1,4 +1,4 @@
-"""A picture as people see it: SVG text, which notebooks show and files keep."""
+"""Renders diagrams as SVG."""
 
 import os
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from surgeon.text import format_count
 
 SANS = "Helvetica, Arial, sans-serif"
 MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, DejaVu Sans Mono, monospace"
-TITLE, SMALL = 13.0, 11.0  # sizes of text in pixels
-WIDE, NARROW = 0.69, 0.62  # advance of a letter: bold sans, at most; monospace
+TITLE, SMALL = 13.0, 11.0  # font sizes in pixels
+BOLD_ADVANCE, MONO_ADVANCE = 0.69, 0.62  # advance of a character by font size: bold sans (maximum), monospace
 HEAD, ROW, PAD, RISE, MARGIN = 24.0, 15.0, 10.0, 52.0, 18.0
-WIDEST = 1000.0  # of panels side by side; wider ones stand one above the other
+WIDEST = 1000.0  # pixels of panels side by side; wider panels are stacked
 PAPER, FRAME, INK, FAINT, LINE = "#fbfcfd", "#d0d7de", "#1f2933", "#5b6875", "#8493a3"
-MARK = "#d1242f"  # around what is wrong
+MARK = "#d1242f"  # around a mismatch
 HEADS = {"onnx": "#41566b", "runtime": "#12708f", "function": "#6b4aa8", "foreign": "#b3500b"}
 PILLS = {  # fill, stroke
     "input": ("#e4f1e7", "#4b8a5d"),
@@ -30,10 +30,12 @@ PILLS = {  # fill, stroke
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawn graph.  svg: the text of the file; about: what is on it, in a few words."""
+    """A drawn graph."""
 
     svg: str
+    """The text of the file."""
     about: str
+    """A description in a few words."""
 
     def _repr_svg_(self) -> str:
         """What a notebook shows."""
@@ -53,13 +55,13 @@ class Picture:
 
 
 def require_svg(path: "str | os.PathLike[str]") -> None:
-    """Raise UsageError for a path that is none of a picture."""
+    """Raise UsageError for a path that does not end in .svg."""
     if Path(path).suffix.lower() != ".svg":
         raise UsageError(f"Pictures are written as SVG: give a name that ends in .svg in place of {path}.")
 
 
 def paint(contents: Sequence[Diagram]) -> Picture:
-    """Draw some graphs, side by side where there is room, else one above the other."""
+    """Draw graphs side by side if they fit, else one above the other."""
     panels = [_Panel(content) for content in contents]
     across = sum(panel.width for panel in panels) + MARGIN * (len(panels) - 1) <= WIDEST
     parts, x, y = [], 0.0, 0.0
@@ -84,22 +86,24 @@ def paint(contents: Sequence[Diagram]) -> Picture:
 
 
 class _Panel:
-    """One graph on its own sheet, which is light on every background."""
+    """One graph on its own light background."""
 
     def __init__(self, content: Diagram) -> None:
         self.content = content
         self.sizes = [_size(box) for box in content.boxes]
         self.outlets: list[list[str]] = [[] for _ in content.boxes]
-        labels = {wire.tensor: wire.label for wire in content.wires}
-        for wire in content.wires:
-            if wire.tensor not in self.outlets[wire.source]:
-                self.outlets[wire.source].append(wire.tensor)
-        self.spread = [max(16.0, *(_wide(labels[name], SMALL) + 14 for name in names), 0.0) for names in self.outlets]
+        labels = {edge.tensor: edge.label for edge in content.edges}
+        for edge in content.edges:
+            if edge.tensor not in self.outlets[edge.source]:
+                self.outlets[edge.source].append(edge.tensor)
+        self.spread = [
+            max(16.0, *(_text_width(labels[name], SMALL) + 14 for name in names), 0.0) for names in self.outlets
+        ]
         slots = [
             max(size[0], spread * len(names))
             for size, spread, names in zip(self.sizes, self.spread, self.outlets, strict=True)
         ]
-        self.layout: GraphLayout = arrange(slots, [(wire.source, wire.target) for wire in content.wires])
+        self.layout: GraphLayout = arrange(slots, [(edge.source, edge.target) for edge in content.edges])
         self._sort_outlets()
         self.top = MARGIN + (HEAD if content.title else 0.0)
         self.tops, self.heights, y = [], [], self.top
@@ -111,19 +115,19 @@ class _Panel:
         right = [self.layout.x[place] + slots[place] / 2 for place in range(len(slots))]
         bends = [x + 8 for x in self.layout.x[len(slots) :]]
         self.inner = max((*right, *bends), default=0.0)
-        self.width = max(self.inner, _wide(content.title, TITLE, WIDE)) + 2 * MARGIN
+        self.width = max(self.inner, _text_width(content.title, TITLE, BOLD_ADVANCE)) + 2 * MARGIN
         self.height = y - RISE + MARGIN
 
     def _sort_outlets(self) -> None:
-        """Let the tensors of a node leave it in the order of where they go, so that they do not cross."""
+        """Order the tensors of each node by the position of their consumers, to avoid crossings."""
         goals: dict[str, list[float]] = {}
-        for wire in self.content.wires:
-            goals.setdefault(wire.tensor, []).append(self.layout.x[self.layout.paths[wire.source, wire.target][1]])
+        for edge in self.content.edges:
+            goals.setdefault(edge.tensor, []).append(self.layout.x[self.layout.paths[edge.source, edge.target][1]])
         for names in self.outlets:
             names.sort(key=lambda name: sum(goals[name]) / len(goals[name]))
 
     def svg(self, x: float, y: float, width: float, height: float) -> str:
-        """The panel at a place and size."""
+        """The panel at a position and size."""
         shift = (width - self.inner) / 2
         lines = [
             f'<g transform="translate({_number(x)} {_number(y)})">',
@@ -133,39 +137,39 @@ class _Panel:
             title = _text(MARGIN, MARGIN + 9, self.content.title, FAINT, weight="bold", anchor="start")
             lines.append(title)
         lines.append(f'<g transform="translate({_number(shift)} 0)">')
-        lines += self._wires()
+        lines += self._edge_elements()
         lines += [self._box(place, box) for place, box in enumerate(self.content.boxes)]
         return "\n".join([*lines, "</g>", "</g>"])
 
-    def _wires(self) -> list[str]:
-        entries = self._entries()
-        curves, labels, told = [], [], set()
-        for place, wire in enumerate(self.content.wires):
-            path = self.layout.paths[wire.source, wire.target]
-            x, y = self._outlet(wire.source, wire.tensor), self._bottom(wire.source)
-            points = [(x, y), (x, y + 22 if wire.label else y)]
+    def _edge_elements(self) -> list[str]:
+        entries = self._entry_positions()
+        curves, labels, labelled = [], [], set()
+        for place, edge in enumerate(self.content.edges):
+            path = self.layout.paths[edge.source, edge.target]
+            x, y = self._outlet(edge.source, edge.tensor), self._bottom(edge.source)
+            points = [(x, y), (x, y + 22 if edge.label else y)]
             for slot in path[1:-1]:
                 top = self.tops[self.level[slot]]
                 points += [(self.layout.x[slot], top), (self.layout.x[slot], top + self.heights[self.level[slot]])]
-            points.append((entries[place], self._top(wire.target) - 6))
+            points.append((entries[place], self._top(edge.target) - 6))
             curves.append(_curve(points))
-            if wire.label and wire.tensor not in told:
-                told.add(wire.tensor)
-                labels.append(_label(x, y + 18, wire.label, wire.tensor))
+            if edge.label and edge.tensor not in labelled:
+                labelled.add(edge.tensor)
+                labels.append(_label(x, y + 18, edge.label, edge.tensor))
         return curves + labels
 
-    def _entries(self) -> dict[int, float]:
-        """Where each wire comes in: in the order of where they come from, so that they do not cross."""
+    def _entry_positions(self) -> dict[int, float]:
+        """The x position where each edge enters its box: ordered by where edges come from, to avoid crossings."""
         arriving: dict[int, list[tuple[float, int]]] = {}
-        for place, wire in enumerate(self.content.wires):
-            before = self.layout.paths[wire.source, wire.target][-2]
-            x = self._outlet(wire.source, wire.tensor) if before == wire.source else self.layout.x[before]
-            arriving.setdefault(wire.target, []).append((x, place))
+        for place, edge in enumerate(self.content.edges):
+            before = self.layout.paths[edge.source, edge.target][-2]
+            x = self._outlet(edge.source, edge.tensor) if before == edge.source else self.layout.x[before]
+            arriving.setdefault(edge.target, []).append((x, place))
         found = {}
-        for target, wires in arriving.items():
-            step = min(22.0, (self.sizes[target][0] - 16) / len(wires))
-            for turn, (_, place) in enumerate(sorted(wires)):
-                found[place] = self.layout.x[target] + (turn - (len(wires) - 1) / 2) * step
+        for target, edges in arriving.items():
+            step = min(22.0, (self.sizes[target][0] - 16) / len(edges))
+            for number, (_, place) in enumerate(sorted(edges)):
+                found[place] = self.layout.x[target] + (number - (len(edges) - 1) / 2) * step
         return found
 
     def _outlet(self, source: int, tensor: str) -> float:
@@ -205,15 +209,14 @@ class _Panel:
             lines.append(f'<rect {around} {size} fill="none" stroke="{MARK}" stroke-width="3"/>')
         lines.append(f'<rect {shape} height="{_number(height)}" rx="5" fill="#ffffff" stroke="{colour}"/>')
         lines.append(f'<rect {shape} height="{_number(head)}" rx="5" fill="{colour}"/>')
-        if box.rows:  # the lower corners of the head are square
+        if box.rows:  # square lower corners of the head
             lines.append(f'<rect x="{_number(left)}" y="{_number(top + head - 6)}" {wide} height="6" fill="{colour}"/>')
         if box.domain:
             lines.append(_text(middle, top + 14, box.domain, fill="#ffffff", size=SMALL - 1, opacity=0.85))
         lines.append(_text(middle, top + head - 7.5, box.title, "#ffffff", weight="bold"))
-        for turn, row in enumerate(box.rows):
-            lines.append(
-                _text(left + PAD, top + head + (turn + 1) * ROW, row, fill=INK, size=SMALL, family=MONO, anchor="start")
-            )
+        for number, row in enumerate(box.rows):
+            baseline = top + head + (number + 1) * ROW
+            lines.append(_text(left + PAD, baseline, row, fill=INK, size=SMALL, family=MONO, anchor="start"))
         return "\n".join([*lines, "</g>"])
 
 
@@ -222,24 +225,24 @@ def _head(box: Box) -> float:
 
 
 def _size(box: Box) -> tuple[float, float]:
-    """Width and height of a box."""
-    rows = max((_wide(row, SMALL) for row in box.rows), default=0.0)
-    title = max(_wide(box.title, TITLE, WIDE), _wide(box.domain, SMALL - 1, NARROW))
+    """The width and height of a box in pixels."""
+    rows = max((_text_width(row, SMALL) for row in box.rows), default=0.0)
+    title = max(_text_width(box.title, TITLE, BOLD_ADVANCE), _text_width(box.domain, SMALL - 1, MONO_ADVANCE))
     if box.kind in PILLS:
         return max(title, rows) + 3 * PAD, 38.0 if box.rows else 24.0
     return max(title, rows, 40.0) + 2 * PAD, _head(box) + (len(box.rows) * ROW + 7 if box.rows else 0.0)
 
 
-def _wide(text: str, size: float, advance: float = NARROW) -> float:
+def _text_width(text: str, size: float, advance: float = MONO_ADVANCE) -> float:
     return len(text) * size * advance
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """A line with an arrowhead: straight down and curved by turns, and upright at every point."""
+    """A line with an arrowhead: alternately straight and curved, and vertical at every point."""
     (x, y), *rest = points
     path = f"M{_number(x)} {_number(y)}"
-    for turn, (to_x, to_y) in enumerate(rest):
-        if turn % 2 == 0:  # past the label, and through a layer
+    for number, (to_x, to_y) in enumerate(rest):
+        if number % 2 == 0:  # beside the label, or through a layer
             path += f"V{_number(to_y)}"
         else:
             middle = _number((y + to_y) / 2)
@@ -250,7 +253,7 @@ def _curve(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _label(x: float, y: float, text: str, tensor: str) -> str:
-    width = _wide(text, SMALL) + 4
+    width = _text_width(text, SMALL) + 4
     place = f'x="{_number(x - width / 2)}" y="{_number(y - 10)}"'
     sheet = f'<rect {place} width="{_number(width)}" height="13" fill="{PAPER}"/>'
     return f"<g><title>{_escaped(tensor)}</title>{sheet}{_text(x, y, text, fill=FAINT, size=SMALL, family=MONO)}</g>"
@@ -275,11 +278,11 @@ def _text(
 
 
 def _escaped(text: str) -> str:
-    """A text as XML can hold it, which has no control characters."""
-    clean = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    """A text escaped for XML, without control characters."""
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return clean.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _number(value: float) -> str:
-    """A length to a tenth of a pixel, the same on all machines."""
+    """A length rounded to a tenth of a pixel, the same on all machines."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")

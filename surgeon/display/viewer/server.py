@@ -1,7 +1,6 @@
-"""The same view in a browser: a page of a server on the loopback address, which only reads and only tells who may ask.
+"""The viewer in a browser: a server on the loopback address that only reads, and only answers requests with its token.
 
-Who may ask knows the token, which is in the URL that is printed; what comes under another name of the machine, as from
-a page of somebody else's, is refused.
+The token is in the printed URL.  A request under another host name, as from a page of another site, is refused.
 """
 
 import hmac
@@ -18,7 +17,7 @@ from surgeon.display.html.elements import escape
 from surgeon.display.viewer.session import ViewerSession
 from surgeon.errors import UsageError
 
-HOST, LARGEST = "127.0.0.1", 1 << 16  # the loopback address; bytes of a question
+HOST, LARGEST = "127.0.0.1", 1 << 16  # the loopback address; the largest request in bytes
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">
@@ -32,7 +31,7 @@ window.surgeon = mount(document.getElementById("view"), "{token}");</script></bo
 
 
 class ViewerServer(ThreadingHTTPServer):
-    """Serves one model until it is stopped.  port: 0 for any that is free."""
+    """Serves one model until it is stopped.  port: 0 for any free port."""
 
     daemon_threads = True
 
@@ -41,12 +40,12 @@ class ViewerServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            told = error.strerror if isinstance(error, OSError) else "there is no such port"
-            raise UsageError(f"Port {port} cannot be had ({told}): name another with --port.") from None
+            reason = error.strerror if isinstance(error, OSError) else "there is no such port"
+            raise UsageError(f"Port {port} cannot be had ({reason}): name another with --port.") from None
 
     @property
     def url(self) -> str:
-        """Where the page is, for who may see it."""
+        """The URL of the page, with the token."""
         return f"http://{HOST}:{self.server_port}/?token={self.token}"
 
 
@@ -57,16 +56,16 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "surgeon", ""
 
     def handle(self) -> None:
-        """Answer; who closes the page does not wait for what was asked, and that is no fault."""
+        """Answer; a client that closes the connection early is not an error."""
         try:
             super().handle()
         except ConnectionError:
             self.close_connection = True
 
     def do_GET(self) -> None:
-        """The page, and its script."""
+        """Serve the page, and its script."""
         parts = urlsplit(self.path)
-        if not self._may_ask(parse_qs(parts.query).get("token", [""])[0]):
+        if not self._is_authorised(parse_qs(parts.query).get("token", [""])[0]):
             return
         if parts.path == "/":
             nonce = secrets.token_urlsafe(12)
@@ -81,8 +80,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        """A question of the page's."""
-        if not self._may_ask(self.headers.get("x-surgeon-token", "")):
+        """Answer a request of the page."""
+        if not self._is_authorised(self.headers.get("x-surgeon-token", "")):
             return
         length = self.headers.get("content-length", "")
         if urlsplit(self.path).path != "/ask" or not length.isdecimal() or int(length) > LARGEST:
@@ -90,17 +89,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._send("application/json", json.dumps(self._answer(self.rfile.read(int(length)))).encode())
 
-    def _answer(self, question: bytes) -> dict[str, Any]:
+    def _answer(self, body: bytes) -> dict[str, Any]:
         try:
-            asked = json.loads(question)
-            kind, given = str(asked["kind"]), dict(asked["given"])
+            request = json.loads(body)
+            kind, given = str(request["kind"]), dict(request["given"])
         except (ValueError, KeyError, TypeError):
             return {"error": "The question cannot be read; load the view again."}
-        with self.server.lock:  # an index is no place for two
-            return self.server.content.told(kind, given)
+        with self.server.lock:  # an index is not thread-safe
+            return self.server.content.respond(kind, given)
 
-    def _may_ask(self, token: str) -> bool:
-        """Whether it knows the token and came by the loopback address; else it is refused."""
+    def _is_authorised(self, token: str) -> bool:
+        """Whether a request has the token and the loopback host; refuses it otherwise."""
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
         is_here = self.headers.get("host", "") == f"{HOST}:{self.server.server_port}"
         if not known or not is_here:
@@ -124,4 +123,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the token would be in the log."""
+        """Log nothing: the log would contain the token."""

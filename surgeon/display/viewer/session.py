@@ -1,4 +1,4 @@
-"""What a view asks of a model: the folded graph, what tensors are, what is in a node, and which rules come near it."""
+"""Answers a view's requests: the folded graph, types of tensors, details of a node, and rules near a node."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +23,12 @@ from surgeon.targets.inspection.module_scopes import module_path
 from surgeon.targets.inspection.outline import OutlineGroup, build_outline
 from surgeon.targets.inspection.provenance import source_location, torch_op
 
-WEIGHTS = ("of weights alone",)  # the scope of what no input changes, where it has none
-FEW, NEAREST, LONG = 16, 6, 400  # elements of a constant told by value; misses; letters of a value
+WEIGHTS = ("of weights alone",)  # the scope of nodes that depend only on weights, if they have none
+SHOWN_ELEMENTS, SHOWN_MISMATCHES, LONGEST_VALUE = 16, 6, 400
 
 
 class ViewerSession:
-    """One model, opened once and asked many times; nothing in it is changed."""
+    """One model, opened once for many requests; it is never changed."""
 
     def __init__(self, source: ModelLike, target: str = "ort") -> None:
         self.title = Path(model_name(source, "a model")).name
@@ -36,23 +36,23 @@ class ViewerSession:
         self._model = Model.open(resolve_model(source))
         self.index: Index = open_index(self._model)
         self._scopes = {scope.label: scope for scope in reversed(self.index.scopes)}
-        self._shown: dict[str, list[Node]] = {}
+        self._non_constants: dict[str, list[Node]] = {}
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._model.close()
 
-    def told(self, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What goes to the page: the answer, or why there is none."""
+    def respond(self, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to a request: the answer, or an error."""
         try:
             return {"answer": self.answer(kind, given)}
         except SurgeonError as error:
             return {"error": str(error)}
-        except Exception as error:  # noqa: BLE001 - the page, which waits for an answer, says it and goes on
+        except Exception as error:  # noqa: BLE001 - the page shows the error and continues
             return {"error": f"This is a defect of surgeon: {type(error).__name__}: {error}."}
 
     def answer(self, kind: str, given: Mapping[str, Any]) -> Any:
-        """What is asked, as JSON can hold it.  Raises UsageError for what is no question, or of no graph or node."""
+        """The answer to a request, as JSON can hold it.  Raises UsageError for an invalid request."""
         scope = self._scopes.get(str(given.get("scope", "")))
         if scope is None:
             raise UsageError("The model has no such graph; load the view again.")
@@ -67,23 +67,23 @@ class ViewerSession:
         return self.node(scope, node) if kind == "node" else self.rules(node)
 
     def scope(self, label: str = "") -> Scope:
-        """A graph by its label.  Raises UsageError where there is none."""
+        """A graph by its label.  Raises UsageError for an unknown label."""
         if label not in self._scopes:
             raise UsageError(f"The model has no local function or body named {label!r}.")
         return self._scopes[label]
 
-    def shown(self, scope: Scope) -> list[Node]:
-        """The nodes that are boxes: all but Constants, which are told with what reads them."""
-        if scope.label not in self._shown:
-            self._shown[scope.label] = [node for node in scope.nodes if node.op != "Constant"]
-        return self._shown[scope.label]
+    def non_constants(self, scope: Scope) -> list[Node]:
+        """The nodes that are boxes: all except Constants, which are shown in their consumers."""
+        if scope.label not in self._non_constants:
+            self._non_constants[scope.label] = [node for node in scope.nodes if node.op != "Constant"]
+        return self._non_constants[scope.label]
 
     def graph(self, scope: Scope) -> dict[str, Any]:
-        """A graph, folded, by columns."""
-        nodes = self.shown(scope)
+        """A folded graph, by columns."""
+        nodes = self.non_constants(scope)
         ops = {op: place for place, op in enumerate(dict.fromkeys(node.op for node in nodes))}
-        idle = self._idle(scope, nodes)
-        groups, group_of = self._groups(scope, nodes, idle)
+        constant_nodes = self._constant_nodes(scope, nodes)
+        groups, group_of = self._groups(scope, nodes, constant_nodes)
         numbers: dict[str, int] = {}
 
         def number(name: str) -> int:
@@ -103,10 +103,10 @@ class ViewerSession:
         sides = {side: [number(name) for name in names] for side, names in (("inputs", given), ("outputs", ends[1]))}
         constants = {node.outputs[0] for node in scope.by_op.get("Constant", ()) if node.outputs}
         stored = constants.union(scope.initializers, scope.sparse).difference(given)
-        stored.update(name for node in idle for name in node.outputs)
+        stored.update(name for node in constant_nodes for name in node.outputs)
         return {
             "title": self.title,
-            "scopes": [one.label for one in self.index.scopes],
+            "scopes": [item.label for item in self.index.scopes],
             "ops": list(ops),
             "kinds": [self._kind(op) for op in ops],
             "nodes": columns,
@@ -117,17 +117,17 @@ class ViewerSession:
         }
 
     def _groups(
-        self, scope: Scope, nodes: Sequence[Node], idle: Collection[Node]
+        self, scope: Scope, nodes: Sequence[Node], constant_nodes: Collection[Node]
     ) -> tuple[dict[str, list[Any]], list[int]]:
-        """The groups by columns, the root first, and the innermost one of each node."""
+        """The groups by columns, the root first, and the innermost group of each node."""
         protos = scope.proto.node
-        paths = [module_path(protos[node.slot]) or (WEIGHTS * (node in idle)) for node in nodes]
+        paths = [module_path(protos[node.slot]) or (WEIGHTS * (node in constant_nodes)) for node in nodes]
         root = build_outline(paths, [node.op for node in nodes])
         columns: dict[str, list[Any]] = {"label": [], "parent": [], "kind": [], "count": []}
         group_of = [0] * len(nodes)
-        waiting = [(root, -1)]
-        while waiting:
-            group, parent = waiting.pop()
+        pending = [(root, -1)]
+        while pending:
+            group, parent = pending.pop()
             number = len(columns["label"])
             inside = [item for item in group.items if isinstance(item, OutlineGroup)]
             count = sum(1 for _ in group.nodes())
@@ -136,11 +136,11 @@ class ViewerSession:
             for item in group.items:
                 if not isinstance(item, OutlineGroup):
                     group_of[item] = number
-            waiting += [(one, number) for one in reversed(inside)]
+            pending += [(item, number) for item in reversed(inside)]
         return columns, group_of
 
-    def _idle(self, scope: Scope, nodes: Sequence[Node]) -> set[Node]:
-        """Nodes that no scope has and that read stored tensors alone: what they make is as good as stored."""
+    def _constant_nodes(self, scope: Scope, nodes: Sequence[Node]) -> set[Node]:
+        """Nodes without a scope that read only stored tensors: their outputs are constant."""
         found: set[Node] = set()
         made: set[str] = set()
         for node in nodes:
@@ -152,14 +152,14 @@ class ViewerSession:
 
     def _kind(self, op: str) -> str:
         domain, _ = split_op(op)
-        if any(one.label == f"function {op}" for one in self.index.functions):
+        if any(item.label == f"function {op}" for item in self.index.functions):
             return "function"
         if domain in DEFAULT_DOMAINS:
             return "onnx"
         return "runtime" if knows_domain(domain) else "foreign"
 
     def types(self, scope: Scope) -> dict[str, Any]:
-        """The dtype and shape of each tensor of the graph that was given last, equal texts once."""
+        """The dtype and shape of each tensor of a graph, in the order of `graph`, with equal texts once."""
         shapes, table, found = shapes_of(self.index), dict[str, int](), list[int]()
         for name in self.graph(scope)["tensors"]:
             dtype, shape = shapes.facts(scope, name)
@@ -167,7 +167,7 @@ class ViewerSession:
         return {"table": list(table), "of": found}
 
     def node(self, scope: Scope, node: Node) -> dict[str, Any]:
-        """What is known of a node: its attributes, constants by value, and where it came from."""
+        """The details of a node: its attributes, constants by value, and its origin."""
         proto = node.proto
         _, op = split_op(node.op)
         names = _formals(scope, node)
@@ -178,41 +178,41 @@ class ViewerSession:
             "formals": [formal for formal, _ in read],
             "constants": [[name, value] for name, value in constants if value],
             "attributes": [[item.name, attribute_text(op, item)] for item in proto.attribute],
-            "origin": origin or proto.doc_string[:LONG],
+            "origin": origin or proto.doc_string[:LONGEST_VALUE],
         }
 
-    def _value(self, scope: Scope, name: str) -> str:
-        """A constant by value where it is small; "" for what is none, or is large."""
+    def _value(self, scope: Scope, name: str) -> str | None:
+        """A small constant by value; None for a large one, or for a tensor that is not constant."""
         shape = self.index.constants.shape(scope, name)
-        if shape is None or _size(shape) > FEW:
-            return ""
+        if shape is None or _size(shape) > SHOWN_ELEMENTS:
+            return None
         found = self.index.constants.get(scope, name)
-        return "" if found is None else array_text(found.array)[:LONG]
+        return None if found is None else array_text(found.array)[:LONGEST_VALUE]
 
     def rules(self, node: Node) -> dict[str, Any]:
-        """Rules that fit a node, with the nodes of each match, and what stands against those that come near it."""
+        """The rules that match a node, with the nodes of each match, and the near misses of other rules."""
         fits, near = list[tuple[Rule, Match]](), list[Mismatch]()
         for _, _, rule in all_rules():
             try:
                 match = match_covering(self.index, rule, self.target, node)
-                misses = mismatches_at(self.index, rule, self.target, ep=None, node=node) if match is None else []
-            except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
+                mismatches = mismatches_at(self.index, rule, self.target, ep=None, node=node) if match is None else []
+            except SurgeonError:  # an invalid rule of a pack is skipped
                 continue
             if match is not None:
                 fits.append((rule, match))
-            near += [miss for miss in misses[:1] if miss.node and miss.matched]
+            near += [miss for miss in mismatches[:1] if miss.node and miss.matched]
         near.sort(key=lambda miss: (miss.total - miss.matched, -miss.matched))
         fits.sort(key=lambda fit: (not fit[0].is_exact, -len(fit[1].nodes)))
-        told = [(f"{rule.name}{'' if rule.is_exact else ' (approximate)'}: {match.pattern.name}", match.nodes)
+        fitting = [(f"{rule.name}{'' if rule.is_exact else ' (approximate)'}: {match.pattern.name}", match.nodes)
                 for rule, match in fits]
         return {
-            "fits": [[text, [one.slot for one in nodes]] for text, nodes in told],
-            "near": [mismatch_text(miss) for miss in near[:NEAREST]],
+            "fits": [[text, [item.slot for item in nodes]] for text, nodes in fitting],
+            "near": [mismatch_text(miss) for miss in near[:SHOWN_MISMATCHES]],
         }
 
 
 def _formals(scope: Scope, node: Node) -> list[str]:
-    """The name that the schema gives each input."""
+    """The name of each input in the schema."""
     domain, op = split_op(node.op)
     known = schema(domain, op, scope.versions.get(domain))
     names = [item.name for item in known.inputs] if known is not None else []

@@ -1,4 +1,4 @@
-"""The one function that shows a model to walk about in."""
+"""Shows a model as a widget in a notebook."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from surgeon.versions import install_command
 if TYPE_CHECKING:
     from surgeon.display.viewer.widget import View
 
-HEIGHT = 560  # pixels of a view in a notebook
+HEIGHT = 560  # pixels
 
 
 def view(model: ModelLike, *, target: str = "ort", height: int = HEIGHT) -> "View":

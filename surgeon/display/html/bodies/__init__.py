@@ -1,4 +1,4 @@
-"""The page of each kind of result."""
+"""The HTML body of each kind of result."""
 
 __all__ = [
     "authoring",

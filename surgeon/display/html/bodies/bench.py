@@ -1,4 +1,4 @@
-"""What is shown of latencies: a table, and the paired ratios with their intervals as a plot."""
+"""The HTML of latencies: a table, and a plot of the ratios with their intervals."""
 
 import math
 
@@ -24,9 +24,9 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 640.0, 30.0, 190.0, 110.0, 34.0
 COLOURS = {"faster": "#17663f", "slower": "#a3271f"}
 
 
-@register_view(Bench, "bench", lambda found: " and ".join(short_names([one.name for one in found.models])))
-def of_bench(found: Bench, paper: RenderContext) -> Markup:
-    """Latencies of models that were run in turn."""
+@register_view(Bench, "bench", lambda found: " and ".join(short_names([latency.name for latency in found.models])))
+def bench_body(found: Bench, context: RenderContext) -> Markup:
+    """The latencies of several models."""
     names = short_names([latency.name for latency in found.models])
     rows: list[Row] = []
     for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
@@ -40,7 +40,7 @@ def of_bench(found: Bench, paper: RenderContext) -> Markup:
             row += [Cell("", 1.0), Cell("", 1.0), code("")]
         rows.append(row)
     heads = ("ms", *map(percentile_title, PERCENTILES), "ratio", "95 % interval", "verdict")
-    plot = paper.figure(lambda: intervals(names[1:], found.ratios), "ratios with their 95 % intervals; 1 is equal")
+    plot = context.figure(lambda: intervals(names[1:], found.ratios), "ratios with their 95 % intervals; 1 is equal")
     return concat((table(heads, rows, "Milliseconds of one run"), plot, fields(bench_lines(found))))
 
 

@@ -1,4 +1,4 @@
-"""What is shown of comparisons, and of what keeps a model from running."""
+"""The HTML of comparisons, and of target checks."""
 
 from collections.abc import Iterable, Iterator
 
@@ -27,8 +27,8 @@ from surgeon.text import runs_text, seconds_text
 
 
 @register_view(CheckResult, "comparison", lambda _: "A comparison")
-def of_check(result: CheckResult, _: RenderContext) -> Markup:
-    """A comparison of two models: each output, and inner tensors, with where these leave tolerance."""
+def comparison_body(result: CheckResult, _: RenderContext) -> Markup:
+    """A comparison of two models: each output, and inner tensors, with the first one out of tolerance."""
     layers = result.layers
     parts = [
         outcome_note(result.outcome.value, result.reason),
@@ -46,14 +46,14 @@ def of_check(result: CheckResult, _: RenderContext) -> Markup:
 
 
 def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: str = "") -> Markup:
-    """Errors beside what is allowed, in their order.  first: the one that leaves tolerance first."""
+    """A table of errors and their tolerances, in order.  first: the first tensor out of tolerance."""
     rows = []
     for error in errors:
         word = "equal within tolerance" if error.ok else "differs"
-        told = element("b", f"{word}, the first") if error.name == first else word
+        verdict = element("b", f"{word}, the first") if error.name == first else word
         gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
         numbers = Cell(gap, error.max_abs), _number(error.max_rel), Cell(allowed, error.allowed)
-        rows.append((code(error.name), error.dtype, *numbers, told))
+        rows.append((code(error.name), error.dtype, *numbers, verdict))
     return table((what, "dtype", "max abs", "max rel", "allowed", "verdict"), rows, caption)
 
 
@@ -71,19 +71,19 @@ def _facts(result: CheckResult) -> Iterator[tuple[str, HtmlContent]]:
 
 
 @register_view(Findings, "check", lambda _: "What keeps a model from running")
-def of_findings(found: Findings, _: RenderContext) -> Markup:
-    """What stands against a target, a cause a row."""
+def findings_body(found: Findings, _: RenderContext) -> Markup:
+    """The findings of a target check, one cause per row."""
     target = target_of(found.target).title
     rows = []
     for items in group_by_cause(found):
         title, *lines = cause_lines(items)
         count = sum(item.count for item in items)
-        said = [element("b", title), *(element("div", line.strip()) for line in lines)]
-        rows.append(("stops" if items[0].stops else "advice", items[0].kind, count, said))
+        description = [element("b", title), *(element("div", line.strip()) for line in lines)]
+        rows.append(("stops" if items[0].stops else "advice", items[0].kind, count, description))
     words, is_good = summary_line(found, found.runtime, target)
-    heard = runtime_lines(found.runtime, target) if found.runtime is not None else ()
+    runtime_text = runtime_lines(found.runtime, target) if found.runtime is not None else ()
     return concat((
         outcome_note("fine" if is_good else "failed", words),
         table(("weight", "about", "nodes", "what is wrong, and what helps"), rows, "What stands against the target"),
-        [element("p", line) for line in heard],
+        [element("p", line) for line in runtime_text],
     ))

@@ -1,4 +1,4 @@
-"""What is shown of a conversion to another dtype."""
+"""The HTML of a conversion to another dtype."""
 
 
 from surgeon.display.content.conversion import kept_node_rows, outcome_words, segment_lines
@@ -23,8 +23,8 @@ from surgeon.text import format_beside_limit, format_count, seconds_text
 
 
 @register_view(ConvertReport, "convert", title_from_source("A conversion"))
-def of_conversion(report: ConvertReport, _: RenderContext) -> Markup:
-    """What was converted, what was kept and why, and how far outputs move."""
+def conversion_body(report: ConvertReport, _: RenderContext) -> Markup:
+    """The converted and the kept nodes, and the errors of the outputs."""
     before, after = (size / 1e6 for size in report.bytes)
     head: list[tuple[str, HtmlContent]] = [
         ("model", code(report.source) if report.source else ""),
@@ -44,13 +44,13 @@ def of_conversion(report: ConvertReport, _: RenderContext) -> Markup:
         element("p", ORDER, class_="faint") if report.outcome == "proved" else "",
         fields(head),
         section(f"Kept in {report.change[0]}", (table(("nodes", "how many", "why"), rows, "Kept nodes"), more)),
-        section("Stretches", _stretches(report)),
+        section("Stretches", _segments(report)),
         section("Weights", bullet_list(report.told) if report.told else ""),
     ))
 
 
-def _stretches(report: ConvertReport) -> Markup:
-    """The parts that compute in the new dtype, each with its proof; nothing where none was run."""
+def _segments(report: ConvertReport) -> Markup:
+    """The segments that compute in the new dtype, each with its proof; nothing without proofs."""
     if not report.stretches:
         return Markup("")
     rows = [
@@ -68,7 +68,7 @@ def _stretches(report: ConvertReport) -> Markup:
 
 
 def _numbers(item: SegmentProof) -> tuple[Cell, Cell]:
-    """How far a stretch is off, and how far it may be."""
+    """The error of a segment, and its limit."""
     if item.error is None:
         return Cell("", 0.0), Cell("", item.allowed)
     found, allowed = format_beside_limit(item.error, item.allowed, (2, 2))

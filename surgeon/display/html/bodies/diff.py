@@ -1,4 +1,4 @@
-"""What is shown of how two models differ."""
+"""The HTML of the differences between two models."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from surgeon.display.html.elements import (
 from surgeon.display.registry import register_view
 from surgeon.text import join_first, seconds_text
 
-FEW = 200  # sites that are listed
+FEW = 200  # sites listed per change
 
 
 def _title(found: ModelDiff) -> str:
@@ -28,8 +28,8 @@ def _title(found: ModelDiff) -> str:
 
 
 @register_view(ModelDiff, "diff", _title)
-def of_diff(found: ModelDiff, _: RenderContext) -> Markup:
-    """What differs, equal changes once, each unfolding to its sites."""
+def diff_body(found: ModelDiff, _: RenderContext) -> Markup:
+    """The changes, with equal changes merged and their sites collapsed."""
     head: list[tuple[str, HtmlContent]] = [
         ("first", code(found.first) if found.first else "a model in memory"),
         ("second", code(found.second) if found.second else "a model in memory"),
@@ -37,16 +37,16 @@ def of_diff(found: ModelDiff, _: RenderContext) -> Markup:
         ("time", seconds_text(found.seconds)),
     ]
     rows = [(change.kind, change.count, code(change.what), change.scope or "main graph") for change in found.changes]
-    sites = [_of_change(change) for change in found.changes if change.sites]
+    sites = [_change_sites(change) for change in found.changes if change.sites]
     same = "" if found.differs else element("p", f"{no_difference_text(found).capitalize()} differs.")
-    told = bullet_list(found.told) if found.told else ""
+    notes = bullet_list(found.told) if found.told else ""
     changes = table(("about", "times", "what", "where"), rows, "What differs")
     return concat(
-        (fields(head), same, section("What differs", changes), section("Sites", sites), section("Told", told))
+        (fields(head), same, section("What differs", changes), section("Sites", sites), section("Told", notes))
     )
 
 
-def _of_change(change: ModelChange) -> Markup:
-    told = [f"{join_first(gone, 4)} → {join_first(come, 4)}".strip(" →") for gone, come in change.sites[:FEW]]
+def _change_sites(change: ModelChange) -> Markup:
+    names = [f"{join_first(gone, 4)} → {join_first(come, 4)}".strip(" →") for gone, come in change.sites[:FEW]]
     ops = fields([("went", ", ".join(change.removed)), ("came", ", ".join(change.added))])
-    return collapsible(f"{change.count:,} × {change.what}", (ops, bullet_list(map(code, told))))
+    return collapsible(f"{change.count:,} × {change.what}", (ops, bullet_list(map(code, names))))

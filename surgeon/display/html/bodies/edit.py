@@ -1,11 +1,11 @@
-"""What is shown of edits of whole models, of splits and of recipes."""
+"""The HTML of edits, splits and recipes."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from surgeon.automation.recipes.recipe_report import RecipeReport
 from surgeon.display.content.edit import edit_effects, listing_diff_lines, outcome_words
-from surgeon.display.html.bodies.check import of_check
+from surgeon.display.html.bodies.check import comparison_body
 from surgeon.display.html.bodies.rewrite import report_json, rewrite_body
 from surgeon.display.html.elements import (
     HtmlContent,
@@ -29,8 +29,8 @@ from surgeon.text import seconds_text
 
 
 @register_view(EditReport, "edit", title_from_source("An edit"))
-def of_edit(report: EditReport, paper: RenderContext) -> Markup:
-    """All that edits did."""
+def edit_body(report: EditReport, context: RenderContext) -> Markup:
+    """The effects of edits."""
     rows = [(code(f"--{done.edit.flag}"), "; ".join(edit_effects(done))) for done in report.edits]
     lines = list(listing_diff_lines(report))
     return concat((
@@ -38,7 +38,7 @@ def of_edit(report: EditReport, paper: RenderContext) -> Markup:
         fields(_head(report)),
         section("Edits", table(("edit", "what was done"), rows, "What each edit did")),
         collapsible(f"{len(lines):,} lines that are listed otherwise", diff_lines(lines)) if lines else "",
-        section("How it was proved", of_check(report.check, paper)) if report.check is not None else "",
+        section("How it was proved", comparison_body(report.check, context)) if report.check is not None else "",
     ))
 
 
@@ -51,13 +51,13 @@ def _head(report: EditReport) -> Iterator[tuple[str, HtmlContent]]:
 
 
 @register_view(SplitReport, "split", title_from_source("A split"))
-def of_split(report: SplitReport, paper: RenderContext) -> Markup:
+def split_body(report: SplitReport, context: RenderContext) -> Markup:
     """The parts of a model."""
     rows = [(code(part.name), ", ".join(part.inputs), ", ".join(part.outputs), part.nodes) for part in report.parts]
     return concat((
         outcome_note(report.outcome, f"{len(report.parts):,} parts of {report.source or 'a model'}"),
         table(("part", "inputs", "outputs", "nodes"), rows, "The parts, in the order in which they run"),
-        of_check(report.check, paper) if report.check is not None else "",
+        comparison_body(report.check, context) if report.check is not None else "",
     ))
 
 
@@ -67,13 +67,13 @@ def _recipe_data(report: RecipeReport) -> dict[str, Any]:
 
 
 @register_view(RecipeReport, "run", title_from_source("A recipe"), _recipe_data)
-def of_recipe(report: RecipeReport, paper: RenderContext) -> Markup:
-    """All steps of a recipe, each as it is shown alone."""
+def recipe_body(report: RecipeReport, context: RenderContext) -> Markup:
+    """All steps of a recipe, each as in its own report."""
     parts = []
     for number, part in enumerate(report.parts, 1):
         is_edit = isinstance(part, EditReport)
         title = (outcome_badge(part.outcome), f" {number}. {'edits' if is_edit else 'rules'}")
-        inside = of_edit(part, paper) if isinstance(part, EditReport) else rewrite_body(part, paper)
+        inside = edit_body(part, context) if isinstance(part, EditReport) else rewrite_body(part, context)
         parts.append(collapsible(title, inside, is_open=len(report.parts) == 1))
     fired = ", ".join(f"{rule} {count:,}" for rule, count in report.counts.items())
     head: list[tuple[str, HtmlContent]] = [

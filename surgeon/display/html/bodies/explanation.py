@@ -1,4 +1,4 @@
-"""What is shown of why rules do not fire: the pattern beside the nodes, and the first difference marked in both."""
+"""The HTML of near misses: the pattern beside the nodes, with the first difference marked in both."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from surgeon.display.html.elements import (
     escape,
     preformatted,
 )
-from surgeon.display.pictures.draw import of_miss as draw_miss
+from surgeon.display.pictures.draw import draw_mismatch
 from surgeon.display.pictures.pattern_diagram import pattern_diagram
 from surgeon.display.pictures.svg import Picture
 from surgeon.display.registry import register_view
@@ -26,34 +26,34 @@ from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, mismatch_t
 from surgeon.rules.rule import Rule
 
 
-@register_view(Mismatch, "miss", lambda miss: f"{miss.rule} at {miss.node}")
-def of_miss(miss: Mismatch, paper: RenderContext) -> Markup:
-    """One miss."""
-    return concat((element("p", mismatch_text(miss)), _inside(miss, paper)))
+@register_view(Mismatch, "miss", lambda mismatch: f"{mismatch.rule} at {mismatch.node}")
+def mismatch_body(mismatch: Mismatch, context: RenderContext) -> Markup:
+    """One near miss."""
+    return concat((element("p", mismatch_text(mismatch)), _details(mismatch, context)))
 
 
-def _inside(miss: Mismatch, paper: RenderContext) -> Markup:
-    further = list(detail_lines(miss))
-    told = preformatted(further, "what else is known") if further else ""
-    return concat((told, _picture(miss, paper), _source(miss), _others(miss)))
+def _details(mismatch: Mismatch, context: RenderContext) -> Markup:
+    further = list(detail_lines(mismatch))
+    known = preformatted(further, "what else is known") if further else ""
+    return concat((known, _picture(mismatch, context), _source(mismatch), _other_nodes(mismatch)))
 
 
 @register_view(
-    Mismatches, "misses", lambda _: "Why rules do not fire", lambda misses: [miss.to_dict() for miss in misses]
+    Mismatches, "misses", lambda _: "Why rules do not fire", lambda found: [mismatch.to_dict() for mismatch in found]
 )
-def of_misses(misses: Mismatches, paper: RenderContext) -> Markup:
-    """Misses, each unfolding to its picture."""
-    return concat([_folded(miss, paper) for miss in misses]) or element("p", "Nothing is missed.")
+def mismatches_body(mismatches: Mismatches, context: RenderContext) -> Markup:
+    """Near misses, each with a collapsed picture."""
+    return concat([_collapsed(mismatch, context) for mismatch in mismatches]) or element("p", "Nothing is missed.")
 
 
 @register_view(Explanation, "explanation", lambda found: f"Why {found.rule} does not fire")
-def of_explanation(found: Explanation, paper: RenderContext, node: str | None = None) -> Markup:
-    """What stands against one rule.  node: the name that was asked for."""
+def explanation_body(found: Explanation, context: RenderContext, node: str | None = None) -> Markup:
+    """The near misses of one rule.  node: the requested name."""
     where = bullet_list(code(f"{node} ({scope})" if scope else node) for scope, node in found.fires)
     fires = collapsible("where it fires", where) if found.fires else Markup("")
     more = element("p", f"{found.more:,} more, for other reasons") if found.more else Markup("")
     title = element("h2", explanation_title(found, node))
-    return concat((title, fires, [_folded(miss, paper) for miss in found.misses], more))
+    return concat((title, fires, [_collapsed(mismatch, context) for mismatch in found.misses], more))
 
 
 @register_view(
@@ -62,42 +62,42 @@ def of_explanation(found: Explanation, paper: RenderContext, node: str | None = 
     lambda _: "Why rules do not fire",
     lambda found: {"rules": [one.to_dict() for one in found]},
 )
-def of_explanations(found: Explanations, paper: RenderContext) -> Markup:
-    """What stands against several rules."""
-    return concat([of_explanation(one, paper, found.node) for one in found])
+def explanations_body(found: Explanations, context: RenderContext) -> Markup:
+    """The near misses of several rules."""
+    return concat([explanation_body(one, context, found.node) for one in found])
 
 
-def _folded(miss: Mismatch, paper: RenderContext) -> Markup:
-    return collapsible(mismatch_text(miss), _inside(miss, paper))
+def _collapsed(mismatch: Mismatch, context: RenderContext) -> Markup:
+    return collapsible(mismatch_text(mismatch), _details(mismatch, context))
 
 
-def _others(miss: Mismatch) -> Markup:
+def _other_nodes(mismatch: Mismatch) -> Markup:
     return (
-        collapsible(f"{len(miss.others):,} more like it", bullet_list(map(code, miss.others)))
-        if miss.others
+        collapsible(f"{len(mismatch.others):,} more like it", bullet_list(map(code, mismatch.others)))
+        if mismatch.others
         else Markup("")
     )
 
 
-def _picture(miss: Mismatch, paper: RenderContext) -> Markup:
-    """The pattern and the nodes."""
-    if not miss.node or not miss._seen:
+def _picture(mismatch: Mismatch, context: RenderContext) -> Markup:
+    """The pattern beside the nodes."""
+    if not mismatch.node or not mismatch._seen:
         return Markup("")
-    index, rule = miss._seen
-    pattern = _pattern(rule, miss)
+    index, rule = mismatch._seen
+    pattern = _pattern(rule, mismatch)
 
     def draw() -> Picture:
-        beside = None if pattern is None else pattern_diagram(pattern, f"the pattern {pattern.name}", miss.where)
-        return draw_miss(index, miss.scope, miss.node, at=miss.at, pattern=beside)
+        beside = None if pattern is None else pattern_diagram(pattern, f"the pattern {pattern.name}", mismatch.where)
+        return draw_mismatch(index, mismatch.scope, mismatch.node, at=mismatch.at, pattern=beside)
 
-    return paper.figure(draw, f"the pattern {miss.pattern} beside what is near {miss.node}")
+    return context.figure(draw, f"the pattern {mismatch.pattern} beside what is near {mismatch.node}")
 
 
-def _pattern(rule: Rule, miss: Mismatch) -> Pattern | None:
-    """The pattern that was missed: of those of its name the one that has the line."""
-    named = [pattern for pattern in _patterns(rule) if pattern.name == miss.pattern]
-    having = [pattern for pattern in named if miss.where in (pattern.where, *_places(pattern))]
-    return next(iter((*having, *named)), None)
+def _pattern(rule: Rule, mismatch: Mismatch) -> Pattern | None:
+    """The pattern of a mismatch: among patterns of its name, the one that contains its location."""
+    named = [pattern for pattern in _patterns(rule) if pattern.name == mismatch.pattern]
+    at_location = [pattern for pattern in named if mismatch.where in (pattern.where, *_locations(pattern))]
+    return next(iter((*at_location, *named)), None)
 
 
 def _patterns(rule: Rule) -> Iterator[Pattern]:
@@ -105,20 +105,20 @@ def _patterns(rule: Rule) -> Iterator[Pattern]:
         yield from try_trace(function)
 
 
-def _places(pattern: Pattern) -> Sequence[str]:
+def _locations(pattern: Pattern) -> Sequence[str]:
     return [value.operation.where for value in pattern.values if isinstance(value, NodeOutput)]
 
 
-def _source(miss: Mismatch) -> Markup:
-    """The pattern as it is written, with the line marked that was not met."""
-    pattern = _pattern(miss._seen[1], miss) if miss._seen else None
+def _source(mismatch: Mismatch) -> Markup:
+    """The source of the pattern, with the mismatched line marked."""
+    pattern = _pattern(mismatch._seen[1], mismatch) if mismatch._seen else None
     if pattern is None:
         return Markup("")
     try:
         written, first = inspect.getsourcelines(inspect.unwrap(pattern.function))
-    except (OSError, TypeError):  # a function that was typed in nowhere
+    except (OSError, TypeError):  # a function without a source file
         return Markup("")
-    _, _, number = miss.where.rpartition(":")
+    _, _, number = mismatch.where.rpartition(":")
     shown = [
         element("mark", line.rstrip("\n")) if str(first + place) == number else escape(line.rstrip("\n"))
         for place, line in enumerate(written)

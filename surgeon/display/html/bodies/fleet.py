@@ -1,4 +1,4 @@
-"""What is shown of a fleet: outcomes, what is wrong, what is otherwise than before, rules, and what took long."""
+"""The HTML of a fleet: outcomes, failed models, changes, rules, and the slowest models."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -27,8 +27,8 @@ MOST = 200  # rows of one table
 
 
 @register_view(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
-def of_fleet(fleet: Fleet, paper: RenderContext) -> Markup:
-    """All models that a recipe ran over."""
+def fleet_body(fleet: Fleet, context: RenderContext) -> Markup:
+    """All models of a fleet."""
     head: list[tuple[str, HtmlContent]] = [
         ("outcomes", ", ".join(f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items())),
         ("kept", f"{fleet.kept:,} were done already" if fleet.kept else ""),

@@ -1,4 +1,4 @@
-"""What is shown of a model: what is in it, counted."""
+"""The HTML of a model summary."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ DEPTH, MOST = 3, 40  # of groups in groups; of one level
 
 
 @register_view(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
-def of_inspection(found: Inspection, _: RenderContext) -> Markup:
+def inspection_body(found: Inspection, _: RenderContext) -> Markup:
     """The facts about one model."""
     signature = [(kind, code(name), text) for kind, values in _sides(found) for name, text in values.items()]
     ops = [(code(op), domain, n) for domain, counts in found.ops.items() for op, n in counts.items()]
@@ -36,10 +36,10 @@ def of_inspection(found: Inspection, _: RenderContext) -> Markup:
     }
     weights = [(dtype, Cell(size_text(size), size)) for dtype, size in sizes.items()]
     unknown = [
-        (code(one.op), one.count, one.why, join_first(one.places, len(one.places), one.count))
-        for one in found.unknown
+        (code(item.op), item.count, item.why, join_first(item.places, len(item.places), item.count))
+        for item in found.unknown
     ]
-    functions = [(code(one.name), one.nodes, one.calls) for one in found.functions]
+    functions = [(code(item.name), item.nodes, item.calls) for item in found.functions]
     return concat((
         fields(_head(found)),
         table(("side", "name", "type"), signature, "Inputs and outputs"),
@@ -52,16 +52,16 @@ def of_inspection(found: Inspection, _: RenderContext) -> Markup:
 
 
 def _outline(group: OutlineGroup, depth: int) -> Markup:
-    """The groups in a group, each unfolding to those in it; of alike ones the first stands for all."""
+    """The groups in a group, collapsed; the first of equal groups represents all."""
     shown = [item for item in group.items if isinstance(item, OutlineGroup)][: 1 if group.kind == "stack" else MOST]
-    told = []
+    entries = []
     for item in shown:
         count = sum(1 for _ in item.nodes())
         times = f" × {len(item.items)}" if item.kind == "stack" else ""
         title = concat((code(item.label), times, f", {format_count(count, 'node')}"))
         inside = _outline(item, depth - 1) if depth else Markup("")
-        told.append(collapsible(title, inside) if inside else element("div", title))
-    return concat(told)
+        entries.append(collapsible(title, inside) if inside else element("div", title))
+    return concat(entries)
 
 
 def _sides(found: Inspection) -> tuple[tuple[str, dict[str, str]], ...]:

@@ -1,4 +1,4 @@
-"""What is shown of rewrites: rules, each kind of site before and after, what was missed, and how all was proved."""
+"""The HTML of a rewrite: rules, sites before and after, near misses, and the proof."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -38,46 +38,45 @@ from surgeon.display.html.elements import (
     section,
     table,
 )
-from surgeon.display.pictures.draw import draw
-from surgeon.display.pictures.draw import of_match as draw_match
+from surgeon.display.pictures.draw import draw, draw_match
 from surgeon.display.registry import register_view, title_from_source
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.matcher import Match
 from surgeon.text import and_more, format_beside_limit, join_first, seconds_text
 
-FEW, KINDS = 3, 12  # names in a line; kinds of sites in a cell of a notebook
-OWN = ("rule", "scope", "root", "outcome", "proof", "undone")  # what a page has of a site that is like another one
+FEW, KINDS = 3, 12  # names in a line; classes of sites in a notebook cell
+OWN_KEYS = ("rule", "scope", "root", "outcome", "proof", "undone")  # the keys of a site that equals another one
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """A report as `to_dict` has it; of sites that are equal the first one is whole, and the others say which it is."""
+    """A report as in `to_dict`; among equal sites only the first is complete, and the others refer to it."""
     found = report.to_dict()
     for key, sites in (("sites", report.sites), ("rolled_back", report.rolled_back)):
         places = {id(site): place for place, site in enumerate(sites)}
-        for first, *others in kinds(sites):
+        for first, *others in site_classes(sites):
             for place in (places[id(site)] for site in others):
-                told = found[key][place]
-                found[key][place] = {"like": places[id(first)], **{name: told[name] for name in OWN}}
+                record = found[key][place]
+                found[key][place] = {"like": places[id(first)], **{name: record[name] for name in OWN_KEYS}}
     return found
 
 
 @register_view(Report, "rewrite", title_from_source("A rewrite"), report_json)
-def rewrite_body(report: Report, paper: RenderContext) -> Markup:
-    """All that a rewrite did."""
-    silent = idle_rules(report)
-    asides = [element("p", line) for line in (upgrade_hint(report), *report.next_steps, *warning_lines(report)) if line]
-    misses = near_miss_lines(report, verbose=paper.is_full_page)
-    alike = kinds(report.sites), kinds(report.rolled_back)
-    shown = KINDS if not paper.is_full_page else None
-    more = and_more(max(0, len(alike[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
+def rewrite_body(report: Report, context: RenderContext) -> Markup:
+    """The whole report of a rewrite."""
+    idle = idle_rules(report)
+    hints = [element("p", line) for line in (upgrade_hint(report), *report.next_steps, *warning_lines(report)) if line]
+    near_misses = near_miss_lines(report, verbose=context.is_full_page)
+    equal_sites = site_classes(report.sites), site_classes(report.rolled_back)
+    shown = KINDS if not context.is_full_page else None
+    more = and_more(max(0, len(equal_sites[0]) - KINDS) if shown else 0, "kinds of sites: surgeon.page(report) has all")
     return concat((
         outcome_note(report.outcome, outcome_words(report)),
         fields(_head(report)),
-        section("Rules", (_rules(report, silent), _silent(silent), *asides)),
-        section("Rolled back", [of_kind(sites, paper) for sites in alike[1]]),
-        section("Sites", [*(of_kind(sites, paper) for sites in alike[0][:shown]), more]),
-        section("Not rewritten", bullet_list(line.strip() for line in misses) if misses else ""),
+        section("Rules", (_rules(report, idle), _silent(idle), *hints)),
+        section("Rolled back", [site_class_body(sites, context) for sites in equal_sites[1]]),
+        section("Sites", [*(site_class_body(sites, context) for sites in equal_sites[0][:shown]), more]),
+        section("Not rewritten", bullet_list(line.strip() for line in near_misses) if near_misses else ""),
         section("How it was proved", fields(_proved(report))),
     ))
 
@@ -104,29 +103,29 @@ def _proved(report: Report) -> Iterator[tuple[str, HtmlContent]]:
     yield "time", ", ".join(f"{phase} {seconds_text(value)}" for phase, value in report.seconds.items())
 
 
-def _rules(report: Report, silent: Iterable[str]) -> Markup:
-    """How often each rule fired, where, and the error nearest to what is allowed."""
+def _rules(report: Report, idle: Iterable[str]) -> Markup:
+    """How often each rule fired, where, and the error closest to its limit."""
     rows: list[Row] = []
     for name, count in report.counts.items():
-        if name in silent:
+        if name in idle:
             continue
         sites = [site for site in report.sites if name in site.rules]
-        gone = sum(name in site.rules for site in report.rolled_back)
+        rolled_back = sum(name in site.rules for site in report.rolled_back)
         names = detector_tail_text(report) if name in report.tails else join_first([site.root for site in sites], FEW)
         errors = [site.proof.worst for site in sites if site.proof is not None and site.proof.worst is not None]
         worst = max(errors, key=lambda error: error.severity, default=None)
         numbers = () if worst is None else format_beside_limit(worst.gap, worst.allowed)
         share = Cell(" of ".join(numbers), 0 if worst is None else worst.severity)
-        rows.append([code(name), count, gone, names, share])
+        rows.append([code(name), count, rolled_back, names, share])
     return table(("rule", "times", "rolled back", "where", "worst error of what is allowed"), rows, "Rules that ran")
 
 
-def _silent(silent: frozenset[str]) -> Markup:
-    return element("p", f"{len(silent):,} other rules did nothing.", class_="faint") if silent else Markup("")
+def _silent(idle: frozenset[str]) -> Markup:
+    return element("p", f"{len(idle):,} other rules did nothing.", class_="faint") if idle else Markup("")
 
 
-def kinds(sites: Sequence[Site]) -> list[list[Site]]:
-    """Sites that are equal together: by the rules, the nodes that went and came, and what became of them."""
+def site_classes(sites: Sequence[Site]) -> list[list[Site]]:
+    """Equal sites together: by their rules, their nodes before and after, and their outcome."""
     found: dict[object, list[Site]] = {}
     for site in sites:
         nodes = (tuple((node.op, node.attributes) for node in side) for side in (site.replaced, site.added))
@@ -136,35 +135,35 @@ def kinds(sites: Sequence[Site]) -> list[list[Site]]:
     return list(found.values())
 
 
-def of_kind(sites: Sequence[Site], paper: RenderContext) -> Markup:
-    """Equal sites as one that unfolds to its picture."""
+def site_class_body(sites: Sequence[Site], context: RenderContext) -> Markup:
+    """Equal sites, collapsed, with the picture of the first."""
     first = sites[0]
     times = f" × {len(sites):,}" if len(sites) > 1 else ""
     where = f"{first.root}{and_more(len(sites) - 1)}"
     title = concat((outcome_badge(first.outcome), " ", element("b", rules_text(first)), times, " at ", code(where)))
     names = (f"{scope_name(site)}: {site.root}" if site.scope else site.root for site in sites)
     others = collapsible(f"all {len(sites):,} sites", bullet_list(map(code, names))) if len(sites) > 1 else Markup("")
-    return collapsible(title, (_of_site(first, paper), others))
+    return collapsible(title, (_site_content(first, context), others))
 
 
 @register_view(Site, "site", lambda site: f"{site.rule} at {site.root}")
-def of_site(site: Site, paper: RenderContext) -> Markup:
-    """One site, unfolded."""
+def site_body(site: Site, context: RenderContext) -> Markup:
+    """One site, expanded."""
     head = element("p", (outcome_badge(site.outcome), " ", element("b", rules_text(site)), " at ", code(site.root)))
-    return concat((head, _of_site(site, paper)))
+    return concat((head, _site_content(site, context)))
 
 
-def _of_site(site: Site, paper: RenderContext) -> Markup:
+def _site_content(site: Site, context: RenderContext) -> Markup:
     reason = element("p", f"{site.reason}.") if site.reason else Markup("")
     about = f"{rules_text(site)} at {site.root}, before and after"
-    drawn = Markup("") if site.is_shared else paper.figure(lambda: draw(site), about)
+    drawn = Markup("") if site.is_shared else context.figure(lambda: draw(site), about)
     nodes = diff_lines(site_lines(site))
-    proof = fields(_of_proof(site.proof)) if site.proof is not None else Markup("")
+    proof = fields(_proof_lines(site.proof)) if site.proof is not None else Markup("")
     return concat((reason, drawn, nodes if not drawn else collapsible("nodes", nodes), proof))
 
 
-def _of_proof(proof: SiteProof) -> Iterator[tuple[str, HtmlContent]]:
-    """How one site was proved, and by how much it differs."""
+def _proof_lines(proof: SiteProof) -> Iterator[tuple[str, HtmlContent]]:
+    """The proof of one site, and its largest error."""
     if proof.runs:
         yield "proof", f"{proof.runs:,} runs under {proof.oracle}, against {proof.reference}"
     elif proof.oracle:
@@ -184,18 +183,18 @@ def _of_proof(proof: SiteProof) -> Iterator[tuple[str, HtmlContent]]:
 @register_view(
     Match, "match", lambda match: f"{match.pattern.name} at {match.root.label}", lambda match: _match_data(match)
 )
-def of_match(match: Match, paper: RenderContext) -> Markup:
-    """What a pattern found: its nodes, and what its captures stand for."""
+def match_body(match: Match, context: RenderContext) -> Markup:
+    """A match of a pattern: its nodes, and its captures."""
     about = f"{match.pattern.name} at {match.root.label}"
     return concat((
         element("p", (element("b", match.pattern.name), " at ", code(match.root.label), f" ({match.pattern.where})")),
-        paper.figure(lambda: draw_match(match), about),
-        fields((name, code(told)) for name, told in _captures(match)),
+        context.figure(lambda: draw_match(match), about),
+        fields((name, code(text)) for name, text in _captures(match)),
     ))
 
 
 def _captures(match: Match) -> Iterator[tuple[str, str]]:
-    """What each capture stands for, in a word."""
+    """The value of each capture as a text."""
     for name, found in match.bound.items():
         if not name.startswith("_"):
             yield name, "left out" if found is None else str(found[0] if isinstance(found, tuple) else found)

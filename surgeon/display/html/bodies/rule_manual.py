@@ -1,4 +1,4 @@
-"""What is shown of a rule: its manual, and pictures of what it looks for and what it writes."""
+"""The HTML of a rule: its manual, and pictures of its patterns and replacements."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from surgeon.rules.rule import Rule
 
 
 @register_view(Rule, "rule", lambda rule: rule.name, lambda rule: rule_data(rule))
-def of_rule(rule: Rule, paper: RenderContext) -> Markup:
+def rule_body(rule: Rule, context: RenderContext) -> Markup:
     """A rule."""
     pictures = []
     for form in rule.forms[:1]:
@@ -32,7 +32,7 @@ def of_rule(rule: Rule, paper: RenderContext) -> Markup:
             before = next(iter(try_trace(function)), None)
             if before is not None:
                 name = f"what {rule.name} looks for as {before.name}, and what it writes for {form.kind}"
-                pictures.append(collapsible(before.name, paper.figure(_drawn(before, after), name)))
+                pictures.append(collapsible(before.name, context.figure(_drawer(before, after), name)))
     return concat((
         element("p", (element("b", rule.name), f"  {summary(rule)}")),
         fields([("where", code(rule.where)), ("targets", targets_text(rule))]),
@@ -41,7 +41,7 @@ def of_rule(rule: Rule, paper: RenderContext) -> Markup:
     ))
 
 
-def _drawn(before: Pattern, after: Pattern | None) -> Callable[[], Picture]:
+def _drawer(before: Pattern, after: Pattern | None) -> Callable[[], Picture]:
     diagrams = [pattern_diagram(before, "before"), *([] if after is None else [pattern_diagram(after, "after")])]
     return lambda: draw_diagrams(diagrams)
 
