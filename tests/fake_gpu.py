@@ -28,19 +28,19 @@ class HostDriver:
     def __init__(self):
         self.held = {}
 
-    def taken(self, size):
+    def allocate(self, size):
         buffer = np.empty(max(size, 1), np.uint8)
         self.held[buffer.ctypes.data] = buffer
         return buffer.ctypes.data
 
-    def freed(self, address):
+    def free(self, address):
         del self.held[address]
 
-    def put(self, address, array):
+    def copy_to_device(self, address, array):
         assert array.nbytes <= self.held[address].nbytes
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
-    def got(self, address, array):
+    def copy_to_host(self, address, array):
         assert array.nbytes <= self.held[address].nbytes
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 

@@ -36,19 +36,19 @@ def test_slices_tell_what_the_whole_does(monkeypatch, opset, dtype, at_once):
     feeds = {"x": x.astype(helper.tensor_dtype_to_np_dtype(made.graph.input[0].type.tensor_type.elem_type))}
     whole, scans = told(made, feeds)
     assert (scans, whole.shape) == (0, SIZES)
-    assert (whole.most, whole.above < 10) == (np.float32(feeds["x"][0, 1, 1, 1]), True)
+    assert (whole.max_abs, whole.max_abs_unmasked < 10) == (np.float32(feeds["x"][0, 1, 1, 1]), True)
     monkeypatch.setattr(range_instrumentation, "_AT_ONCE", at_once)
     sliced, scans = told(made, feeds)
     assert (scans, sliced.shape) == (1, SIZES)
-    assert (sliced.most, sliced.above, sliced.least) == (whole.most, whole.above, whole.least)
-    assert (sliced.mean, sliced.square) == pytest.approx((whole.mean, whole.square), rel=1e-5)
+    assert (sliced.max_abs, sliced.max_abs_unmasked, sliced.min_abs) == (whole.max_abs, whole.max_abs_unmasked, whole.min_abs)
+    assert (sliced.mean_abs, sliced.mean_square) == pytest.approx((whole.mean_abs, whole.mean_square), rel=1e-5)
 
 
 def test_a_tensor_of_free_sizes_is_told_whole(monkeypatch):
     monkeypatch.setattr(range_instrumentation, "_AT_ONCE", 1)
     made = model("y = Neg(x)", "(float[N, 3] x) => (float[N, 3] y)")
     found, scans = told(made, {"x": np.full((2, 3), 2, np.float32)})
-    assert (found.most, found.mean, found.square, scans) == (2, 2, 4, 0)
+    assert (found.max_abs, found.mean_abs, found.mean_square, scans) == (2, 2, 4, 0)
 
 
 def test_sizes_that_the_file_misstates_are_taken_as_they_are(monkeypatch):
@@ -58,5 +58,5 @@ def test_sizes_that_the_file_misstates_are_taken_as_they_are(monkeypatch):
     made.graph.node.append(helper.make_node("Abs", ["y"], ["z"]))
     made.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [6, 3]))
     found, scans = told(made, {"x": np.arange(15, dtype=np.float32).reshape(5, 3)})
-    assert (found.most, found.shape, found.mean) == (14, (5, 3), 7)
+    assert (found.max_abs, found.shape, found.mean_abs) == (14, (5, 3), 7)
     assert scans <= 1

@@ -46,13 +46,13 @@ def nearness():
     ],
 )
 def test_what_is_far(one, two, is_far):
-    assert (nearness().apart("y", np.array(one, np.float32), np.array(two, np.float32)) > 0.01) == is_far
+    assert (nearness().error("y", np.array(one, np.float32), np.array(two, np.float32)) > 0.01) == is_far
 
 
 @pytest.mark.parametrize("dtype", [np.str_, np.object_])
 def test_strings_are_compared(dtype):
     one, two = np.array(["a", "b"], dtype), np.array(["a", "c"], dtype)
-    assert (nearness().apart("y", one, one), nearness().apart("y", one, two)) == (0.0, 0.5)
+    assert (nearness().error("y", one, one), nearness().error("y", one, two)) == (0.0, 0.5)
 
 
 EMPTY = {
@@ -112,7 +112,7 @@ def test_what_nothing_joins_has_one_scale():
     """Of an output that nothing joins the largest number is the scale, however small a whole column is."""
     one = np.full((32, 32), 100.0, np.float32)
     one[:, 3] = 1.0
-    assert nearness().apart("y", one, one + 0.5) == pytest.approx(0.005)
+    assert nearness().error("y", one, one + 0.5) == pytest.approx(0.005)
 
 
 TIES = "s = Mul(x, tiny) t = Add(s, k) i = ArgMax<axis = -1, keepdims = 0>(t) z = Tanh(x)"

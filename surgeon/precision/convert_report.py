@@ -44,7 +44,7 @@ class SegmentProof:
     """The same of its last node."""
     nodes: int
     """Number of its nodes."""
-    instances: int = 1
+    equal: int = 1
     """Number of equal parts, this one included; the one with the largest magnitudes runs."""
     error: float | None = None
     """Error of its worst output, relative to that output's largest magnitude; None where it did not run."""
@@ -70,7 +70,7 @@ class SegmentProof:
             "first": self.first,
             "last": self.last,
             "nodes": self.nodes,
-            "equal": self.instances,
+            "equal": self.equal,
             "outcome": self.outcome,
             "error": None if self.error is None else jsonable(self.error),
             "allowed": self.allowed,
@@ -84,7 +84,7 @@ def unproved_text(stretches: Sequence[SegmentProof]) -> str:
     others = [item for item in stretches if item.outcome != "proved"]
     if not others:
         return ""
-    count, every = (sum(item.instances for item in items) for items in (others, stretches))
+    count, every = (sum(item.equal for item in items) for items in (others, stretches))
     first = next((item for item in others if item.outcome == "failed"), others[0])
     why = error_text(first) if first.outcome == "failed" else first.reason or MEANINGLESS
     told = f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"

@@ -125,7 +125,7 @@ class OutputComparison:
                              "of a row, what the row answers follows from roundings")
         proofs = stretches.proofs(parts, made, held, self.trying.options)
         self._report.stretches = [
-            replace(proof, instances=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)
+            replace(proof, equal=len(kind)) for proof, kind in zip(proofs, kinds, strict=True)
         ]
         every = zip(kinds, parts, proofs, strict=True)
         failed = [(kind, run, proof) for kind, run, proof in every if proof.outcome == "failed"]

@@ -34,11 +34,11 @@ def outcome_words(report: ConvertReport) -> str:
 
 def segment_lines(report: ConvertReport) -> Iterator[str]:
     """What came of the stretches: how many hold and how nearly, which do not, and why others were not run."""
-    every = sum(item.instances for item in report.stretches)
+    every = sum(item.equal for item in report.stretches)
     holding = [item for item in report.stretches if item.outcome == "proved"]
     if holding:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
-        told = f"{sum(item.instances for item in holding):,} of {every:,} are as in float64, up to their roundings"
+        told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
         where = f"from {worst.first} to {worst.last}"
         error, allowed = format_beside_limit(worst.error or 0.0, worst.allowed, (2, 2))
         yield f"{told}; the worst, {where}, is off by {error} of {allowed}"
@@ -48,6 +48,6 @@ def segment_lines(report: ConvertReport) -> Iterator[str]:
     others: defaultdict[str, int] = defaultdict(int)
     for item in report.stretches:
         if item.outcome == "unproved":
-            others[item.reason or MEANINGLESS] += item.instances
+            others[item.reason or MEANINGLESS] += item.equal
     for reason, count in others.items():
         yield f"{count:,} of {every:,} unproved: {reason}"

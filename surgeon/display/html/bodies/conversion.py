@@ -57,7 +57,7 @@ def _segments(report: ConvertReport) -> Markup:
         (
             concat((code(item.first), " to ", code(item.last))),
             item.nodes,
-            item.instances,
+            item.equal,
             concat((outcome_badge(item.outcome), f" {item.reason}".rstrip())),
             *_numbers(item),
         )
