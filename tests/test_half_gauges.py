@@ -40,7 +40,11 @@ def test_slices_tell_what_the_whole_does(monkeypatch, opset, dtype, at_once):
     monkeypatch.setattr(range_instrumentation, "_AT_ONCE", at_once)
     sliced, scans = told(made, feeds)
     assert (scans, sliced.shape) == (1, SIZES)
-    assert (sliced.max_abs, sliced.max_abs_unmasked, sliced.min_abs) == (whole.max_abs, whole.max_abs_unmasked, whole.min_abs)
+    assert (sliced.max_abs, sliced.max_abs_unmasked, sliced.min_abs) == (
+        whole.max_abs,
+        whole.max_abs_unmasked,
+        whole.min_abs,
+    )
     assert (sliced.mean_abs, sliced.mean_square) == pytest.approx((whole.mean_abs, whole.mean_square), rel=1e-5)
 
 
