@@ -17,13 +17,12 @@ _TELL = f"{__name__}:tell"
 
 @dataclass(frozen=True, slots=True)
 class InstalledKernels:
-    """The kernels of one provider.
-
-    version: of ONNX Runtime.  rows: domain, op, first and last version, and type strings by type variable.
-    """
+    """The kernels of one provider."""
 
     version: str
+    """Version of ONNX Runtime."""
     rows: list[tuple[str, str, int, int, dict[str, list[str]]]]
+    """Domain, op, first and last version, and type strings by type variable."""
 
 
 def listed(name: str) -> InstalledKernels | None:

@@ -36,11 +36,14 @@ Dtypes = Mapping[str, int]
 
 
 class Kernel(NamedTuple):
-    """One kernel: from which version of its op to which, and what its type variables may be ("float", ...)."""
+    """One kernel of an op."""
 
     first: int
+    """First version of the op that it implements."""
     last: int
+    """Last version."""
     types: Mapping[str, frozenset[str]]
+    """Names of dtypes ("float") that each type variable may have."""
 
     def takes(self, version: Schema, is_exact: bool) -> bool:
         """Whether the kernel is for this version of its op: by its number, and by the type variables that it speaks of.
@@ -66,19 +69,19 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelTable:
-    """The kernels of one provider by (domain, op).
-
-    made_from: the version of ONNX Runtime, or the document.  is_exact: see `Kernel.takes`; a document that is older
-    than the ONNX Runtime in use lacks what came with newer versions of an op.  bodies: by (domain, op), the range of
-    opsets and the types at which a function's body runs in place of a node without a kernel; measured: the ops of which
-    that has been looked at.
-    """
+    """The kernels of one provider."""
 
     made_from: str
+    """The version of ONNX Runtime, or the document."""
     is_exact: bool
+    """Whether it lists each version of an op by itself (see `Kernel.takes`); a document lacks versions newer than
+    itself."""
     kernels: Mapping[tuple[str, str], tuple[Kernel, ...]]
+    """Kernels by (domain, op)."""
     bodies: Mapping[tuple[str, str], tuple[tuple[int, int, frozenset[str]], ...]] = field(default_factory=dict)
+    """By (domain, op): ranges of opsets, and the dtypes in which a function body runs without a kernel."""
     measured: frozenset[tuple[str, str]] = frozenset()
+    """Ops whose body was tried."""
 
     def has_kernel(self, version: Schema, types: Mapping[str, str]) -> bool:
         """Whether there is a kernel for this version of an op and these types."""

@@ -14,34 +14,41 @@ from surgeon.targets.user_ops import UserOps
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRequest:
-    """What is wanted of the target's own runtime, where it is installed.
-
-    parse: have it read the model.  library: which of several that are installed, None for the usual one.  device: what
-    it is to build the model for, None for no build.  dims: sizes of free dimensions as (least, best, largest).
-    run_time: seconds of processor time that it may take.  plugins: libraries that it loads.
-    """
+    """What the target's runtime is to do, where it is installed."""
 
     parse: bool
+    """Whether it parses the model."""
     run_time: float
+    """Seconds of processor time that it may take."""
     library: str | None = None
+    """Which installed library to use, None for the default."""
     device: str | None = None
+    """Device to build the model for, None for no build."""
     dims: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Dynamic dims as (least, best, largest)."""
     plugins: Sequence[str] = ()
+    """Plugin libraries to load."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is known of a model when its nodes are looked at for a target, and where faults are noted.
-
-    provider: the one that is asked for kernels, None where there is none.  user_ops: what the user brings.
-    """
+    """What checks of nodes for a target read, and where they report."""
 
     target: BaseTarget
+    """The target."""
     provider: str | None
+    """Provider whose kernels are asked, None without one."""
     index: Index
+    """Index of the model."""
     shapes: ShapeInference
+    """Its inferred shapes."""
     dtypes: InferredDtypes
+    """Its inferred dtypes."""
     limits: NodeLimits
+    """Limits of the target."""
     user_ops: UserOps
+    """Ops that the user brings."""
     diagnostics: DiagnosticCollector
+    """Where findings go."""
     request: RuntimeRequest
+    """What the target's runtime is to do."""

@@ -33,18 +33,6 @@ class Target(BaseTarget):
         own_word: what one of its own ops is called ("a plugin").
         takes_libraries: custom ops may be brought to it.
         reads: whether it has the op of a node that a rule would write; None: by kernels.
-        limits: what it does not take of the ops that it has, by op ("TopK", "acme::HardGelu"): functions of `NodeFacts`
-            that yield what is wrong and what helps, a clause each; or what gives the whole table.
-        version: its own, of which all is true.
-        opsets: the versions of ai.onnx that it is documented for, None if any.
-        also: targets whose forms the same runtime runs too.
-        loads_plugins: its own runtime loads libraries of plugins.
-        knows_imports: it does without imports of domains that ONNX and ONNX Runtime have.
-        wants_shapes: inputs and outputs of the graph must have a shape.
-        check_header: notes what it does not read of a model's versions.
-        examine: notes the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.op_support`).
-        load: loads a model against which nothing else stands: what its first provider says against it, else None.
-        next_steps: what is to be done with a rewritten model before it runs there, a clause each.
 
     Examples:
         >>> from surgeon import Provider, Target
@@ -54,16 +42,28 @@ class Target(BaseTarget):
     """
 
     limits: "Callable[[], Mapping[str, Limit]] | Mapping[str, Limit]" = field(default_factory=dict)
+    """What it refuses of the ops that it has: by op ("TopK", "acme::HardGelu") a function of `NodeFacts` that yields
+    what is wrong and what helps, a clause each; or a function that returns this table."""
     version: str = ""
+    """Its version, of which all of this is true."""
     opsets: range | None = None
+    """Versions of ai.onnx that it is documented for, None for any."""
     also: tuple[str, ...] = ()
+    """Targets whose forms the same runtime runs too."""
     loads_plugins: bool = False
+    """Whether its runtime loads plugin libraries."""
     knows_imports: bool = False
+    """Whether domains of ONNX and ONNX Runtime need no import."""
     wants_shapes: bool = False
+    """Whether graph inputs and outputs must have a shape."""
     check_header: "Callable[[ModelProto, DiagnosticCollector], None] | None" = None
+    """Reports what it does not read of a model's versions."""
     examine: "Callable[[CheckContext], None] | None" = None
+    """Reports the nodes that it does not run; None: by ops, kernels and limits (`surgeon.targets.op_support`)."""
     load: "Callable[[Model, Sequence[str], float], Diagnostic | None] | None" = None
+    """Loads a model that has no other fault; returns what its first provider refuses, else None."""
     next_steps: "Callable[[Index], Iterable[str]] | None" = None
+    """What to do with a rewritten model before it runs there, a clause each."""
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
         """Its limits by op, and those of a provider, which need not be one of its own."""

@@ -35,20 +35,20 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """One operator's implementation: the function, and the file that it was written in.
-
-    `file` is None where it was written in a notebook, at a prompt or on standard input.  `from_custom_ops` is True
-    where the file was given as `custom_ops`, so that a process may run it to have the function.  `runs_in_process`
-    functions are a library's own, and run in this process: nobody is still writing them, and what they call may be
-    known here alone.
-    """
+    """A Python implementation of one operator."""
 
     domain: str
+    """Domain of the operator."""
     op: str
+    """Name of the operator."""
     function: Callable[..., Any]
+    """Takes the inputs, and the attributes by name; returns the outputs."""
     file: Path | None
+    """File that defines it; None for a notebook, a prompt or standard input."""
     runs_in_process: bool = False
+    """Whether it runs in this process: it belongs to a library, and may need what only this process has."""
     from_custom_ops: bool = False
+    """Whether the file is one of `custom_ops`, so that another process may run it to get the function."""
 
     @property
     def name(self) -> str:

@@ -26,23 +26,26 @@ _ADDRESS = ("plugin_version", "plugin_namespace")
 
 @dataclass(frozen=True, slots=True)
 class FunctionSet:
-    """Functions to serve: each by its operator, pickled, and the file that gives one that is None.
-
-    path: where they find modules.  folder: in which they work.
-    """
+    """Functions that a worker serves."""
 
     functions: tuple[tuple[str, bytes | None, str], ...]
+    """By operator: the function pickled, or None and the file that defines it."""
     path: tuple[str, ...]
+    """`sys.path` of the functions."""
     folder: str
+    """Working directory of the functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """A call of one of them."""
+    """One call of a function of a `FunctionSet`."""
 
     op: str
+    """Operator, "acme::Gelu"."""
     inputs: Sequence[Any]
+    """Arrays, None where an input is omitted."""
     attributes: Mapping[str, Any]
+    """Attributes by name."""
 
 
 _known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it cannot be had

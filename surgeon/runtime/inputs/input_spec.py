@@ -194,18 +194,28 @@ class InputsUnknown(SurgeonError):
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """One input to make: its name, numpy dtype, dims (sizes or keys of free dimensions) and role in the graph."""
+    """One input to generate."""
 
     name: str
+    """Name of the graph input."""
     dtype: np.dtype
+    """Its numpy dtype."""
     dims: tuple[int | str, ...]
+    """Sizes, and names of dynamic dims."""
     role: InputRole
-    named: str | None  # the role that its name suggests, if that is asked
-    turn: int  # place among the inputs that are conditions
-    kind: str  # which values it takes: plain, compared, mask, indices, ...
-    is_unconstrained: bool  # no index and no size hangs on the values
-    half: bool  # the model holds float16
-    keeps_role: bool = True  # it is that of a whole model, or how much memory it takes hangs on the values
+    """Its role in the graph."""
+    named: str | None
+    """Role that its name suggests; None if names are not read."""
+    turn: int
+    """Its index among the inputs that are conditions."""
+    kind: str
+    """Which values it takes: "plain", "compared", "mask", "indices" and so on."""
+    is_unconstrained: bool
+    """Whether no index and no size depends on its values."""
+    half: bool
+    """Whether the model has float16 tensors."""
+    keeps_role: bool = True
+    """Whether values outside of its role are excluded: it belongs to a whole model, or memory depends on its values."""
 
     @property
     def signed(self) -> bool:

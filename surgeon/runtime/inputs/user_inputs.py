@@ -26,10 +26,12 @@ _PB = re.compile(r"input_(\d+)\.pb")
 
 @dataclass(frozen=True, slots=True)
 class InputSet:
-    """One set of arrays by input name, in the dtypes of the graph's inputs, and the file or folder that it is from."""
+    """One set of inputs for a model."""
 
     source: str
+    """File or folder that it comes from."""
     arrays: dict[str, np.ndarray]
+    """Arrays by input name, in the dtypes of the graph inputs."""
 
     def __str__(self) -> str:
         return self.source

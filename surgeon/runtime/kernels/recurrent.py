@@ -22,12 +22,16 @@ _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """One direction's weights.  inputs: [gates·H, I].  states: [gates·H, H].  bias: [2·gates·H].  peepholes: [3·H]."""
+    """The weights of one direction."""
 
     inputs: Array
+    """Weights of the input, [gates·H, I]."""
     states: Array
+    """Weights of the state, [gates·H, H]."""
     bias: Array
+    """Biases of both, [2·gates·H]."""
     peepholes: Array | None
+    """Peephole weights, [3·H]."""
 
     @property
     def both(self) -> Array:

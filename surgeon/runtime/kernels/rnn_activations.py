@@ -16,10 +16,12 @@ from surgeon.runtime.kernels.erf import Array
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """A function of an array and of as many numbers (alpha, beta) as there are defaults; None for one without."""
+    """An activation function of a recurrent operator."""
 
     function: Callable[..., Array]
+    """Function of an array and the parameters alpha and beta."""
     defaults: tuple[float | None, ...] = ()
+    """Default of each parameter, None for one that must be given."""
 
     def bound(self, numbers: Sequence[float | None]) -> Callable[[Array], Array]:
         """Return the function with these numbers, defaults for those that are None or left out.

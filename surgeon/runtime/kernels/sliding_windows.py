@@ -13,19 +13,22 @@ Slices = tuple[slice, ...]
 
 @dataclass(frozen=True, slots=True)
 class WindowAxis:
-    """The windows along one spatial axis, all in elements.
-
-    size: of the axis without its padding.  count: of windows.  kernel: how many elements a window looks at, `dilation`
-    apart.  stride: from window to window.  head, pad_end: padding before and behind.
-    """
+    """The windows along one spatial axis; all numbers count elements."""
 
     size: int
+    """Size of the axis, without padding."""
     count: int
+    """Number of windows."""
     kernel: int
+    """Elements in one window."""
     stride: int
+    """Distance between windows."""
     dilation: int
+    """Distance between elements of one window."""
     pad_begin: int
+    """Padding before the axis."""
     pad_end: int
+    """Padding after the axis."""
 
     @property
     def extent(self) -> int:

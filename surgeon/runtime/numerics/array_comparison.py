@@ -35,20 +35,22 @@ _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the 
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """The largest error of one output.
-
-    `max_abs` is the largest |original - rewritten|; `max_rel` the largest |original - rewritten| / |original| over
-    elements of at least a thousandth of `scale`; `scale` the largest finite |original|; `allowed` the tolerance that
-    `max_abs` is held against.  An error is infinite where the two disagree in kind: shape, dtype, NaN, infinity.
-    """
+    """The largest error of one output.  It is infinite where shape, dtype, NaN or infinity differ."""
 
     name: str
+    """Name of the output."""
     dtype: str
+    """Its dtype, by name."""
     max_abs: float
+    """Largest |original - rewritten|."""
     max_rel: float
+    """Largest |original - rewritten| / |original| over elements of at least `scale` / 1,000."""
     scale: float
+    """Largest finite |original|."""
     allowed: float
+    """Tolerance for `max_abs`."""
     ok: bool
+    """Whether it is within the tolerance."""
 
     @property
     def severity(self) -> float:
@@ -65,10 +67,12 @@ class OutputError:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One output compared: the numbers, and in words what is wrong (empty when nothing is)."""
+    """The comparison of one output."""
 
     error: OutputError
+    """Its largest error."""
     why: str
+    """What is wrong, in words; "" for nothing."""
 
 
 def jsonable(number: float) -> float | str:
@@ -213,14 +217,20 @@ _SHOWN: dict[str, Callable[[Any], object]] = {"b": bool, "i": int, "u": int, "O"
 
 @dataclass(slots=True)
 class OutputRange:
-    """What values an output took over all runs: whether comparing it can tell anything."""
+    """The values of an output over all runs, which show whether comparing it is informative."""
 
     size: int = 0
+    """Number of elements."""
     low: Any = None
+    """Smallest value, None before the first."""
     high: Any = None
-    numbers: bool = False  # some element was not NaN
+    """Largest value."""
+    numbers: bool = False
+    """Whether any element was not NaN."""
     allowed: float = 0.0
+    """Largest tolerance."""
     kind: Callable[[Any], object] = float
+    """How a value is shown."""
 
     def add(self, array: np.ndarray, allowed: float) -> None:
         """Take in one result of the original and what error was allowed for it."""

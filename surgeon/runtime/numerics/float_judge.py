@@ -27,25 +27,28 @@ _FINITE, _NAN, _INF, _MINUS_INF = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What may differ by intention, and what else is known of a run.
-
-    rtol, atol, is_own: the tolerance, and whether it is the user's own.  intended_error: how far a rule changes numbers
-    on purpose.  overflowing: the inputs are finite but large.  sum_ulps: how many units in the last place the longest
-    sum may err by; adds_up: whether there is one.  absolute_error: how far, for all or for each element, kernels err by
-    a part of one.  shared_error: both results come from the same such kernels, so that these errors are no difference.
-    signed_zeros: zeros of one sign are no zeros of the other.
-    """
+    """What may differ on purpose, and what else is known of a run."""
 
     rtol: float
+    """Relative tolerance."""
     atol: float
+    """Absolute tolerance."""
     is_own: bool = False
+    """Whether the user set the tolerance."""
     intended_error: float = 0.0
+    """How far a rule changes numbers on purpose."""
     overflowing: bool = False
+    """Whether inputs are finite and large."""
     sum_ulps: float = 0.0
+    """Units in the last place by which the longest sum may err."""
     adds_up: bool = False
+    """Whether there is a sum."""
     absolute_error: float | np.ndarray = 0.0
+    """Absolute error of kernels, for all elements or for each."""
     shared_error: bool = False
+    """Whether both results come from the same kernels, so that their absolute errors cancel."""
     signed_zeros: bool = False
+    """Whether 0 and -0 differ."""
 
 
 class FloatJudge:

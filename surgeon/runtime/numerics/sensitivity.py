@@ -23,16 +23,14 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """How far each element of an output moves.
-
-    smooth: by moves of one unit in the last place, where it moves smoothly, else 0.  jumps: elsewhere, by moves of
-    numbers that have to be rounded.  inputs: the part of `smooth` that comes from the inputs.  Arrays of the output's
-    shape, float64, or of none where all elements are alike.
-    """
+    """How far each element of an output moves: float64 arrays of the output's shape, or scalars where all are alike."""
 
     smooth: np.ndarray
+    """By moves of one unit in the last place where the output moves smoothly, else 0."""
     jumps: np.ndarray
+    """By moves of rounded numbers where it does not."""
     inputs: np.ndarray
+    """The part of `smooth` that comes from the inputs."""
 
     @classmethod
     def uniform(cls, smooth: float) -> "Sensitivity":

@@ -9,18 +9,18 @@ from surgeon.runtime.numerics.array_comparison import jsonable
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """How far one result is from the reference, over the elements where both are finite.
+    """How far a result is from the reference, over elements where both are finite.
 
-    `max_abs` is the largest |result - reference|; `max_rel` the largest of |result - reference| / |reference|, and
-    `max_ulp` of |result - reference| in units in the last place (the distance between the output dtype's numbers at
-    |reference|), both over elements of at least a thousandth of the scale: smaller ones may well be all error.
-    Integers count in ones, strings and booleans 1 if any differs.  All are infinite for results that cannot be compared
-    (another dtype or shape).
+    Integers count in ones; strings and booleans count 1 if any differs.  All numbers are infinite for another shape or
+    dtype.
     """
 
     max_abs: float
+    """Largest |result - reference|."""
     max_rel: float
+    """Largest |result - reference| / |reference| over elements of at least a thousandth of the scale."""
     max_ulp: float
+    """The same in units in the last place of the output dtype at |reference|."""
 
     def to_dict(self) -> dict[str, float | str]:
         """Return the fields as strict JSON can hold them."""
@@ -29,33 +29,37 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class TensorError:
-    """One tensor judged on one set of inputs.
-
-    `original` is None where there was no reference: the original then served as one.  `gap` is by how much the element
-    that was decisive differs from the reference, `allowed` what it may differ by, `scale` the largest magnitude of the
-    elements that are like it.  `why` says in words what is wrong (empty when nothing is).  `severity` says how far
-    towards (or past 1: beyond) what is allowed the gap goes, elements left out that are no further from the reference
-    than the original; infinite where NaN, infinity, dtype or shape differ.  `is_informative`: whether rounding left
-    something to be judged, so that zeros in place of the result, say, would have been found.  `original_error`: by how
-    much the original itself errs where that alone excuses the gap and no rounding explains it, as where a kernel is
-    wrong; else 0.  `may_hide`: whether what kernels err by, a part of one, is no small part of what is there;
-    `is_hidden`: whether that alone excuses a gap.
-    """
+    """One tensor judged on one set of inputs.  It is a record of results, which reports show one by one."""
 
     name: str
+    """Name of the tensor."""
     dtype: str
+    """Its dtype, by name."""
     original: Deviation | None
+    """Deviation of the original; None without a reference, where the original serves as one."""
     rewritten: Deviation
+    """Deviation of the rewrite."""
     scale: float
+    """Largest magnitude of the elements that are like the decisive one."""
     allowed: float
+    """How far the decisive element may be from the reference."""
     ok: bool
+    """Whether the tensor passes."""
     why: str
+    """What is wrong, in words; "" for nothing."""
     severity: float
+    """`gap` / `allowed`, over elements further from the reference than the original; infinite where NaN, infinity,
+    dtype or shape differ."""
     gap: float = 0.0
+    """How far the decisive element is from the reference."""
     is_informative: bool = True
+    """Whether rounding leaves enough to judge: zeros in place of the result would be found."""
     original_error: float = 0.0
+    """Error of the original where only that accepts the gap, as with a wrong kernel; else 0."""
     may_hide: bool = False
+    """Whether the absolute error of kernels is a large part of the values."""
     is_hidden: bool = False
+    """Whether only that error accepts the gap."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as strict JSON can hold them; a number that is not finite is a string."""

@@ -46,41 +46,44 @@ Why = Literal["time", "clock", "memory", "crash", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of a function, "module:name", in a child; see `child`.
-
-    cpu_seconds: of processor time that it may take.  memory_share: of the machine's memory that it may have.
-    wall_seconds: seconds by the clock, where they are not to follow from those of processor time.  memory: bytes, where
-    not from the share.
-    """
+    """A call of a function in a worker."""
 
     function: str
+    """What to call, "module:name"."""
     argument: Any
+    """Its argument, which is pickled."""
     cpu_seconds: float
+    """Processor time that it may take."""
     memory_share: float = DEFAULT_MEMORY_SHARE
+    """Part of the machine's memory that it may use."""
     wall_seconds: float | None = None
+    """Seconds by the clock; None to derive them from `cpu_seconds`."""
     memory: int | None = None
+    """Bytes that it may use; None to derive them from `memory_share`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What the function returned.  seconds: of processor time that it took."""
+    """The result of a task."""
 
     value: dict[str, Any]
+    """JSON data that the function returned."""
     arrays: list[Any]
+    """Arrays that it returned."""
     seconds: float = field(default=0.0, compare=False)
+    """Processor time that it took."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """Why there is no answer, and the last that the function noted.
-
-    cause: it took its time, took too long by the clock, wanted more memory than a child may have, crashed (`detail`
-    names the signal), or ended its process otherwise (`detail` tells).
-    """
+    """Why a task has no result."""
 
     cause: Why
+    """A limit ("time": processor, "clock", "memory"), a signal ("crash") or another end of the process ("end")."""
     detail: str = ""
+    """Name of the signal, or the exit code."""
     last_note: Any = None
+    """The last progress that the function reported."""
 
 
 TaskOutcome = TaskResult | TaskFailure

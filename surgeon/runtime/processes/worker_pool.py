@@ -46,9 +46,10 @@ def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
 
 @dataclass(slots=True)
 class WorkerPool:
-    """Threads that each ask one child, for the tasks of one `run`."""
+    """Threads for the tasks of one `run`, each with one worker."""
 
     jobs: int
+    """Number of threads."""
     _count: int = 0
     _tasks: deque[tuple[int, Task]] = field(default_factory=deque)
     _results: dict[int, TaskOutcome] = field(default_factory=dict)

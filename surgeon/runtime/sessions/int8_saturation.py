@@ -17,15 +17,16 @@ _HALF = 128
 
 
 class _Product(NamedTuple):
-    """The slots of an operator's inputs: two factors, and their zero points.
-
-    left: None where the operator makes uint8 of floats itself.  left_zero: None where it has no such input.
-    """
+    """Input slots of one product of an operator."""
 
     left: int | None
+    """First factor; None where the operator quantises floats itself."""
     left_zero: int | None
+    """Its zero point, None if it has none."""
     right: int
+    """Second factor."""
     right_zero: int
+    """Its zero point."""
 
 
 PRODUCTS = {

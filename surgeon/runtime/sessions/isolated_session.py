@@ -33,13 +33,12 @@ MODULE = "surgeon.runtime.sessions.session_tasks"
 
 @dataclass(frozen=True, slots=True)
 class IsolatedRuntime:
-    """With what whole models run in children.
-
-    custom_ops: as for `open_model`.  run_time: seconds of processor time that one run may take, and to load a model.
-    """
+    """How whole models run in workers."""
 
     custom_ops: Sequence[Path | str] = ()
+    """As for `open_model`."""
     run_time: float = DEFAULT_TIMEOUT
+    """Seconds of processor time to load a model, and for one run."""
 
     def open(
         self,

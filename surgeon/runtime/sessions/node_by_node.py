@@ -114,11 +114,14 @@ def _dtypes(graph: GraphProto) -> Iterator[tuple[str, np.dtype[Any]]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Step:
-    """Nodes that run together.  makes: what they hand on; last: what nobody reads after them."""
+    """Nodes that run together."""
 
     nodes: tuple[NodeProto, ...]
+    """The nodes, in order."""
     makes: tuple[str, ...]
+    """Tensors that later steps or the graph read."""
     last: tuple[str, ...]
+    """Tensors that no later step reads, which are released."""
 
     @property
     def needs(self) -> list[str]:

@@ -20,25 +20,30 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A model to hold, and with what it runs.
-
-    implementations: of the user's process, as `shipped` gives them.  only_loads, folder: as for `Session`.
-    """
+    """A model to open in a worker."""
 
     model: Path | ModelProto
+    """A file, or a model with its weights."""
     custom_ops: Sequence[Path | str]
+    """Libraries and Python files of custom ops."""
     optimised: bool
+    """Whether ONNX Runtime optimises it."""
     implementations: bytes
+    """Those of the user's process, as `shipped` returns them."""
     only_loads: bool = False
+    """As for `OrtSession`."""
     folder: Path | None = None
+    """As for `OrtSession`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """Inputs by name, and which outputs are asked for."""
+    """A run of the open model."""
 
     feeds: dict[str, np.ndarray]
+    """Inputs by name."""
     outputs: tuple[str, ...]
+    """Names of the outputs to return."""
 
 
 _held: list[ModelSession] = []

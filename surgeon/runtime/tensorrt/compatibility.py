@@ -49,55 +49,58 @@ Behind = Callable[[int], tuple[int, NodeOutputs] | None]
 
 @dataclass(frozen=True, slots=True)
 class Incompatibility:
-    """What TensorRT does not take.
-
-    node: its number in `surgeon.ops.traversal.nodes_of`, None where it is about the network.  reason: a clause.  stage:
-    "parse", "build", "sizes" where other sizes suit the builder, "gpu" where a machine with one knows.  call: the node
-    by whose call of a function the parser came to it.
-    """
+    """Something that TensorRT refuses."""
 
     node: int | None
+    """Number of the node in `surgeon.ops.traversal.nodes_of`; None if it is about the network."""
     reason: str
+    """A clause."""
     stage: str
+    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a machine with a GPU can tell)."""
     call: int | None = None
+    """Number of the node that calls the function in which it is."""
 
 
 @dataclass(slots=True)
 class CompatibilityReport:
-    """What TensorRT said of a model.
-
-    faults: none where it takes it.  is_whole: whether it could look at every node.  layers: of its network.
-    engine_bytes: the bytes of what it built, 0 where nothing was built.  seconds: of processor time.  capability,
-    sizes: of the GPU and of the free dimensions for which it was built.  refused: why it was not built for the sizes
-    tried before.  undetermined: nodes of which it says nothing on a machine without a GPU.  stopped_because: why it
-    came to no word, "" where it did.
-    """
+    """What TensorRT reports of a model."""
 
     faults: list[Incompatibility] = field(default_factory=list)
+    """Empty if it takes the model."""
     is_whole: bool = True
+    """Whether it looked at every node."""
     layers: int = 0
+    """Layers of its network."""
     engine_bytes: int = 0
+    """Size of the engine, 0 without one."""
     seconds: float = 0.0
+    """Processor time."""
     capability: str = ""
+    """Capability of the GPU that it was built for, "SM86"."""
     sizes: dict[str, Range] = field(default_factory=dict)
+    """Dynamic dims that it was built for, as (least, best, largest)."""
     refused: list[Incompatibility] = field(default_factory=list)
+    """Why the sizes tried before were refused."""
     undetermined: list[Incompatibility] = field(default_factory=list)
+    """Nodes that it cannot judge without a GPU."""
     stopped_because: str = ""
+    """Why it did not finish, "" if it did."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatibilityCheck:
-    """What TensorRT is asked with.
-
-    run_time: seconds of processor time that it may take for a model.  capability: of the GPU to build for, "SM86"; None
-    to parse only.  dims: sizes of free dimensions as (least, best, largest).  plugins: libraries to load.
-    """
+    """A TensorRT library, and how it checks models."""
 
     library: Library
+    """The TensorRT to use."""
     run_time: float
+    """Seconds of processor time for one model."""
     capability: str | None = None
+    """GPU to build for, "SM86"; None to parse only."""
     dims: Mapping[str, Range] = field(default_factory=dict)
+    """Dynamic dims as (least, best, largest)."""
     plugins: Sequence[str] = ()
+    """Plugin libraries to load."""
 
     def run(
         self, model: Model, aside: Mapping[int, NodeOutputs] = NOTHING, behind: Behind = lambda _: None

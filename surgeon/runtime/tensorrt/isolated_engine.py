@@ -20,13 +20,12 @@ MODULE = "surgeon.runtime.tensorrt.engine"
 
 @dataclass(frozen=True, slots=True)
 class TensorRtRuntime:
-    """With what models run under TensorRT.
-
-    run_time: seconds of processor time that one run may take, and to build an engine.
-    """
+    """How models run under TensorRT."""
 
     library: Library
+    """The TensorRT to use."""
     run_time: float = DEFAULT_TIMEOUT
+    """Seconds of processor time to build an engine, and for one run."""
 
     def open(self, model: Path | ModelProto, *, optimised: bool = False) -> IsolatedSession:
         """Return what runs a model, as `Away.open` does; an engine is always optimised."""

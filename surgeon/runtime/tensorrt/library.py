@@ -8,16 +8,16 @@ from surgeon.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A TensorRT that can be installed.
-
-    name: as `--trt` has it.  title: as sentences have it.  modules: that it may be imported as.  distributions: of
-    which one holds the modules, and tells its version.
-    """
+    """A TensorRT that can be installed."""
 
     name: str
+    """Value of `--trt`."""
     title: str
+    """Its name in messages."""
     modules: tuple[str, ...]
+    """Names of its module, the first that imports counts."""
     distributions: tuple[str, ...]
+    """Packages that may hold the module; the installed one has the version."""
 
     @property
     def module(self) -> str | None:

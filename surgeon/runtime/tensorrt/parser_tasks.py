@@ -48,44 +48,46 @@ Shapes = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class ParseRequest:
-    """What TensorRT is to read.
-
-    library: the module to import.  plugins: libraries of plugin creators to load.  aside: nodes of the main graph that
-    are left out, by number, each with its outputs, which become inputs of the model.
-    """
+    """A model for TensorRT to parse."""
 
     library: str
+    """Module to import."""
     model: Path | bytes
+    """A file, or the model as bytes."""
     plugins: Sequence[str] = ()
+    """Plugin libraries to load."""
     aside: Mapping[int, NodeOutputs] = field(default_factory=dict)
+    """Nodes of the main graph to leave out, by number; their outputs become inputs of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginRequest:
-    """A node that TensorRT is to make a plugin of: the first of a model of that node alone.
-
-    fields: those that the plugin declares.
-    """
+    """A plugin for TensorRT to create."""
 
     library: str
+    """Module to import."""
     model: bytes
+    """A model whose first node is the plugin."""
     name: str
+    """Name of the plugin."""
     version: str
+    """Its version."""
     namespace: str
+    """Its namespace."""
     fields: Sequence[str]
+    """Names of the fields that it declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """What is to be built of it.
-
-    profile: for each input with free sizes the least, the best and the largest shape.  capability: that of the GPU it
-    is for ("SM86"); "" where the library builds for the one that is there.
-    """
+    """An engine for TensorRT to build."""
 
     source: ParseRequest
+    """The model."""
     profile: Mapping[str, Shapes]
+    """Least, best and largest shape of each input with dynamic dims."""
     capability: str
+    """GPU to build for, "SM86"; "" for the installed one."""
 
 
 def parse(source: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:

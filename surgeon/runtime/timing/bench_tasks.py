@@ -27,34 +27,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What is to be run: the models by name, with what they are loaded, and on what they run; see `bench`.
-
-    order: the seed of the order in which they are loaded.  run_time: seconds of processor time to load one, or run it.
-    engines: what makes engines of them, where they are not to run under ONNX Runtime.
-    """
+    """Models to load for a benchmark; see `bench`."""
 
     names: Sequence[str]
+    """Names of the models."""
     sources: Sequence[Path | ModelProto]
+    """The models."""
     libraries: Sequence[str]
+    """Libraries of custom ops."""
     threads: int
+    """Threads of one operator; 0 for one per physical core."""
     provider: str
+    """Execution provider."""
     inputs: Sequence[Inputs]
+    """Inputs of the user, empty to generate them."""
     dims: Mapping[str, int]
+    """Dynamic dims by name."""
     seed: int
+    """Seed of generated inputs."""
     order: int
+    """Seed of the order in which models are loaded."""
     run_time: float
+    """Seconds of processor time to load a model, or for one run."""
     engines: TensorRtRuntime | None = None
+    """TensorRT, if models are to run under it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimingRequest:
-    """How long, and by which clock; see `bench`."""
+    """How to time the loaded models; see `bench`."""
 
     rounds: int
+    """Number of rounds."""
     seconds: float
+    """Time for all rounds."""
     precision: float
+    """Stop once half the width of the 95 % interval is this part of the ratio."""
     cpu_time: bool
+    """Whether to measure processor time."""
     order: int
+    """Seed of the order of the models in a round."""
 
 
 _stack = ExitStack()

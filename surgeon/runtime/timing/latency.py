@@ -19,11 +19,14 @@ _TAIL = 40  # one in so many samples lies beyond one end of the interval: (1 - C
 
 
 class Interval(NamedTuple):
-    """A median, and the ends of the interval that holds the true one in 95 of 100 cases."""
+    """A median with a 95 % confidence interval."""
 
     median: float
+    """The median."""
     low: float
+    """Lower end of the interval."""
     high: float
+    """Upper end of the interval."""
 
 
 def interval_of(numbers: Sequence[float]) -> Interval:
@@ -52,10 +55,12 @@ def _rank(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """One model: its name and the milliseconds of one run, by load of the model and by round."""
+    """The latency of one model."""
 
     name: str
+    """Name of the model."""
     loads: tuple[tuple[float, ...], ...]
+    """Milliseconds of one run, by load of the model and by round."""
 
     @property
     def milliseconds(self) -> tuple[float, ...]:
@@ -79,17 +84,21 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRatio:
-    """The latency of a model by that of another: the median over the rounds, and the ends of its 95 % interval.
+    """The latency of a model relative to another.
 
-    The interval is that of the sign test, which takes the rounds as independent, made wide enough for the median of
-    each single load.
+    The interval is that of the sign test, which takes rounds as independent, widened to the median of each single load.
     """
 
     model: str
+    """Name of the model."""
     reference: str
+    """Name of the model that it is compared with."""
     ratio: float
+    """Median of the ratio over all rounds."""
     low: float
+    """Lower end of its 95 % interval."""
     high: float
+    """Upper end of its 95 % interval."""
 
     @property
     def verdict(self) -> str:
@@ -116,24 +125,22 @@ class LatencyRatio:
 
 @dataclass(frozen=True, slots=True)
 class Bench(ResultBase):
-    """Models that were run in turn.
-
-    models      in the order given; the first is what the others are held against
-    sizes       of the free dimensions of the inputs, empty where the user gave these or none is free
-    threads     that one operator may use; 0 for as many as there are physical cores
-    ep          the execution provider; empty where ONNX Runtime did not run them
-    seconds     of all of it, loading included
-    cpu_time    whether the processor time of one thread was measured
-    runtime     what ran them
-    """
+    """Models that were run in turn."""
 
     models: tuple[Latency, ...]
+    """In the given order; the others are compared with the first."""
     sizes: Mapping[str, int]
+    """Dynamic dims of the inputs; empty if the user gave inputs, or none is dynamic."""
     threads: int
+    """Threads of one operator; 0 for one per physical core."""
     ep: str
+    """Execution provider; "" if not under ONNX Runtime."""
     seconds: float
+    """Duration of all of it, loading included."""
     cpu_time: bool = False
+    """Whether processor time of one thread was measured."""
     runtime: str = "ONNX Runtime"
+    """What ran the models."""
 
     @property
     def rounds(self) -> int:

@@ -32,59 +32,80 @@ PLACES = 3  # nodes named for each unknown op
 
 @dataclass(frozen=True, slots=True)
 class UnknownOp:
-    """An op that neither onnx nor ONNX Runtime has at the model's opset.  places: the first few nodes."""
+    """An op that neither onnx nor ONNX Runtime has at the model's opset."""
 
     op: str
+    """Name with domain, "acme::Gelu"."""
     count: int
+    """Number of nodes."""
     why: str
+    """Why it is unknown, a clause."""
     places: tuple[str, ...]
+    """The first few nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSummary:
-    """A function that the model defines.  calls: nodes that call it."""
+    """A local function of the model."""
 
     name: str
+    """Name with domain."""
     nodes: int
+    """Nodes in its body."""
     calls: int
+    """Nodes that call it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """An external data file.  size: bytes on disk, None where it is missing.  used: bytes that tensors take in it."""
+    """An external data file."""
 
     location: str
+    """As the model names it."""
     used: int
+    """Bytes that tensors use."""
     size: int | None
+    """Bytes on disk, None if it is missing."""
 
 
 @dataclass(slots=True)
 class Inspection(ResultBase):
-    """The facts about one model.
-
-    nodes: of all bodies and functions too.  ops: by domain ("" is written ai.onnx), most frequent first.  inputs,
-    outputs: name -> "float32[batch, 128]".  about: what the header says besides, by field: the name of the graph,
-    domain, model_version, doc_string.  metadata: the model's metadata_props; of a key that stands twice the last value.
-    inside, outside: bytes of weights in the file and in external files, by dtype.
-    """
+    """The facts about one model: a record with a field for each line that `surgeon inspect` prints."""
 
     path: str
+    """Path of the model."""
     file_size: int
+    """Bytes of the model file."""
     ir_version: int
+    """ONNX IR version."""
     producer: str
+    """Name and version of the exporter."""
     opsets: dict[str, int]
+    """Versions by domain."""
     inputs: dict[str, str]
+    """Types by name, "float32[batch, 128]"."""
     outputs: dict[str, str]
+    """Types by name, "float32[batch, 128]"."""
     about: dict[str, str] = field(default_factory=dict)
+    """Other header fields: name of the graph, domain, model_version, doc_string."""
     metadata: dict[str, str] = field(default_factory=dict)
+    """metadata_props; the last value of a repeated key."""
     nodes: int = 0
+    """Number of nodes, in bodies and functions too."""
     ops: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Number of nodes by domain ("ai.onnx" for "") and op, most frequent first."""
     unknown: list[UnknownOp] = field(default_factory=list)
+    """Ops without a schema."""
     functions: list[FunctionSummary] = field(default_factory=list)
+    """Local functions."""
     tensors: int = 0
+    """Number of stored tensors."""
     inside: dict[str, int] = field(default_factory=dict)
+    """Bytes of weights in the model file, by dtype."""
     outside: dict[str, int] = field(default_factory=dict)
+    """Bytes of weights in external data, by dtype."""
     files: list[DataFile] = field(default_factory=list)
+    """External data files."""
     _graph: onnx.GraphProto | None = field(default=None, repr=False, compare=False)  # without its payloads
 
     @property

@@ -24,15 +24,14 @@ PERIODS = 32  # lengths of blocks that are tried, the most frequent first
 
 @dataclass(eq=False, slots=True)
 class OutlineGroup:
-    """What is shown as one box until it is opened.
-
-    kind: a scope, a stack of alike groups, one block of a stack, or a part of what is too wide.  items: nodes by their
-    place in the file, and groups.
-    """
+    """A part of a graph that is drawn as one box until it is opened."""
 
     label: str
+    """Title of the box."""
     kind: Kind = "scope"
+    """A scope, a stack of equal groups, one block of a stack, or a part of a wide group."""
     items: list[Item] = field(default_factory=list)
+    """Nodes by their index in the file, and groups."""
 
     def nodes(self) -> Iterator[int]:
         """All nodes in it."""

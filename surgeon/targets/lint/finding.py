@@ -31,33 +31,39 @@ SupportLink = Literal["mapping", "op", "kernel", ""]
 
 @dataclass(slots=True)
 class Diagnostic:
-    """What is wrong, where, and what helps.
-
-    kind: what it is about: "mapping" (no ONNX op stands for it), "opset" (the op is not there at the model's opset),
-    "schema" (the node breaks its op's schema), "kernel" (the target does not run it), "plugin" and "restriction"
-    (TensorRT's plugins, and a target's limits), "dtype" and "shape" (tensors that do not go together), "model" (the
-    graph or its header), "load" (the word of the runtime itself), "build" (it reads the model and makes no engine of
-    it), "advice" (nothing stops the model).
-
-    op: "ai.onnx::Gelu", "" where it is about the model.  reason: what is wrong, a clause.  link: the missing one of
-    *torch op → mapping → ONNX op (or kernel)*, "" where it is none of them.  torch_op: "" where nothing tells it.
-    nodes: the names of the first few; count: of all.  came_from: the line of the user's program, else the module.
-    helps: what to do, best first, a clause each.  stops: whether the target does not run the model because of it.
-    is_of_torch: whether torch made the model.
-    """
+    """What is wrong, where, and what helps."""
 
     kind: Kind
+    """What it is about.
+
+    "mapping" (no ONNX op stands for it), "opset" (the op does not exist at the model's opset), "schema" (the node
+    breaks its op's schema), "kernel" (the target does not run it), "plugin" and "restriction" (plugins of TensorRT, and
+    limits of a target), "dtype" and "shape" (tensors that do not fit each other), "model" (the graph or its header),
+    "load" (the runtime refuses the model), "build" (the runtime reads it and builds no engine), "advice" (nothing stops
+    the model).
+    """
     op: str
+    """Name with domain, "ai.onnx::Gelu"; "" if it is about the model."""
     reason: str
+    """What is wrong, a clause."""
     link: SupportLink = ""
+    """The missing link of *torch op → mapping → ONNX op (or kernel)*, "" for none."""
     torch_op: str = ""
+    """Operator of torch that the node comes from, "" if unknown."""
     nodes: list[str] = field(default_factory=list)
+    """Names of the first few nodes."""
     count: int = 0
+    """Number of nodes."""
     came_from: str = ""
+    """Line of the user's program, else the module."""
     helps: list[str] = field(default_factory=list)
+    """What to do, best first, a clause each."""
     stops: bool = True
+    """Whether the target does not run the model because of it."""
     is_of_torch: bool = False
+    """Whether torch exported the model."""
     where: list[Node] = field(default_factory=list, repr=False, compare=False)
+    """The nodes."""
 
     @property
     def chain(self) -> str:
@@ -78,24 +84,26 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeResult:
-    """What a target's own runtime made of a model.
-
-    title: of the runtime, with its version; "" where it was not asked, and then why: `silence`.  layers: of
-    the network that it read.  is_whole: whether it could look at every node.  device: what an engine was built for,
-    "" for none; engine: its size in bytes; sizes: least, best and largest of each free dimension.  seconds: of
-    processor time.  end: the reason of the finding that says why it came to no word (its process ended, or went
-    beyond a limit); "".
-    """
+    """What a target's runtime made of a model."""
 
     title: str = ""
+    """Name and version of the runtime, "" if it was not asked."""
     silence: str = ""
+    """Why it was not asked."""
     layers: int = 0
+    """Layers of the network that it read."""
     is_whole: bool = True
+    """Whether it looked at every node."""
     device: str = ""
+    """Device that an engine was built for, "" for none."""
     engine: int = 0
+    """Size of the engine in bytes."""
     sizes: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Dynamic dims of the engine, as (least, best, largest)."""
     seconds: float = 0.0
+    """Processor time."""
     end: str = ""
+    """Reason of the finding that says why it did not finish, "" if it did."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it."""
@@ -161,16 +169,18 @@ class DiagnosticCollector:
 
 @dataclass(slots=True)
 class _Cause:
-    """What is told of one cause, and the first places, each with the names in its reason.
-
-    together: the reason of several.
-    """
+    """The findings of one cause, which are reported as one."""
 
     finding: Diagnostic
+    """The finding that is reported."""
     together: str
+    """Reason for several findings, "" to derive it from theirs."""
     places: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """The first nodes, each with the quoted names in its reason."""
     names: tuple[str, ...] | None = None
+    """Quoted names in the first reason."""
     differ: set[int] = field(default_factory=set)
+    """Indices of names that differ between reasons."""
 
     def add(self, op: str, reason: str, at: str, helps: Iterable[str]) -> None:
         """One more place."""

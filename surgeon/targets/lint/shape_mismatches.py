@@ -16,11 +16,14 @@ from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 
 class Misfit(NamedTuple):
-    """What does not fit, what helps, and the shape that the mended node makes, None where it is not known."""
+    """Shapes that do not fit an operator."""
 
     reason: str
+    """What does not fit, a clause."""
     help: str
+    """What helps, a clause."""
     mended: Shape | None = None
+    """Output shape of the corrected node, None if unknown."""
 
 
 Shapes_ = Sequence[Shape | None]

@@ -14,11 +14,14 @@ from surgeon.shapes.tensor_types import Shape, spelled
 
 
 class SizedIf(NamedTuple):
-    """Such an If.  dims: the dynamic dims that decide its condition.  shapes: of an output in each branch, as text."""
+    """An If whose condition depends on sizes, and whose branches have different output shapes."""
 
     node: Node
+    """The If."""
     dims: tuple[str, ...]
+    """Dynamic dims that decide the condition."""
     shapes: tuple[str, str]
+    """Shape of an output in each branch, as text."""
 
 
 def sized_ifs(index: Index) -> Iterator[SizedIf]:

@@ -75,18 +75,22 @@ def _of_placeholder(node: Node) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedIssue:
-    """What the documentation has against a node: as a `Diagnostic` tells it.
-
-    is_name_clash: the parser reads the node, as another op.
-    """
+    """What the documentation says against a node; see `Diagnostic`."""
 
     kind: Kind
+    """Kind of the diagnostic."""
     node: Node
+    """The node."""
     reason: str
+    """What is wrong, a clause."""
     link: SupportLink
+    """The missing link."""
     helps: tuple[str, ...]
+    """What to do, best first, a clause each."""
     stops: bool
+    """Whether TensorRT does not run the model because of it."""
     is_name_clash: bool
+    """Whether the parser reads the node as another op."""
 
     def note(self, found: DiagnosticCollector) -> None:
         """Put it among what was found."""

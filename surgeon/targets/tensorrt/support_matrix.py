@@ -22,17 +22,18 @@ CONTRIB_EQUIVALENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TensorrtOp:
-    """One op.
-
-    types: of its data, as schemas spell them ("float"); since: the first version that reads it; rtx: whether
-    TensorRT-RTX reads it.
-    """
+    """An op of ONNX in TensorRT's documentation."""
 
     name: str
+    """Name of the op."""
     supported: bool
+    """Whether TensorRT reads it."""
     types: frozenset[str]
+    """Dtypes of its data, as in schemas ("float")."""
     since: str
+    """First version that reads it."""
     rtx: bool
+    """Whether TensorRT-RTX reads it."""
 
 
 def tensorrt_version() -> str:

@@ -10,15 +10,16 @@ import numpy as np
 
 
 class Detections(NamedTuple):
-    """What is detected in all pictures, in the order of pictures, then classes, then falling scores.
-
-    boxes: [count, 4] as x1, y1, x2, y2.  scores: [count].  classes, batch: int64[count].
-    """
+    """The detections in all images, ordered by image, then class, then falling score."""
 
     boxes: np.ndarray
+    """Corners x1, y1, x2, y2, [count, 4]."""
     scores: np.ndarray
+    """Scores, [count]."""
     classes: np.ndarray
+    """Class indices, int64[count]."""
     batch: np.ndarray
+    """Image indices, int64[count]."""
 
 
 def overlaps(one: np.ndarray, others: np.ndarray) -> np.ndarray:

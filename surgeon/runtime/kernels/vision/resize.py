@@ -16,13 +16,18 @@ from surgeon.runtime.kernels.erf import Array
 
 @dataclass(frozen=True, slots=True)
 class _Length:
-    """How one axis changes: from `size` elements to `count`, by `scale`; begin, end: the part of it that is taken."""
+    """How one axis is resized."""
 
     size: int
+    """Elements before."""
     count: int
+    """Elements after."""
     scale: float
+    """Ratio of output to input."""
     begin: float = 0.0
+    """Start of the region of interest, as a part of the axis."""
     end: float = 1.0
+    """End of the region of interest, as a part of the axis."""
 
     @property
     def stays(self) -> bool:
@@ -32,14 +37,20 @@ class _Length:
 
 @dataclass(frozen=True, slots=True)
 class _Manner:
-    """Resize's attributes that tell what an element becomes."""
+    """Attributes of Resize that decide how elements are computed."""
 
     mode: str
+    """`mode`."""
     transformation: str
+    """`coordinate_transformation_mode`."""
     rounding: str
+    """`nearest_mode`."""
     cubic: float
+    """`cubic_coeff_a`."""
     exclude: bool
+    """`exclude_outside`."""
     antialias: bool
+    """`antialias`."""
 
 
 def resize(
