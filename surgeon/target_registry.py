@@ -153,8 +153,8 @@ def target_of(name: str) -> BaseTarget:
     if not found:
         raise UsageError(f"There is no target {name!r}; choose one of {', '.join(names())}.")
     if len({point.value for point in found}) > 1:
-        told = " and ".join(point.value for point in found)
-        raise UsageError(f"The target {name!r} is brought by several packages ({told}); remove all but one.")
+        modules = " and ".join(point.value for point in found)
+        raise UsageError(f"The target {name!r} is brought by several packages ({modules}); remove all but one.")
     return _loaded(found[0])
 
 
@@ -202,9 +202,9 @@ def _loaded(point: "EntryPoint") -> BaseTarget:
     try:
         found = point.load()
     except Exception as error:
-        told = f"{type(error).__name__}: {error}"
+        reason = f"{type(error).__name__}: {error}"
         raise UsageError(
-            f"The target {point.name!r} ({point.value}) cannot be loaded ({told}); mend or remove its package."
+            f"The target {point.name!r} ({point.value}) cannot be loaded ({reason}); mend or remove its package."
         ) from error
     if not isinstance(found, BaseTarget) or found.name != point.name:
         raise UsageError(f"{point.value} is no surgeon.Target of the name {point.name!r}; mend or remove its package.")

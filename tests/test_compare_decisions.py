@@ -276,7 +276,7 @@ def test_edges_are_told_apart_that_arithmetic_leads_to() -> None:
     one, _ = pair("nearby numbers behind arithmetic")
     assert edges_of(scopes_of(one)) == [7.0, 28.0]
     [boundary] = find_thresholds(scopes_of(one))
-    assert boundary.solved().tolist() == [28.0]
+    assert boundary.solutions().tolist() == [28.0]
     assert (boundary.is_model_input, boundary.is_plain, boundary.meets_exactly(np.array([28.0])).all()) == (
         True,
         False,
@@ -291,7 +291,7 @@ def test_numbers_are_solved_and_run_forwards_again() -> None:
         [boundary] = find_thresholds(scopes_of(made))
         near = np.float32(wanted / factor) * (1 + np.arange(-64, 65, dtype=np.float32) * np.float32(2.0**-24))
         expected = {float(number) for number in near if np.float32(factor) * number == np.float32(wanted)}
-        assert set(boundary.solved().tolist()) == expected
+        assert set(boundary.solutions().tolist()) == expected
 
 
 def test_elsewhere_nothing_is_met_that_roundings_lead_to() -> None:

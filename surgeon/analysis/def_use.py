@@ -25,7 +25,7 @@ class DefUseScope:
     """Names of the outputs."""
     uses: dict[str, list[tuple[NodeProto, int, "DefUseScope"]]] = field(default_factory=dict)
     """Tensor -> (consumer, input slot, scope of the consumer), nested bodies included."""
-    makers: dict[str, NodeProto] = field(default_factory=dict)
+    producers: dict[str, NodeProto] = field(default_factory=dict)
     """Tensor -> producer."""
     bodies: dict[int, list[tuple[str, "DefUseScope"]]] = field(default_factory=dict)
     """id(node) -> (attribute, body) for each body of the node."""
@@ -40,7 +40,7 @@ class DefUseScope:
         """Return the innermost scope that defines `name`, or this one if none does."""
         scope: DefUseScope | None = self
         while scope is not None:
-            if name in scope.makers or name in scope.initializers or name in scope.inputs:
+            if name in scope.producers or name in scope.initializers or name in scope.inputs:
                 return scope
             scope = scope.parent
         return self
@@ -75,7 +75,7 @@ class DefUseGraph:
         return scope
 
     def _nodes(self, nodes: Iterable[NodeProto], scope: DefUseScope) -> None:
-        uses, makers = scope.uses, scope.makers
+        uses, producers = scope.uses, scope.producers
         for node in nodes:
             for slot, name in enumerate(node.input):
                 if name in uses:
@@ -83,7 +83,7 @@ class DefUseGraph:
                 elif name:
                     uses[name] = [(node, slot, scope)]
             for name in node.output:
-                makers[name] = node
+                producers[name] = node
             if not node.domain and node.op_type not in WITH_BODIES:
                 continue
             self._alive.append(node)  # `bodies` uses id(node), which is valid only while the node's wrapper lives
@@ -96,7 +96,7 @@ class DefUseGraph:
         body.node = node
         scope.bodies.setdefault(id(node), []).append((attribute, body))
         for name, uses in body.uses.items():
-            if name not in body.makers and name not in body.initializers and name not in body.inputs:
+            if name not in body.producers and name not in body.initializers and name not in body.inputs:
                 scope.uses.setdefault(name, []).extend(uses)
 
     def constant(self, scope: DefUseScope, name: str) -> np.ndarray | None:
@@ -104,7 +104,7 @@ class DefUseGraph:
         owner = scope.owner(name)
         tensor = owner.initializers.get(name)
         if tensor is None:
-            node = owner.makers.get(name)
+            node = owner.producers.get(name)
             if node is None or node.op_type != "Constant" or not node.attribute:
                 return None
             attribute = node.attribute[0]
@@ -121,7 +121,7 @@ class DefUseGraph:
             dims: list[int | str] | None = None
             if name in owner.initializers:
                 dims = list(owner.initializers[name].dims)
-            node = owner.makers.get(name)
+            node = owner.producers.get(name)
             if dims is None and node is not None and node.op_type == "Constant":
                 value = next((list(a.t.dims) for a in node.attribute if a.type == AttributeProto.TENSOR), None)
                 dims = list(value) if value is not None else None

@@ -71,7 +71,7 @@ def decides(
             if not bounded and slot in deciding.get(op.name, _NONE):
                 return True
             if not op.shape.reads_only_shape:
-                pending.extend(_computed(scopes, node, slot, place=place, bounded=bounded))
+                pending.extend(_next_tensors(scopes, node, slot, place=place, bounded=bounded))
         if scope.node is None or scope.parent is None:
             continue
         for position, output in enumerate(scope.outputs):
@@ -80,7 +80,7 @@ def decides(
                     if not _is_limited(scopes, scope.parent, scope.node):
                         return True  # the condition of a Loop
                     continue
-                pending.extend(_outwards(scope.node, scope, scope.parent, position=position, bounded=bounded))
+                pending.extend(_leave_body(scope.node, scope, scope.parent, position=position, bounded=bounded))
     harmless |= seen
     return False
 
@@ -107,7 +107,9 @@ def _is_deciding(use: tuple[NodeProto, int, DefUseScope]) -> bool:
     return slot in _DECIDING.get(guess_node_traits(node).name, _NONE)
 
 
-def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScope, bounded: bool) -> Iterator[_Trace]:
+def _next_tensors(
+    scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScope, bounded: bool
+) -> Iterator[_Trace]:
     """Yield the tensors that `node` computes from the value in this slot, inside functions and bodies too."""
     called = scopes.function(node)
     if called is not None and slot < len(called.inputs):
@@ -115,7 +117,7 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
     op, bodies = guess_node_traits(node), place.bodies.get(id(node), ())
     is_carried = False
     for _, body in bodies:
-        inner = _inner(node, slot, body)
+        inner = _body_input(node, slot, body)
         is_carried = is_carried or inner is not None
         yield from ((body, given, bounded) for given in (body.inputs if inner is None else (inner,)))
     if is_carried and slot not in (*op.control.trip_counts, *op.control.conditions):
@@ -132,13 +134,13 @@ def _computed(scopes: DefUseGraph, node: NodeProto, slot: int, place: DefUseScop
             yield place, output, bounded or (position > 0 and op.dtype.later_outputs_are_indices)
 
 
-def _inner(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
+def _body_input(node: NodeProto, slot: int, body: DefUseScope) -> str | None:
     """The input of a body for an input of its node; None if they do not correspond by position."""
     is_alike = not node.domain and len(body.inputs) == len(node.input)
     return body.inputs[slot] if is_alike else None
 
 
-def _outwards(
+def _leave_body(
     node: NodeProto, body: DefUseScope, outside: DefUseScope, position: int, bounded: bool
 ) -> Iterator[_Trace]:
     """Yield the tensors that an output of a body becomes: an output of its node, and an input of the next iteration.

@@ -74,7 +74,7 @@ Call = tuple[DefUseScope, NodeProto]  # the scope and node of a call of a local 
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _TracedTensor:
     """A tensor that carries the value of an input."""
 
     scope: DefUseScope
@@ -92,7 +92,7 @@ class _Place:
 def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
     """Follow graph input `name` and return its role."""
     role = InputRole()
-    places = [_Place(scopes.main, name, ())]
+    places = [_TracedTensor(scopes.main, name, ())]
     seen: set[tuple[int, str, tuple[int, ...]]] = set()
     while places and len(seen) < _MOST_STEPS:
         place = places.pop()
@@ -102,14 +102,14 @@ def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
         seen.add(key)
         for node, slot, scope in place.scope.uses.get(place.name, ()):
             inside = replace(place, scope=scope)
-            _note(scopes, role, node, slot=slot, place=inside)
-            places.extend(_onwards(scopes, role, node, slot=slot, place=inside))
+            _record_use(scopes, role, node, slot=slot, place=inside)
+            places.extend(_next_tensors(scopes, role, node, slot=slot, place=inside))
         if place.name in place.scope.outputs:
-            places.extend(_outwards(place))
+            places.extend(_leave_scope(place))
     return role
 
 
-def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> None:
+def _record_use(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _TracedTensor) -> None:
     """Record how `node` uses the value in this slot."""
     op = guess_node_traits(node)
     for lookup in op.indexing.lookups:
@@ -137,12 +137,12 @@ def _note(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, plac
         role.flags.add("zero")
     if slot in op.operands.target_shape and slot not in op.operands.counts:
         role.flags.add("target")
-    told = (
+    slots_by_flag = (
         *(("scores", op.operands.logits), ("count", op.operands.counts), ("length", op.operands.sequence_lengths)),
         *(("condition", op.control.conditions), ("trip", op.control.trip_counts), ("divisor", op.algebra.divisors)),
         ("overlap", op.indexing.overlapping_boxes),
     )
-    role.flags.update(flag for flag, slots in told if slot in slots)
+    role.flags.update(flag for flag, slots in slots_by_flag if slot in slots)
     if op.shape.output_count_attribute and slot in op.operands.counts:
         role.whole = _table_size(scopes, place, node.input[0], _attribute(node, "axis", 0))
     if op.algebra.compares:
@@ -169,7 +169,9 @@ def _sign(op: OpTraits, slot: int) -> int:
     return op.algebra.signs[slot] if op.algebra.family == "sum" and slot < len(op.algebra.signs) == 2 else 0
 
 
-def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _Place) -> Iterator[_Place]:
+def _next_tensors(
+    scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _TracedTensor
+) -> Iterator[_TracedTensor]:
     """Yield the tensors that carry the value after `node`: its outputs, a function's or a body's inputs."""
     op = guess_node_traits(node)
     called = scopes.function(node)
@@ -187,7 +189,7 @@ def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, p
     shift, sizes = place.shift, place.sizes
     sign = _sign(op, slot)
     if sign:
-        added = _added(scopes, node, slot, sign=sign, place=place)
+        added = _added_offset(scopes, node, slot, sign=sign, place=place)
         if added is None:
             return
         shift, sizes = shift + added[0], sizes + added[1]
@@ -198,7 +200,7 @@ def _onwards(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, p
             yield replace(place, name=output, shift=shift, sizes=sizes)
 
 
-def _outwards(place: _Place) -> Iterator[_Place]:
+def _leave_scope(place: _TracedTensor) -> Iterator[_TracedTensor]:
     """Yield the tensors of the calling node that an output of a function body becomes."""
     if place.calls and place.scope.parent is None:
         caller, node = place.calls[-1]
@@ -208,7 +210,7 @@ def _outwards(place: _Place) -> Iterator[_Place]:
         return
     if place.scope.parent is not None:
         parent = place.scope.parent
-        for node in parent.makers.values():
+        for node in parent.producers.values():
             for _, body in parent.bodies.get(id(node), ()):
                 if body is place.scope and guess_node_traits(node).control.selectors:
                     position = place.scope.outputs.index(place.name)
@@ -216,8 +218,8 @@ def _outwards(place: _Place) -> Iterator[_Place]:
                     return
 
 
-def _added(
-    scopes: DefUseGraph, node: NodeProto, slot: int, sign: int, place: _Place
+def _added_offset(
+    scopes: DefUseGraph, node: NodeProto, slot: int, sign: int, place: _TracedTensor
 ) -> tuple[int, tuple[str, ...]] | None:
     """Return the maximum that a sum or difference adds to the value: a number, and keys of dynamic dims.
 
@@ -229,7 +231,7 @@ def _added(
             return None
         return -int(other.min()), ()
     if other is None:
-        size = _told_size(scopes, place.scope, node.input[1 - slot])
+        size = _size_from_shape(scopes, place.scope, node.input[1 - slot])
         if size is None:
             return _RUNNING, ()
         return (size, ()) if isinstance(size, int) else (0, (size,))
@@ -238,12 +240,12 @@ def _added(
     return int(other.max()), ()
 
 
-def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str | None:
+def _size_from_shape(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str | None:
     """Return the size that a tensor computes from a Shape, as `DefUseGraph.dim`; None for other tensors."""
     place = 0
     for _ in range(_LONGEST_WAY):
         owner = scope.owner(name)
-        node = owner.makers.get(name)
+        node = owner.producers.get(name)
         if node is None or not node.input:
             return None
         op = guess_node_traits(node)
@@ -263,7 +265,7 @@ def _told_size(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str 
     return None
 
 
-def _table_size(scopes: DefUseGraph, place: _Place, table: str, axis: int) -> int | str | None:
+def _table_size(scopes: DefUseGraph, place: _TracedTensor, table: str, axis: int) -> int | str | None:
     """Return the size of a table along an axis; a function's argument is looked up at the call."""
     scope, calls = place.scope, list(place.calls)
     while True:
@@ -278,7 +280,7 @@ def _table_size(scopes: DefUseGraph, place: _Place, table: str, axis: int) -> in
         table = node.input[position]
 
 
-def _limit(scopes: DefUseGraph, place: _Place, node: NodeProto, lookup: IndexedTable) -> IndexLimit:
+def _limit(scopes: DefUseGraph, place: _TracedTensor, node: NodeProto, lookup: IndexedTable) -> IndexLimit:
     """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
     table = node.input[lookup.table]
     if not lookup.by_tuples:

@@ -19,16 +19,18 @@ from surgeon.ops.traits.trait_lookup import RANDOM
 from surgeon.ops.traversal import GRAPHS
 
 DEPTH = 6  # maximum depth of compared nodes
-Said = tuple[bytes, ...]
+AttributeKey = tuple[bytes, ...]
 T = TypeVar("T", bound=Hashable)
 
 
-def said_by(node: Node) -> Said | None:
+def attribute_key(node: Node) -> AttributeKey | None:
     """The attributes of a node as a key: equal for equal attributes; None for a node with a graph attribute."""
-    return said_in(node.proto.attribute, node.op, node.scope.versions)
+    return key_of_attributes(node.proto.attribute, node.op, node.scope.versions)
 
 
-def said_in(attributes: Iterable[AttributeProto], op: str, versions: Mapping[str, int]) -> Said | None:
+def key_of_attributes(
+    attributes: Iterable[AttributeProto], op: str, versions: Mapping[str, int]
+) -> AttributeKey | None:
     """The same for attributes of an op, at the given opset versions.  A reference is valid within one function."""
     items = list(attributes)
     if any(item.type in GRAPHS for item in items):
@@ -91,7 +93,7 @@ def are_equal(tensors: Tensors[T], one: T, other: T, depth: int = DEPTH) -> bool
     if first is not None and second is not None and depth:
         (a, read, place), (b, also_read, other_place) = first, second
         alike = a.op == b.op and place == other_place and len(read) == len(also_read) and tensors.is_deterministic(a)
-        if alike and said_by(a) == said_by(b):
+        if alike and attribute_key(a) == attribute_key(b):
             pairs = zip(read, also_read, strict=True)
             if all(are_equal(tensors, x, y, depth - 1) for x, y in pairs):
                 return True

@@ -60,11 +60,11 @@ def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
     known: dict[str, int] = {}
     for item in imports:
         domain, version = normalize_domain(item.domain), item.version
-        told = domain or "ai.onnx"
+        title = domain or "ai.onnx"
         if not 0 < version <= MOST_VERSION:
-            raise GraphError(f"{who} imports opset {version} of {told}, and there is none such; {_MEND}")
+            raise GraphError(f"{who} imports opset {version} of {title}, and there is none such; {_MEND}")
         if known.setdefault(domain, version) != version:
-            raise GraphError(f"{who} imports opset {known[domain]} of {told}, and opset {version} too; {_MEND}")
+            raise GraphError(f"{who} imports opset {known[domain]} of {title}, and opset {version} too; {_MEND}")
 
 
 def _require_each_once(kind: str, where: str, names: Iterable[str]) -> None:

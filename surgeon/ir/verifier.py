@@ -54,23 +54,23 @@ class Violation:
 
 def verify(model: ModelProto) -> list[Violation]:
     """All violations in the main graph, in bodies and in local functions."""
-    return audited(model).faults
+    return run_audit(model).faults
 
 
-def audited(model: ModelProto) -> "Audit":
+def run_audit(model: ModelProto) -> "Audit":
     """The walk over a model: the violations, and further results."""
     audit = Audit(imports_of(model.opset_import))
     root = GraphLocation("the graph", "the graph")
-    audit.unmade(audit.graph(model.graph, root))
+    audit.add_undefined(audit.graph(model.graph, root))
     for function in model.functions:
         audit.imports = imports_of(function.opset_import)
         words = f"function {function.name!r}"
         place = GraphLocation(words, words, function)
-        audit.unmade(audit.nodes(function.node, set(function.input), function.output, place))
+        audit.add_undefined(audit.nodes(function.node, set(function.input), function.output, place))
     return audit
 
 
-Late = tuple[
+OuterName = tuple[
     str, GraphLocation, NodeProto | None
 ]  # an undefined name, and its reader; None: it is an output
 
@@ -86,7 +86,7 @@ class Audit:
     apart: list[NodeProto] = field(default_factory=list)
     """Nodes of the main graph, one of each kind that a schema check distinguishes."""
 
-    def graph(self, graph: GraphProto, place: GraphLocation) -> list[Late]:
+    def graph(self, graph: GraphProto, place: GraphLocation) -> list[OuterName]:
         """Check one graph; returns the names that it takes from outer graphs."""
         given = [value.name for value in graph.input]
         initializers = [tensor.name for tensor in graph.initializer]
@@ -97,14 +97,14 @@ class Audit:
 
     def nodes(
         self, nodes: Sequence[NodeProto], given: Collection[str], ends: Iterable[str], place: GraphLocation
-    ) -> list[Late]:
+    ) -> list[OuterName]:
         """Check the nodes of one scope that starts with the names `given`; returns the names defined outside of it.
 
         This loop runs over every node of a model, so it is kept lean.
         """
         made = {"", *given}
         count = len(made)
-        late: list[Late] = []
+        late: list[OuterName] = []
         domains: dict[str, NodeProto] = {}
         kinds: set[Hashable] = set()
         apart: list[NodeProto] = []
@@ -141,13 +141,13 @@ class Audit:
         late.extend((name, place, None) for name in ends if name not in made)
         return [item for item in late if item[0] not in made]
 
-    def unmade(self, names: Iterable[Late]) -> None:
+    def add_undefined(self, names: Iterable[OuterName]) -> None:
         """Record the names that a main graph or a function uses and does not define."""
         each_once = {(name, id(node)): (name, place, node) for name, place, node in names}
         for name, place, node in each_once.values():
             self.faults.append(Violation("output not made" if node is None else "not made", name, place, node))
 
-    def _captured(self, node: NodeProto, place: GraphLocation) -> Iterator[Late]:
+    def _captured(self, node: NodeProto, place: GraphLocation) -> Iterator[OuterName]:
         """Check the bodies of a node; yields the names that they take from outer graphs."""
         for attribute in node.attribute:
             for graph in attribute_graphs(attribute):

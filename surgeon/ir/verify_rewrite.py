@@ -15,7 +15,7 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorPro
 
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.decoding import decode_tensor
-from surgeon.ir.verifier import Violation, audited, verify
+from surgeon.ir.verifier import Violation, run_audit, verify
 from surgeon.ops.schemas import check_node, only_ort_knows
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import GRAPHS, all_nodes, function_key, imports_of, subgraphs
@@ -23,7 +23,7 @@ from surgeon.ops.traversal import GRAPHS, all_nodes, function_key, imports_of, s
 _TENSORS = (AttributeProto.TENSOR, AttributeProto.TENSORS)
 _SPARSE = (AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS)
 _UNCHECKED = "surgeon.unchecked"  # onnx.checker accepts everything in an unknown domain
-_WEIGHTY = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
+_WITH_PAYLOADS = frozenset((*GRAPHS, *_TENSORS, *_SPARSE))
 
 
 def _check_changes(before: ModelProto, after: ModelProto, apart: Sequence[NodeProto]) -> list[str]:
@@ -93,8 +93,8 @@ def _check_nodes(
     before: ModelProto, found: Sequence[NodeProto], context: checker.C.CheckerContext
 ) -> list[str]:
     """Check those of the nodes, bodies included, that `before` lacks, compared byte by byte."""
-    is_any_told = any(node.attribute for node in found)
-    old = {node.SerializeToString() for node in before.graph.node if node.attribute} if is_any_told else set[bytes]()
+    has_attributes = any(node.attribute for node in found)
+    old = {node.SerializeToString() for node in before.graph.node if node.attribute} if has_attributes else set[bytes]()
     changed = [node for node in found if node.SerializeToString() not in old]
     if inside := _nested(changed):
         old.update(node.SerializeToString() for node in _nested(before.graph.node))
@@ -120,8 +120,8 @@ def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str |
     opset = context.opset_imports[normalize_domain(node.domain)]
     if only_ort_knows(node.domain, node.op_type, opset):
         return next(iter(check_node(node, opset, lambda _: None)), None)
-    if node.domain == "ai.onnx" or any(attribute.type in _WEIGHTY for attribute in node.attribute):
-        node = _lightened(node)
+    if node.domain == "ai.onnx" or any(attribute.type in _WITH_PAYLOADS for attribute in node.attribute):
+        node = _without_payloads(node)
     try:
         checker.check_node(node, context)
     except checker.ValidationError as error:
@@ -129,7 +129,7 @@ def _node_complaint(node: NodeProto, context: checker.C.CheckerContext) -> str |
     return None
 
 
-def _lightened(node: NodeProto) -> NodeProto:
+def _without_payloads(node: NodeProto) -> NodeProto:
     """Return a copy of a node with empty bodies, without external payloads, in the default domain."""
     copy = NodeProto()
     copy.CopyFrom(node)
@@ -194,7 +194,7 @@ def _function_complaint(function: FunctionProto, ir_version: int) -> str | None:
             node.domain = _UNCHECKED
             if _UNCHECKED not in imports_of(light.opset_import):
                 light.opset_import.add(domain=_UNCHECKED, version=1)
-        node.CopyFrom(_lightened(node))
+        node.CopyFrom(_without_payloads(node))
     try:
         checker.check_function(light, _context(ir_version, {**imports, _UNCHECKED: 1}))
     except checker.ValidationError as error:
@@ -213,7 +213,7 @@ def new_violations(before: ModelProto, after: ModelProto) -> list[str]:
     Both may be skeletons: large payloads are not checked.  Violations that `before` has too (unsorted nodes, operators
     that only ONNX Runtime has in the default domain, duplicate names) are accepted.
     """
-    audit = audited(after)
+    audit = run_audit(after)
     found = audit.faults
     if found:
         known = set(map(_key, verify(before)))

@@ -60,11 +60,11 @@ def resolve(names: RuleSelector | Iterable[RuleSelector], *, approximate: bool =
             if name.startswith("-"):
                 less.update(_resolve_one(name[1:]))
             elif name:
-                found[name] = (*_resolve_one(name), *(_joining(name) if approximate else ()))
+                found[name] = (*_resolve_one(name), *(_approximate_members(name) if approximate else ()))
     if not found:
         raise RuleError(f"No rule is named; `{command('rules')}` lists those there are.")
     if less:
-        found = _without(found, less)
+        found = _excluded(found, less)
     modules = [point.module for point in entry_points()]
     for rule in unique_rules(found):
         if not any(rule.module == module or rule.module.startswith(f"{module}.") for module in modules):
@@ -96,7 +96,7 @@ def _exact(name: str, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return left
 
 
-def _without(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
+def _excluded(found: dict[str, tuple[Rule, ...]], less: set[Rule]) -> dict[str, tuple[Rule, ...]]:
     absent = less.difference(*found.values())
     if absent:
         raise RuleError(f"Rule {min(rule.name for rule in absent)!r} is left out but was not asked for; drop the -.")
@@ -159,7 +159,7 @@ def groups() -> dict[str, list[str]]:
     return found
 
 
-def _joining(name: str) -> Iterator[Rule]:
+def _approximate_members(name: str) -> Iterator[Rule]:
     """The rules that join a group if approximate rules are requested, as in the packs' `APPROXIMATE`."""
     for point in entry_points():
         for member in _pack_table(point.module, "APPROXIMATE").get(name, ()):
@@ -199,7 +199,7 @@ def function_rules_of(module: ModuleType) -> tuple[Rule, ...]:
     return tuple(item.as_rule() for item in functions if item.__module__ in ("", module.__name__))
 
 
-def _divided(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """The place of rules, and the name of one of them; "" for all."""
     place, colon, inner = name.rpartition(":")
     if not colon or name.endswith(".py"):  # the colon of C:\\rules.py does not separate
@@ -209,13 +209,13 @@ def _divided(name: str) -> tuple[str, str]:
 
 def file_of(name: str) -> Path | None:
     """The rule file that a name refers to; None for a name of a pack or a module."""
-    place, _ = _divided(name)
+    place, _ = _split_name(name)
     return Path(place) if place.endswith(".py") or "/" in place else None
 
 
 def _resolve_one(name: str, known_packs: _Names | None = None) -> tuple[Rule, ...]:
     """The rules of one name.  known_packs: the result of `packs`, to resolve many names."""
-    place, inner = _divided(name)
+    place, inner = _split_name(name)
     file = file_of(name)
     if file is not None:
         return _pick(_from_file(file), inner, place)
@@ -290,7 +290,9 @@ def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise RuleError(f"There is no rule file {str(path)!r}; check the path.")
     version = path.stat()  # read an edited file again
-    name = f"{_home(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
+    name = (
+        f"{_pack_of(path)}surgeon_rules_{path.stem}_{abs(hash((path.resolve(), version.st_mtime_ns, version.st_size)))}"
+    )
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
@@ -302,21 +304,21 @@ def _from_file(path: Path) -> ModuleType:
     try:
         with nullcontext() if "." in name else importable(path.parent):  # a file of a pack imports through its package
             spec.loader.exec_module(module)
-        _require_apart(path)
+        _require_distinct(path)
         done = True
     except RuleError as error:
         if path.name not in str(error):
             error.args = (f"{_line(path, error)}: {error}",)
         raise
     except (Exception, SystemExit) as error:
-        raise RuleError(f"Rule file {str(path)!r} cannot be read: {_told(path, error)}") from error
+        raise RuleError(f"Rule file {str(path)!r} cannot be read: {_describe_error(path, error)}") from error
     finally:
         if not done:
             del sys.modules[name]
     return module
 
 
-def _require_apart(path: Path) -> None:
+def _require_distinct(path: Path) -> None:
     """Raise RuleError if two rules of a file have the same function name, so that one replaces the other."""
     known: dict[str, int] = {}
     for item in ast.parse(path.read_bytes()).body:
@@ -330,7 +332,7 @@ def _require_apart(path: Path) -> None:
             known[item.name] = item.lineno
 
 
-def _told(path: Path, error: BaseException) -> str:
+def _describe_error(path: Path, error: BaseException) -> str:
     """What went wrong while a rule file ran, in which line, and what to do if known."""
     kind, text = type(error).__name__, str(error).rstrip(".")
     if isinstance(error, OSError) and error.filename == os.path.abspath(path):
@@ -358,7 +360,7 @@ def _line(path: Path, error: BaseException) -> str:
     return f"{path.name}:{lines[-1]}" if lines else path.name
 
 
-def _home(path: Path) -> str:
+def _pack_of(path: Path) -> str:
     """The pack that contains a rule file, with a trailing dot, so that its relative imports work."""
     for point in entry_points():
         for folder in getattr(_import(point.module), "__path__", ()):

@@ -67,13 +67,13 @@ def describe_tracing_error(rule: str, function: Function, error: RuleError) -> s
     """The error of a pattern with its rule and line: the last line of its file that ran, else its first."""
     import traceback  # not at the top: only errors need it
 
-    code, told = getattr(function, "__code__", None), str(error)
-    if code is None or told.startswith("Pattern "):  # it names the place itself
-        return f"{rule}: {told}"
+    code, message = getattr(function, "__code__", None), str(error)
+    if code is None or message.startswith("Pattern "):  # it names the place itself
+        return f"{rule}: {message}"
     name = Path(code.co_filename).name
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
     where = f"{name}:{lines[-1] if lines else code.co_firstlineno}"
-    return f"{rule} ({where}): {told.removeprefix(f'{where}: ')}"
+    return f"{rule} ({where}): {message.removeprefix(f'{where}: ')}"
 
 
 def require_consistent(

@@ -107,9 +107,9 @@ def plugin_rules(specs: Sequence[str]) -> list[Rule]:
 
 def _require_fields(plugin: str, names: Mapping[str, str]) -> None:
     """Raise UsageError for fields that would be written twice."""
-    told = next((name for name in names.values() if name in (VERSION, NAMESPACE)), None)
-    if told is not None:
-        raise UsageError(f"No attribute makes {told} of {plugin}; give the version behind the name, as in {plugin}:2.")
+    field = next((name for name in names.values() if name in (VERSION, NAMESPACE)), None)
+    if field is not None:
+        raise UsageError(f"No attribute makes {field} of {plugin}; give the version behind the name, as in {plugin}:2.")
     twice = next((name for name, count in Counter(names.values()).items() if count > 1), None)
     if twice is not None:
         raise UsageError(f"Two attributes would be the field {twice} of {plugin}; give each a field of its own.")

@@ -139,10 +139,10 @@ class Rule(ResultBase):
         conditions: conditions of a match for this form, in place of the rule's; [] for a node that is decomposed
         whatever its shapes.
         """
-        told = [None if functions is None else tuple(functions) for functions in (patterns, conditions)]
+        given = [None if functions is None else tuple(functions) for functions in (patterns, conditions)]
 
         def add(function: RuleFunction) -> RuleFunction:
-            self.forms.append(ReplacementForm(kind, function, opset, *told))
+            self.forms.append(ReplacementForm(kind, function, opset, *given))
             return function
 
         return add
@@ -193,7 +193,7 @@ class Rule(ResultBase):
                 return RulePlan(
                     sources, self.in_parts, None, lacking=True, conditions=self.conditions_of(self.in_parts)
                 )
-            return Unavailable(f"rule {self.name} has no form for target {target}{self._kinds_told()}")
+            return Unavailable(f"rule {self.name} has no form for target {target}{self._kinds_clause()}")
         fitting = [form for form in usable if form.opset <= (opset or 1)]
         form, *others = _ranked(fitting, kinds) or [min(usable, key=lambda item: item.opset)]
         functions = [] if DECOMPOSED in wanted.runs and not self.lacking else list(self.patterns)
@@ -267,8 +267,8 @@ class Rule(ResultBase):
     @property
     def targets(self) -> list[str]:
         """Names of the targets, without those that are equal to another for this rule."""
-        told = {form.kind for form in self.forms} | self.unsuited.keys()
-        return [target.name for target in targets() if not target.like or target.writes[0] in told]
+        kinds = {form.kind for form in self.forms} | self.unsuited.keys()
+        return [target.name for target in targets() if not target.like or target.writes[0] in kinds]
 
     @property
     def is_exact(self) -> bool:
@@ -280,7 +280,7 @@ class Rule(ResultBase):
         """What the operation means: the decomposed form, by default the first pattern."""
         return next((form.function for form in self.forms if form.kind == DECOMPOSED), self.patterns[0])
 
-    def _kinds_told(self) -> str:
+    def _kinds_clause(self) -> str:
         """The kinds of the rule's forms, as a clause: first one that no installed target runs, perhaps misspelt."""
         unknown = next((form.kind for form in self.forms if not any(takers(form.kind))), "")
         near = "".join(f": did you mean {name!r}?" for name in close_matches(unknown, names(), 1))
@@ -304,10 +304,10 @@ def describe_rule_error(rule: "Rule", error: Exception) -> str:
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).name == rule.where.partition(":")[0]]
-    at, told = (own or frames)[-1], f"{type(error).__name__}: {error}"
+    at, message = (own or frames)[-1], f"{type(error).__name__}: {error}"
     if isinstance(error, RecursionError):
-        told = "operations nest deeper than Python's stack goes: match fewer at a time"
-    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {told})"
+        message = "operations nest deeper than Python's stack goes: match fewer at a time"
+    return f"Rule {rule.name} broke ({Path(at.filename).name}:{at.lineno}, {message})"
 
 
 def _ranked(forms: Sequence[ReplacementForm], kinds: Sequence[str]) -> list[ReplacementForm]:

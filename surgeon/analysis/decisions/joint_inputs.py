@@ -29,8 +29,8 @@ def has_exact_joint_decision(scopes: Iterable[ConstantScope]) -> bool:
         return False
     walk = _ExactSteps(main)
     found = [walk.of(tensor) for tensor in _decided(main)]
-    hanging = [(is_exact, joins) for is_fed, is_exact, joins in found if is_fed]
-    return all(is_exact for is_exact, _ in hanging) and any(joins for _, joins in hanging)
+    dependent = [(is_exact, joins) for is_fed, is_exact, joins in found if is_fed]
+    return all(is_exact for is_exact, _ in dependent) and any(joins for _, joins in dependent)
 
 
 def _decided(scope: ConstantScope) -> Iterator[str]:
@@ -48,17 +48,17 @@ def _decided(scope: ConstantScope) -> Iterator[str]:
             or op.dtype.returns_indices
             or op.dtype.later_outputs_are_indices
             or node.domain == "ai.onnx.ml"
-            or (op.dtype.is_cast and _is_whole(node))
+            or (op.dtype.is_cast and _casts_to_exact(node))
         ):
             yield from (
                 name for name in node.input if name and name not in scope.tensors and not op.shape.reads_only_shape
             )
 
 
-def _is_whole(node: NodeProto) -> bool:
+def _casts_to_exact(node: NodeProto) -> bool:
     """Whether a Cast returns integers or booleans."""
-    told = next((item.i for item in node.attribute if item.name == "to"), TensorProto.FLOAT)
-    return told not in FLOATS
+    target = next((item.i for item in node.attribute if item.name == "to"), TensorProto.FLOAT)
+    return target not in FLOATS
 
 
 class _ExactSteps:
@@ -73,7 +73,7 @@ class _ExactSteps:
         pending, entered = [tensor], set[str]()
         while pending:
             name = pending[-1]
-            node = self._scope.makers.get(name)
+            node = self._scope.producers.get(name)
             reads = [] if node is None or name in self._scope.tensors else [read for read in node.input if read]
             waiting = [read for read in reads if read not in self._known]
             if not entered.isdisjoint(waiting):  # a cycle, which runtimes refuse
@@ -86,24 +86,24 @@ class _ExactSteps:
             pending.pop()
             entered.discard(name)
             if name not in self._known:
-                self._known[name] = self._ended(name) if node is None or not reads else self._made(node, reads)
+                self._known[name] = self._input_kind(name) if node is None or not reads else self._computed(node, reads)
         return self._known[tensor]
 
-    def _ended(self, name: str) -> tuple[bool, bool, bool]:
+    def _input_kind(self, name: str) -> tuple[bool, bool, bool]:
         scope = self._scope
         is_fed = name in scope.fed and name not in scope.tensors and scope.fed[name] in FLOATS
         return is_fed, True, False
 
-    def _made(self, node: NodeProto, reads: list[str]) -> tuple[bool, bool, bool]:
+    def _computed(self, node: NodeProto, reads: list[str]) -> tuple[bool, bool, bool]:
         known = [self._known[read] for read in reads]
         is_fed = any(fed for fed, _, _ in known) or any(item.HasField("g") for item in node.attribute)
         if guess_node_traits(node).shape.reads_only_shape or not is_fed:
             return False, True, False
-        way = self._way(node, reads)
+        way = self._combination(node, reads)
         joins = way == "joins" or any(joined for _, _, joined in known)
         return True, way is not None and all(exact for _, exact, _ in known), joins
 
-    def _way(self, node: NodeProto, reads: list[str]) -> Literal["joins", "goes"] | None:
+    def _combination(self, node: NodeProto, reads: list[str]) -> Literal["joins", "goes"] | None:
         """How a node combines its inputs: "joins" several, "goes" on exactly, or None with rounding."""
         op, free = guess_node_traits(node), [read for read in reads if read not in self._scope.tensors]
         if op.name in UNBOUNDED_SUMS:

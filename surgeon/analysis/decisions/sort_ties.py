@@ -42,7 +42,7 @@ def has_exact_ties(scopes: Iterable[ConstantScope]) -> bool:
 def _start(scope: ConstantScope, tensor: str, *, exact: bool) -> str:
     """The tensor that this one is computed from elementwise and uniformly; with `exact`, without any rounding."""
     for _ in range(_FURTHEST):
-        node = scope.makers.get(tensor)
+        node = scope.producers.get(tensor)
         before = None if node is None else _before(scope, node, exact=exact)
         if before is None:
             break

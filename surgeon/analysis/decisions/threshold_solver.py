@@ -26,7 +26,7 @@ class ArithmeticStep:
     """-1 if the tensor is subtracted or a divisor."""
     other: np.ndarray | None = None
     """The constant, float64, 1-D; None: none."""
-    of_other: int = 1
+    constant_sign: int = 1
     """-1 if the constant is subtracted or a divisor."""
     dtype: np.dtype | None = None
     """Target dtype of a Cast; None: arithmetic."""
@@ -35,19 +35,19 @@ class ArithmeticStep:
     def key(self) -> Hashable:
         """Equal for equal steps."""
         other = None if self.other is None else self.other.tobytes()
-        return self.family, self.sign, other, self.of_other, self.dtype
+        return self.family, self.sign, other, self.constant_sign, self.dtype
 
     def invert(self, made: np.ndarray) -> np.ndarray:
         """The inputs for some results; infinite or NaN if there are none."""
         if self.family == "sum":
-            return self.sign * (made if self.other is None else made - self.of_other * self.other)
+            return self.sign * (made if self.other is None else made - self.constant_sign * self.other)
         if self.family != "product":
             return made
         if self.sign < 0:
             return (1.0 if self.other is None else self.other) / made
         if self.other is None:
             return made
-        return np.where(self.other == 0, np.nan, made / self.other if self.of_other > 0 else made * self.other)
+        return np.where(self.other == 0, np.nan, made / self.other if self.constant_sign > 0 else made * self.other)
 
     def apply(self, given: np.ndarray) -> np.ndarray:
         """The results of some inputs, in their dtype, as a runtime computes them."""
@@ -84,12 +84,12 @@ class ArithmeticStep:
         """The result for numbers of any type."""
         if self.family == "sum":
             term = given if self.sign > 0 else -given
-            return term if other is None else term + other if self.of_other > 0 else term - other
+            return term if other is None else term + other if self.constant_sign > 0 else term - other
         if self.family != "product":
             return given
         if self.sign < 0:
             return (1 if other is None else other) / given
-        return given if other is None else given * other if self.of_other > 0 else given / other
+        return given if other is None else given * other if self.constant_sign > 0 else given / other
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Threshold:
         return not is_narrowed and not any(step.family for step in self.steps)
 
     @cached_property
-    def started(self) -> np.ndarray:
+    def source_values(self) -> np.ndarray:
         """The mathematical values of the source, a row for each of `values`."""
         found = self.values.reshape(-1, 1)
         with np.errstate(all="ignore"):
@@ -138,9 +138,9 @@ class Threshold:
                 found = step.invert(found)
         return found
 
-    def solved(self) -> np.ndarray:
+    def solutions(self) -> np.ndarray:
         """Numbers of the source's dtype for which the tensor equals a threshold, bit by bit."""
-        found = np.unique(self.started[np.isfinite(self.started)])[:MOST_SOLVED]
+        found = np.unique(self.source_values[np.isfinite(self.source_values)])[:MOST_SOLVED]
         with np.errstate(all="ignore"):
             held = found.astype(self.dtype)
             if not self.is_plain and self.dtype.name in _NEIGHBOURED:
@@ -180,8 +180,8 @@ class Threshold:
         error = np.zeros(given.shape) if self.is_plain else eps * np.abs(given)
         with np.errstate(all="ignore"):
             beside = given.reshape(-1, 1, 1)
-            like = np.maximum(np.abs(self.started), np.abs(beside))
-            near: np.ndarray = (np.abs(self.started - beside) <= ALIKE * like).any(axis=1)
+            like = np.maximum(np.abs(self.source_values), np.abs(beside))
+            near: np.ndarray = (np.abs(self.source_values - beside) <= ALIKE * like).any(axis=1)
             for step in self.steps:
                 made = step.apply(given)
                 error = error if self.is_plain else step.error(given, made, error, eps)

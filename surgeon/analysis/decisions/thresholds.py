@@ -29,10 +29,12 @@ def region_literals(model: ModelProto) -> dict[str, np.ndarray]:
     They are constants of one element, in bodies and functions too, and literals in attributes: tensors of one element,
     the numbers of elementwise operators, and the lists of ai.onnx.ml.
     """
-    found = {tensor.name: _lone(tensor) for tensor in model.graph.initializer}
+    found = {tensor.name: _scalar_number(tensor) for tensor in model.graph.initializer}
     _, *inside = graphs_and_functions(model)
-    inner = [_lone(tensor) for holder in inside for tensor in _stored(holder)]
-    inner += [numbers for node in nodes_of(model) for item in node.attribute for numbers in _said(node, item)]
+    inner = [_scalar_number(tensor) for holder in inside for tensor in _stored(holder)]
+    inner += [
+        numbers for node in nodes_of(model) for item in node.attribute for numbers in _attribute_literals(node, item)
+    ]
     found |= {f"/{place}": numbers[np.abs(numbers) <= _LARGEST] for place, numbers in enumerate(inner)}
     return {name: numbers for name, numbers in found.items() if numbers.size}
 
@@ -52,11 +54,11 @@ class ConstantScope:
         self.nodes = holder.node
         entries = holder.input if outer is None and isinstance(holder, GraphProto) else ()
         self.fed = {entry.name: entry.type.tensor_type.elem_type for entry in entries}
-        self.makers = {name: node for node in holder.node for name in node.output if name}
+        self.producers = {name: node for node in holder.node for name in node.output if name}
         around = outer.tensors if outer is not None and isinstance(holder, GraphProto) else {}
         self.tensors: dict[str, TensorProto] = {**around, **{tensor.name: tensor for tensor in _stored(holder)}}
         for node in holder.node:
-            for tensor in _made(node):
+            for tensor in _constant_outputs(node):
                 self.tensors[node.output[0]] = tensor
             if len(node.output) == 1 and node.input and node.input[0] in self.tensors and _copies(node):
                 self.tensors[node.output[0]] = self.tensors[node.input[0]]
@@ -77,7 +79,7 @@ class ConstantScope:
         self, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
     ) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
         """A tensor and those that it is computed from with constants, with the steps, and whether it is the last."""
-        node = self.makers.get(tensor)
+        node = self.producers.get(tensor)
         found = list(self._before(node)) if node is not None and left else []
         yield tensor, steps, not found
         for name, step in found:
@@ -126,7 +128,7 @@ def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
             for _, steps, _ in scope.trace_back(tensor):
                 if all(step.other is None or step.other.size == 1 for step in steps):
-                    numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
+                    numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
                     finite = numbers[np.isfinite(numbers)].tolist()
                     found.update(dict.fromkeys(finite[: MOST_EDGES - len(found)]))
     return list(found)
@@ -139,8 +141,8 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
     for scope in scopes:
         for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
             for start, steps, _ in scope.trace_back(tensor):
-                if (maker := scope.makers.get(start)) is not None and guess_node_traits(maker).shape.returns_sizes:
-                    numbers = Threshold(np.array(wanted, np.float64), steps).started.reshape(-1)
+                if (maker := scope.producers.get(start)) is not None and guess_node_traits(maker).shape.returns_sizes:
+                    numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
                     compared.update((int(number), None) for number in numbers if number.is_integer())
         for node in scope.nodes:
             axes = guess_node_traits(node).shape.axes
@@ -159,7 +161,7 @@ def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
         for tensor, wanted, first in _deciding(scope):
             for start, steps, is_end in scope.trace_back(tensor):
                 is_fed = start in scope.fed
-                dtype = _float_of(scope.fed.get(start, TensorProto.FLOAT))
+                dtype = _float_dtype(scope.fed.get(start, TensorProto.FLOAT))
                 if not is_end or dtype is None or not _is_followed((*steps, *first)):
                     continue
                 whole = (*steps, *first)
@@ -168,16 +170,16 @@ def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
     return list(found.values())
 
 
-def _float_of(dtype: int) -> np.dtype | None:
+def _float_dtype(dtype: int) -> np.dtype | None:
     """A floating-point dtype; None for others."""
     return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in FLOATS else None
 
 
 def _cast_to(node: NodeProto) -> np.dtype | None:
     """The target dtype of a Cast; None if it is not an attribute."""
-    told = next((item.i for item in node.attribute if item.name == "to" and not item.ref_attr_name), 0)
+    target = next((item.i for item in node.attribute if item.name == "to" and not item.ref_attr_name), 0)
     try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(told))
+        return np.dtype(helper.tensor_dtype_to_np_dtype(target))
     except KeyError:
         return None
 
@@ -201,14 +203,14 @@ def _copies(node: NodeProto) -> bool:
     return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
 
-def _made(node: NodeProto) -> Iterator[TensorProto]:
+def _constant_outputs(node: NodeProto) -> Iterator[TensorProto]:
     """The constant tensor that a node without inputs, or with only a shape input, returns."""
     is_constant = not node.input or guess_node_traits(node).shape.expands
     if is_constant and len(node.output) == 1:
-        yield from (tensor for item in node.attribute if (tensor := _held(item)) is not None)
+        yield from (tensor for item in node.attribute if (tensor := _attribute_tensor(item)) is not None)
 
 
-def _held(item: AttributeProto) -> TensorProto | None:
+def _attribute_tensor(item: AttributeProto) -> TensorProto | None:
     """The tensor of an attribute, or of the list in it, as a Constant may have (ONNX spec, Constant-12)."""
     if item.type == AttributeProto.TENSOR:
         return item.t
@@ -218,7 +220,7 @@ def _held(item: AttributeProto) -> TensorProto | None:
 
 def _deciding(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors on which nodes decide, their thresholds, and the arithmetic before: the first of each kind."""
-    for found in (_compared(scope), _told(scope)):
+    for found in (_compared(scope), _compared_attributes(scope)):
         yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MOST_DECIDERS))
     yield from islice(_rounded(scope), _MOST_DECIDERS)
 
@@ -233,15 +235,15 @@ def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
                 name in scope.tensors
                 and (other := node.input[1 - slot if op.algebra.compares else 0]) not in scope.tensors
             ):
-                yield other, _listed(scope.tensors[name])
+                yield other, _distinct_numbers(scope.tensors[name])
 
 
-def _told(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
+def _compared_attributes(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare with floats of their attributes, of either sign, as decision trees do."""
     for node in scope.nodes:
         for item in node.attribute if node.input else ():
             is_float = item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
-            for numbers in _decided(node, item) if is_float else ():
+            for numbers in _attribute_numbers(node, item) if is_float else ():
                 both = (numbers, -numbers) if item.type == AttributeProto.FLOAT else (numbers,)
                 yield node.input[0], np.unique(both).tolist()
 
@@ -253,22 +255,24 @@ def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[
         if op.numerics.rounding_scale_slot is not None and (
             op.numerics.rounding_scale_slot == 0 or len(scope.columns(node, op.numerics.rounding_scale_slot))
         ):
-            scale = ArithmeticStep("product", other=scope.columns(node, op.numerics.rounding_scale_slot), of_other=-1)
+            scale = ArithmeticStep(
+                "product", other=scope.columns(node, op.numerics.rounding_scale_slot), constant_sign=-1
+            )
             yield node.input[0], _HALVES, (scale,) if op.numerics.rounding_scale_slot else ()
         made = _cast_to(node) if op.dtype.is_cast else None
         if made is not None and made.kind in "iub":
             yield node.input[0], _HALVES if made.kind in "iu" else [0.0], ()
 
 
-def _said(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
+def _attribute_literals(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The literals of an attribute."""
-    if (tensor := _held(item)) is not None:
-        yield _lone(tensor)
+    if (tensor := _attribute_tensor(item)) is not None:
+        yield _scalar_number(tensor)
     else:
-        yield from _decided(node, item)
+        yield from _attribute_numbers(node, item)
 
 
-def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
+def _attribute_numbers(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
     """The numbers of an attribute that a node may compare with."""
     op = guess_node_traits(node)
     has_shape = op.shape.same_type_as_input or op.shape.same_shape_as_input
@@ -280,12 +284,12 @@ def _decided(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
         yield np.unique(np.array(held[:_MOST_LISTED], np.float64))[:MOST_EDGES]
 
 
-def _lone(tensor: TensorProto) -> np.ndarray:
+def _scalar_number(tensor: TensorProto) -> np.ndarray:
     """The number of a constant of one element, as an array; empty for others."""
     return _numbers(tensor) if int(np.prod(tensor.dims)) == 1 else np.empty(0)
 
 
-def _listed(tensor: TensorProto) -> list[float]:
+def _distinct_numbers(tensor: TensorProto) -> list[float]:
     """The distinct numbers of a constant, unless it is long."""
     is_short = int(np.prod(tensor.dims)) <= _MOST_LISTED
     return np.unique(_numbers(tensor)).tolist()[:MOST_EDGES] if is_short else []

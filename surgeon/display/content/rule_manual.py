@@ -46,7 +46,8 @@ def manual_lines(rule: Rule) -> Iterator[str]:
         yield from (f"  {line}" for line in _target_lines(rule, target))
     for form in (form for form in rule.forms if not any(takers(form.kind))):
         yield f"  {form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)"
-    spoken = sorted({said.word for function in rule.patterns for one in trace(function) for said in one.said.values()})
+    calls = (call for function in rule.patterns for one in trace(function) for call in one.helper_calls.values())
+    spoken = sorted({call.word for call in calls})
     if spoken:
         yield ""
         yield "Words"
@@ -148,7 +149,7 @@ class _Drawing:
 
     def __init__(self, pattern: Pattern, written: bool) -> None:
         self._written = written
-        self.said = {} if written else pattern.said
+        self.said = {} if written else pattern.helper_calls
         self._shared = _shared(pattern, written)
         self._names: dict[int, str] = {}
         self.lines: list[str] = []
@@ -244,7 +245,7 @@ def _shared(pattern: Pattern, written: bool) -> set[int]:
     expanded: set[int] = set()
     while values:
         value = values.pop()
-        said = None if written else pattern.said.get(id(value))
+        said = None if written else pattern.helper_calls.get(id(value))
         if said is not None:
             values.extend(item for item in said.arguments if isinstance(item, Value))
         elif isinstance(value, NodeOutput):

@@ -6,7 +6,7 @@ from functools import cached_property
 import onnx
 from onnx import AttributeProto
 
-from surgeon.ir.equivalence import said_by, said_in
+from surgeon.ir.equivalence import attribute_key, key_of_attributes
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, traits_of
@@ -119,7 +119,7 @@ class DiffGraph:
         sparse = maker.attribute("sparse_value") if maker is not None else None
         if sparse is not None and not sparse.ref_attr_name:
             return self._bytes_of(sparse.sparse_tensor)
-        return said_by(maker) if maker is not None else ""  # in a function, what is given to the call
+        return attribute_key(maker) if maker is not None else ""  # in a function, what is given to the call
 
     def _bytes_of(self, tensor: onnx.SparseTensorProto) -> Hashable:
         """What a sparse tensor holds, by its bytes."""
@@ -151,7 +151,7 @@ class DiffGraph:
         versions = self.scope.versions
         protos = [node.proto for node in self.nodes]
         plain = ([self._whole(item) for item in proto.attribute if item.type not in GRAPHS] for proto in protos)
-        said = [said_in(items, node.op, versions) for items, node in zip(plain, self.nodes, strict=True)]
+        said = [key_of_attributes(items, node.op, versions) for items, node in zip(plain, self.nodes, strict=True)]
         return [(one, proto.overload) if proto.overload else one for one, proto in zip(said, protos, strict=True)]
 
     def _whole(self, item: AttributeProto) -> AttributeProto:

@@ -185,7 +185,7 @@ class MatchAcceptance:
         where, wanted, at = match.pattern.where, f"a node that target {self.target} takes", match.root.label
         reason = "; ".join(filter(None, (reason, help_)))
         return MatchDeclined(
-            MatchFailure("kernel", wanted, "", seen="", told=reason, where=where, at=at),
+            MatchFailure("kernel", wanted, "", seen="", message=reason, where=where, at=at),
             is_of_form=True,
             fragment=fragment,
         )
@@ -200,7 +200,7 @@ class MatchAcceptance:
         change = f"raise the opset: {upgrade_to(raised)}" if raised else ""
         where, wanted, at = match.pattern.where, f"a kernel for {lacking.op}", match.root.label
         finding = MatchFailure(
-            "kernel", wanted, "none", seen="", told=lacking.reason, change=change, where=where, at=at, opset=raised
+            "kernel", wanted, "none", seen="", message=lacking.reason, change=change, where=where, at=at, opset=raised
         )
         return MatchDeclined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
@@ -220,7 +220,7 @@ class MatchAcceptance:
             f"opset {needs}",
             found,
             seen="",
-            told=reason,
+            message=reason,
             change=change,
             where=match.pattern.where,
             op="",
@@ -256,7 +256,7 @@ def _finding(kind: FailureKind, compiled: CompiledPattern, match: Match, why: st
         at = match.tensor(asked[1])
         found = _type_text(match, at)
     return MatchFailure(
-        kind, why, found, seen=f"for {at!r}" if found else "", told=why, where=compiled.pattern.where, at=at
+        kind, why, found, seen=f"for {at!r}" if found else "", message=why, where=compiled.pattern.where, at=at
     )
 
 
@@ -272,7 +272,7 @@ def _require_dtype(rule: Rule, compiled: CompiledPattern, match: Match) -> None:
         reason = f"it is for {wanted} alone, and the dtype of what it makes here is {found}"
         raise MatchDeclined(
             MatchFailure(
-                "dtype", wanted, found, seen=f"in {name!r}", told=reason, where=compiled.pattern.where, at=name
+                "dtype", wanted, found, seen=f"in {name!r}", message=reason, where=compiled.pattern.where, at=name
             )
         )
 

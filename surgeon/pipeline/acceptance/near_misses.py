@@ -115,7 +115,7 @@ class Explainer:
             except SurgeonError as error:
                 if not is_at_fault:
                     raise
-                return MatchFailure("condition", "", "", seen="", told=str(error), where=compiled.pattern.where)
+                return MatchFailure("condition", "", "", seen="", message=str(error), where=compiled.pattern.where)
             return None
 
         if match_at(self.index, compiled, root, lambda match: refuse(match) is None) is not None:
@@ -251,7 +251,7 @@ def _accept_or_decline(accept: Accept, match: Match) -> object:
         return accept(match)
     except SurgeonError as error:
         raise MatchDeclined(
-            MatchFailure("condition", "", "", seen="", told=str(error), where=match.pattern.where)
+            MatchFailure("condition", "", "", seen="", message=str(error), where=match.pattern.where)
         ) from error
 
 

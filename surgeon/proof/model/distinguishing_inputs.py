@@ -235,7 +235,7 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
     """
     apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MOST_MET] for some in models]
     every = [boundary for boundaries in apart for boundary in boundaries]
-    solved = [number for boundary in every for number in boundary.solved().tolist()]
+    solved = [number for boundary in every for number in boundary.solutions().tolist()]
     numbers = np.array(list(dict.fromkeys(solved))[:_MOST_SOLVED], np.float64)
     met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
     none = np.zeros(numbers.shape, bool)
@@ -262,7 +262,7 @@ def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
 
 def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
     """What several elements are to come to for a decision: what decides, and what sums are of."""
-    started = [number for some in models for one in some for number in one.started.reshape(-1).tolist()]
+    started = [number for some in models for one in some for number in one.source_values.reshape(-1).tolist()]
     plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
     return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
 

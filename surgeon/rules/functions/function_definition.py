@@ -71,8 +71,8 @@ class LocalFunction(ABC):
         for name in signature.inputs:
             parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="Tensor"))
         for name, kind in signature.kinds.items():
-            said = next(text for text, known in ATTRIBUTE_TYPES.items() if known == kind)
-            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=said))
+            label = next(text for text, known in ATTRIBUTE_TYPES.items() if known == kind)
+            parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=label))
         self.__signature__ = inspect.Signature(parameters)
 
     @property
@@ -148,9 +148,9 @@ class LocalFunction(ABC):
         given = dict(zip(names, arguments, strict=False))
         if len(arguments) > len(names) or given.keys() & named.keys() or named.keys() - set(names):
             wrong = next(iter((named.keys() - set(names)) or (given.keys() & named.keys())), None)
-            told = f"{len(arguments)} arguments" if wrong is None else f"{wrong!r}"
+            excess = f"{len(arguments)} arguments" if wrong is None else f"{wrong!r}"
             raise RuleError(
-                f"Local function {self.op} takes {', '.join(names)}, and a call gives {told} beside or again."
+                f"Local function {self.op} takes {', '.join(names)}, and a call gives {excess} beside or again."
             )
         given |= named
         inputs = [given.get(name) for name in signature.inputs]
@@ -177,8 +177,8 @@ class LocalFunction(ABC):
         except (TypeError, ValueError):
             fits = False
         if not fits:
-            said = AttributeProto.AttributeType.Name(kind)
-            raise RuleError(f"Attribute {name!r} of local function {self.op} is of kind {said}; {value!r} is none.")
+            wanted = AttributeProto.AttributeType.Name(kind)
+            raise RuleError(f"Attribute {name!r} of local function {self.op} is of kind {wanted}; {value!r} is none.")
         return _typed(name, made, kind)
 
     def as_rule(self) -> Rule:
@@ -239,7 +239,7 @@ def _typed(name: str, value: Any, kind: int) -> AttributeProto:
     return helper.make_attribute(name, value, attr_type=kind)
 
 
-class _Written(LocalFunction):
+class _HelperFunction(LocalFunction):
     """A function whose body is written with helpers."""
 
     def __init__(self, op: str, function: Callable[..., Any]) -> None:
@@ -276,7 +276,7 @@ class _Written(LocalFunction):
         return self.function(g, *inputs, **attributes)
 
 
-class _Given(LocalFunction):
+class _ProtoFunction(LocalFunction):
     """A function given as a FunctionProto, such as one of ONNX Script."""
 
     def __init__(self, proto: FunctionProto) -> None:
@@ -354,10 +354,10 @@ def function(made: str | FunctionProto | Any) -> Any:
         ['Twice']
     """
     if isinstance(made, str):
-        return lambda body: _Written(made, body)
+        return lambda body: _HelperFunction(made, body)
     proto = made if isinstance(made, FunctionProto) else getattr(made, "to_function_proto", lambda: None)()
     if not isinstance(proto, FunctionProto):
         raise RuleError(
             f'{made!r} is no local function; give a name "domain::Name", a FunctionProto or an ONNX Script function.'
         )
-    return _Given(proto)
+    return _ProtoFunction(proto)

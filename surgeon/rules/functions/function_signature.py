@@ -66,7 +66,7 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
     defaults: dict[str, Any] = {}
     for parameter in parameters[1:]:
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
-            if parameter.default not in (None, inspect.Parameter.empty) or _said(parameter) in ATTRIBUTE_TYPES:
+            if parameter.default not in (None, inspect.Parameter.empty) or _type_text(parameter) in ATTRIBUTE_TYPES:
                 raise RuleError(
                     f"{who} takes {parameter.name!r} as a tensor; put a * before it to make it an attribute."
                 )
@@ -85,16 +85,16 @@ def signature_of(op: str, function: Callable[..., Any], where: str) -> Signature
 
 
 def _kind(parameter: inspect.Parameter, who: str) -> int:
-    text = _said(parameter)
+    text = _type_text(parameter)
     if text not in ATTRIBUTE_TYPES:
         kinds = ", ".join(ATTRIBUTE_TYPES)
         raise RuleError(f"{who} needs to know the kind of its attribute {parameter.name!r}; annotate it as {kinds}.")
     return ATTRIBUTE_TYPES[text]
 
 
-def _said(parameter: inspect.Parameter) -> str:
+def _type_text(parameter: inspect.Parameter) -> str:
     """The annotation of a parameter as text: "list[float]" however it is written."""
-    said = parameter.annotation
-    text = said.__name__ if isinstance(said, type) and not getattr(said, "__args__", None) else str(said)
+    given = parameter.annotation
+    text = given.__name__ if isinstance(given, type) and not getattr(given, "__args__", None) else str(given)
     text = re.sub(r"typing\.|collections\.abc\.|, \.\.\.|\s", "", text)
     return re.sub(r"^(tuple|Tuple|List|Sequence)\[", "list[", text)

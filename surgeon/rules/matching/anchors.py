@@ -36,11 +36,11 @@ def nodes_matching_glob(scope: Scope, domain: str, op: str) -> list[Node]:
 class RootFinder:
     """Finds the possible roots of matches that contain given nodes of one scope."""
 
-    __slots__ = ("_consumers", "_heads", "_promising", "_scalar", "_scope", "_ways", "_work", "compiled")
+    __slots__ = ("_consumers", "_heads", "_promising", "_root_paths", "_scalar", "_scope", "_work", "compiled")
 
     def __init__(self, index: Index, scope: Scope, compiled: CompiledPattern) -> None:
         self.compiled, self._scope = compiled, scope
-        self._heads, self._ways = compiled.output_ops[0], compiled.ways
+        self._heads, self._root_paths = compiled.output_ops[0], compiled.root_paths
         self._consumers, self._work = scope.consumers, MatchCost.of(index)
         self._scalar = partial(index.constants.scalar, scope)
         self._promising: dict[Node, bool] = {}  # cached results of `may_expand`
@@ -51,13 +51,14 @@ class RootFinder:
 
     def roots(self, anchor: Node) -> list[Node]:
         """Possible roots of a match that contains an anchor, nearest first."""
-        heads, ways, consumers, scope, work = self._heads, self._ways, self._consumers, self._scope, self._work
+        heads, root_paths, consumers = self._heads, self._root_paths, self._consumers
+        scope, work = self._scope, self._work
         depth = self.compiled.depth
         if depth == SINGLE and heads is not None:
             return [anchor]
-        start = self._likely(anchor, ways.start(anchor.op))
+        start = self._likely(anchor, root_paths.start(anchor.op))
         if not self._leads_on(anchor, start):
-            return [anchor] if (heads is None or anchor.op in heads) and ways.is_root(start) else []
+            return [anchor] if (heads is None or anchor.op in heads) and root_paths.is_root(start) else []
         found: dict[Node, None] = {}
         level = [(anchor, start)]
         seen: dict[Node, PatternPositions] = {}
@@ -70,13 +71,13 @@ class RootFinder:
                         continue
                     places |= known
                 seen[node] = places
-                if (heads is None or node.op in heads) and ways.is_root(places):
+                if (heads is None or node.op in heads) and root_paths.is_root(places):
                     found[node] = None
                 for name in node.outputs:
                     readers = consumers.get(name, ())
                     work.visited += len(readers)
                     for reader in readers:
-                        to = ways.above(places, reader.op) if reader.alive else None
+                        to = root_paths.above(places, reader.op) if reader.alive else None
                         if to and reader.scope is scope:
                             to = self._likely(reader, to)
                             if to:
@@ -88,7 +89,7 @@ class RootFinder:
 
     def _leads_on(self, node: Node, places: PatternPositions) -> bool:
         """Whether a reader of a node can be above it in the pattern; most anchors without a match end here."""
-        above, consumers, op_of = self._ways.above, self._consumers, _OP
+        above, consumers, op_of = self._root_paths.above, self._consumers, _OP
         for name in node.outputs:
             for op in set(map(op_of, consumers.get(name, ()))):
                 if above(places, op):
@@ -99,7 +100,7 @@ class RootFinder:
         """The positions without products, if the node is a sum that no identity turns into a product."""
         if not places or node.op not in SUMS:
             return places
-        sums = self._ways.without_laws(places)
+        sums = self._root_paths.without_products(places)
         if sums is places:
             return places
         promising = self._promising

@@ -84,13 +84,18 @@ class CompiledPattern:
         """Ops of which one must produce an input of a root that is a sum or product; None: any."""
         value = self.pattern.outputs[0]
         flat = self.compiler.flat(value) if isinstance(value, NodeOutput) else None
-        if flat is None or not isinstance(value, NodeOutput) or self.compiler.laws(value) or len(flat.operands) < 2:
+        if (
+            flat is None
+            or not isinstance(value, NodeOutput)
+            or self.compiler.identities(value)
+            or len(flat.operands) < 2
+        ):
             return None
         heads = [ops for ops in (self.compiler.heads(item) for item, _ in flat.operands) if ops is not None]
         return min(heads, key=len) | flat.family | TRANSPARENT if heads else None
 
     @cached_property
-    def ways(self) -> RootPaths:
+    def root_paths(self) -> RootPaths:
         return RootPaths(self.compiler, lambda value: op_predicate(value.operation))
 
     @cached_property
@@ -146,7 +151,7 @@ def compile_search(search: Search) -> CompiledPattern:
 def _spelling(compiler: "PatternCompiler") -> WrittenOps:
     """The ops that a pattern names as written, without algebraic identities."""
     outputs, operations = compiler.pattern.outputs, (item for item in compiler.values if isinstance(item, NodeOutput))
-    plain = OpRequirements(compiler.pattern, compiler) if any(map(compiler.laws, operations)) else compiler
+    plain = OpRequirements(compiler.pattern, compiler) if any(map(compiler.identities, operations)) else compiler
     return WrittenOps(tuple(map(plain.heads, outputs)), plain.required(outputs[0]), plain.allowed())
 
 
@@ -208,15 +213,15 @@ class PatternCompiler(OpRequirements):
         return Chain(
             flat.family,
             terms,
-            flat.identity,
+            flat.neutral,
             number=flat.number,
             rtol=flat.rtol,
             capture=flat.capture.name if flat.capture is not None else None,
             key=id(value.operation),
             is_division=flat.is_division,
-            laws=self.laws(value),
-            opens=frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.laws(value))),
-            merges=flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
+            identities=self.identities(value),
+            expandable=frozenset[str]().union(*(OPS_EXPANDED[law] for law in self.identities(value))),
+            may_merge=flat.family is SUM and any(self._is_factored(item) for item, _ in flat.operands),
         )
 
     def freedom(self, operand: tuple[Value, int]) -> tuple[bool, bool]:

@@ -23,8 +23,8 @@ from surgeon.rules.matching.node_matchers import is_wildcard
 from surgeon.rules.matching.pattern import NodeOutput, walk_values
 
 MOST = 8  # recorded searches of similar roots
-MAKER, SCALAR = "maker", "scalar"  # queries: the producer of a tensor, and its number; others are named by their method
-IN_KIND = frozenset({SCALAR, "constant", "is_constant"})  # queries that the kind of most producers answers
+PRODUCER, SCALAR = "maker", "scalar"  # queries; others are named by their method
+ANSWERED_BY_KIND = frozenset({SCALAR, "constant", "is_constant"})  # queries that the kind of most producers answers
 T = TypeVar("T")
 
 
@@ -37,7 +37,7 @@ class RecordingState(MatchState):
         super().__init__(index, scope)
         self.asked: dict[tuple[str, str], Any] = {}
         self.ends: list[tuple[list[Node], dict[str, Any], dict[int, Node]]] = []
-        self.producers = _Makers(scope.producers, self.asked)
+        self.producers = _RecordingProducers(scope.producers, self.asked)
         self.scalars = {}  # only numbers of virtual constants
 
     def scalar(self, name: str) -> tuple[float, float, int, bool] | None:
@@ -75,25 +75,25 @@ class RecordingState(MatchState):
         return is_found
 
 
-class _Makers(Mapping[str, Node]):
+class _RecordingProducers(Mapping[str, Node]):
     """Producers of tensors; records each lookup."""
 
-    def __init__(self, makers: Mapping[str, Node], asked: dict[tuple[str, str], Any]) -> None:
-        self._makers, self._asked = makers, asked
+    def __init__(self, producers: Mapping[str, Node], asked: dict[tuple[str, str], Any]) -> None:
+        self._producers, self._asked = producers, asked
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = self._asked[MAKER, name] = self._makers.get(name)
+        found = self._asked[PRODUCER, name] = self._producers.get(name)
         return default if found is None else found
 
     def __getitem__(self, name: str) -> Node:
-        self._asked[MAKER, name] = self._makers.get(name)
-        return self._makers[name]
+        self._asked[PRODUCER, name] = self._producers.get(name)
+        return self._producers[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._makers)
+        return iter(self._producers)
 
     def __len__(self) -> int:
-        return len(self._makers)
+        return len(self._producers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +112,7 @@ class CachedResult:
         names, nodes = met
         state.nodes = [nodes[place] for place in self.nodes]
         state.node_of_pattern = {key: nodes[place] for key, place in self.made}
-        state.bindings = {key: _named(held, names) for key, held in self.bound}
+        state.bindings = {key: _resolve(held, names) for key, held in self.bound}
 
 
 VisitedTensors = tuple[
@@ -123,7 +123,7 @@ VisitedTensors = tuple[
 class CachedAttempt(NamedTuple):
     """One search, its tensors as indices into a list: "", the output, then the tensors of each visited node."""
 
-    makers: tuple[tuple[int, int | None], ...]
+    producers: tuple[tuple[int, int | None], ...]
     """Index of a tensor and the kind of its producer (None: no producer), in the order of the lookups."""
     answers: tuple[tuple[str, int, Any], ...]
     """Query, index of the tensor, and the answer."""
@@ -138,7 +138,7 @@ class CachedAttempt(NamedTuple):
         """The tensors and nodes that an attempt visits, if it would get the same answers; else None."""
         names, nodes = ["", name], list[Node]()
         producers, scalars, bare, kind_of = state.producers, state.scalars, kinds.bare, kinds.of
-        for place, kind in self.makers:
+        for place, kind in self.producers:
             node = producers.get(names[place])
             if node is not None:
                 known = bare.get((node.op, len(node.inputs), len(node.outputs), id(node.scope)))
@@ -157,7 +157,7 @@ class CachedAttempt(NamedTuple):
             if question == SCALAR and asked in scalars:
                 if scalars[asked] != wanted:
                     return None
-            elif _told(getattr(state, question)(asked)) != wanted:
+            elif _comparable(getattr(state, question)(asked)) != wanted:
                 return None
         return names, nodes
 
@@ -181,8 +181,8 @@ class NodeKinds:
             found = self._other.get(node)
         if found is None:
             is_bare = _is_bare(node)
-            said = () if is_bare else _said_by(node)
-            found = self._numbers.setdefault((*key[:3], said), len(self._numbers))
+            attributes = () if is_bare else _attribute_bytes(node)
+            found = self._numbers.setdefault((*key[:3], attributes), len(self._numbers))
             if is_bare:
                 self.bare[key] = found
             else:
@@ -190,12 +190,12 @@ class NodeKinds:
         return found
 
 
-def _told(answer: Any) -> Any:
+def _comparable(answer: Any) -> Any:
     """An answer in a form to compare."""
     return (answer.content, answer.eps) if isinstance(answer, ConstantValue) else answer
 
 
-def _named(held: Any, names: list[str]) -> Any:
+def _resolve(held: Any, names: list[str]) -> Any:
     if isinstance(held, int):
         return names[held]
     return VariadicBinding([names[place] for place in held]) if isinstance(held, list) else held
@@ -241,14 +241,14 @@ class MatchCache:
 
     def add(self, root: Node, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
         """Record a finished search; None if it cannot be recorded."""
-        self._like(root).append(self._said(recorder, name, found))
+        self._like(root).append(self._recorded(recorder, name, found))
         return self._like(root)[-1]
 
-    def _said(self, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
+    def _recorded(self, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
         """None if a tensor of the search has no index."""
         names = ["", name]
         places = {"": 0, name: 1}
-        makers, met = dict[Node, int](), 0
+        producers, met = dict[Node, int](), 0
         kinds: list[tuple[int, int | None]] = []
         answers: list[tuple[str, int, Any]] = []
         for (question, tensor), answer in recorder.asked.items():
@@ -258,22 +258,22 @@ class MatchCache:
                 return None
             place = places[tensor]
             if isinstance(answer, Node):
-                makers.setdefault(answer, met)
+                producers.setdefault(answer, met)
                 met += 1
                 kinds.append((place, self._kinds.of(answer)))
                 for made in (*answer.inputs, *answer.outputs):
                     places.setdefault(made, len(names))
                     names.append(made)
-            elif question == MAKER:
+            elif question == PRODUCER:
                 kinds.append((place, None))
-            elif question not in IN_KIND or not _is_computed(recorder.asked.get((MAKER, tensor))):
-                answers.append((question, place, _told(answer)))
+            elif question not in ANSWERED_BY_KIND or not _is_computed(recorder.asked.get((PRODUCER, tensor))):
+                answers.append((question, place, _comparable(answer)))
         try:
             ends = tuple(
                 CachedResult(
-                    tuple(makers[node] for node in without_virtual(nodes)),
-                    tuple((key, _placed(held, places)) for key, held in bound.items()),
-                    tuple((key, makers[node]) for key, node in made.items()),
+                    tuple(producers[node] for node in without_virtual(nodes)),
+                    tuple((key, _as_indices(held, places)) for key, held in bound.items()),
+                    tuple((key, producers[node]) for key, node in made.items()),
                 )
                 for nodes, bound, made in recorder.ends
             )
@@ -337,7 +337,7 @@ def _is_computed(maker: Node | None) -> bool:
     return maker is not None and maker.op not in CONSTANT_OPS and maker.op not in IDENTITY_OPS
 
 
-def _placed(held: Any, places: dict[str, int]) -> Any:
+def _as_indices(held: Any, places: dict[str, int]) -> Any:
     if isinstance(held, str):
         return places[held]
     return [places[name] for name in held] if isinstance(held, VariadicBinding) else held
@@ -350,5 +350,5 @@ def _is_bare(node: Node) -> bool:
     return node.op == "Constant" or (known is not None and not known.attributes)
 
 
-def _said_by(node: Node) -> tuple[bytes, ...]:
+def _attribute_bytes(node: Node) -> tuple[bytes, ...]:
     return tuple([item.SerializeToString(deterministic=True) for item in node.proto.attribute[:]])

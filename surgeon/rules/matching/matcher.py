@@ -149,22 +149,23 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
         return
     tried: set[Node] = set()
     elsewhere: dict[Node, set[Node]] = {}  # nodes of the matches at a root that do not contain the anchor
-    road: AnchorPath | None = None
+    path: AnchorPath | None = None
     starts = anchors(compiled, scope)
     if not starts:
         return
-    climb, memory, state = RootFinder(index, scope, compiled), MatchCache(compiled, index), MatchState(index, scope)
+    root_finder, state = RootFinder(index, scope, compiled), MatchState(index, scope)
+    cache = MatchCache(compiled, index)
     for anchor in starts:
         if not anchor.alive:
             continue
-        if road is not None:
-            found = _along(road, memory, state, compiled=compiled, accept=accept, anchor=anchor, tried=tried)
+        if path is not None:
+            found = _match_along(path, cache, state, compiled=compiled, accept=accept, anchor=anchor, tried=tried)
             if found is not None:
-                climb.forget()
+                root_finder.forget()
                 yield found
                 if anchor not in found.kept:
                     continue
-        for root in reversed(climb.roots(anchor)):
+        for root in reversed(root_finder.roots(anchor)):
             if not anchor.alive:
                 break
             if root in tried or not root.alive or (root in elsewhere and anchor not in elsewhere[root]):
@@ -173,14 +174,14 @@ def find(index: Index, compiled: CompiledPattern, scope: Scope, accept: Accept |
                 tried.add(root)
                 continue
             attempt = _Attempt(compiled, MatchState(index, scope), accept, anchor)
-            attempt.run(root, memory)
-            if attempt.strayed:
+            attempt.run(root, cache)
+            if attempt.lacks_anchor:
                 elsewhere[root] = attempt.nodes
             else:
                 tried.add(root)
             if attempt.found is not None:
-                road = AnchorPath.of(compiled, attempt.state, attempt.known, root=root, anchor=anchor)
-                climb.forget()
+                path = AnchorPath.of(compiled, attempt.state, attempt.known, root=root, anchor=anchor)
+                root_finder.forget()
                 yield attempt.found
                 if anchor not in attempt.found.kept:  # several matches may share the node
                     break
@@ -215,9 +216,9 @@ def _searched(
                 yield match
 
 
-def _along(
-    road: AnchorPath,
-    memory: MatchCache,
+def _match_along(
+    path: AnchorPath,
+    cache: MatchCache,
     state: MatchState,
     compiled: CompiledPattern,
     accept: Accept | None,
@@ -228,11 +229,11 @@ def _along(
 
     tried: roots, to which that of the match is added.
     """
-    root = road.root(state.scope, anchor)
-    met = None if root is None or root in tried else memory.fit(road.search, state, root.outputs[0])
+    root = path.root(state.scope, anchor)
+    met = None if root is None or root in tried else cache.fit(path.search, state, root.outputs[0])
     if root is None or met is None:
         return None
-    for end in road.search.ends:
+    for end in path.search.ends:
         end.enter(state, met)
         match, _, is_free = build_match(state, compiled, (root.outputs[0],))
         match.template = end
@@ -246,39 +247,39 @@ def _along(
 class _Attempt:
     """One attempt at one root.  Continuations are bound methods: closures that name themselves would be cycles."""
 
-    __slots__ = ("accept", "anchor", "compiled", "found", "known", "nodes", "state", "strayed")
+    __slots__ = ("accept", "anchor", "compiled", "found", "known", "lacks_anchor", "nodes", "state")
 
     def __init__(
         self, compiled: CompiledPattern, state: MatchState, accept: Accept | None, anchor: Node | None
     ) -> None:
         self.compiled, self.state, self.accept, self.anchor = compiled, state, accept, anchor
         self.found: Match | None = None
-        self.strayed = False  # there is a match without the anchor, which belongs to a later anchor
+        self.lacks_anchor = False  # there is a match without the anchor, which belongs to a later anchor
         self.nodes: set[Node] = set()  # nodes of all such matches
         self.known: CachedAttempt | None = None  # the search that found it, perhaps an earlier one
 
-    def run(self, root: Node, memory: MatchCache | None = None) -> None:
-        """Try to match with the first output of this node.  memory: earlier attempts, which may replace the search."""
+    def run(self, root: Node, cache: MatchCache | None = None) -> None:
+        """Try to match with the first output of this node.  cache: earlier attempts, which may replace the search."""
         name = first_output(self.compiled, root)
-        if name is not None and (memory is None or not self._again(root, name, memory)):
-            self._search(root, name, memory)
+        if name is not None and (cache is None or not self._repeat(root, name, cache)):
+            self._search(root, name, cache)
         self.state.count()
 
-    def _search(self, root: Node, name: str, memory: MatchCache | None) -> None:
-        """Search from an output.  memory: where to record the search."""
+    def _search(self, root: Node, name: str, cache: MatchCache | None) -> None:
+        """Search from an output.  cache: where to record the search."""
         index, scope = self.state.index, self.state.scope
         finish = partial(self.finish, (name,))
-        if memory is None or memory.has_enough(root):
+        if cache is None or cache.has_enough(root):
             self.state = MatchState(index, scope)
             self.compiled.outputs[0](self.state, name, finish)
             return
         self.state = recorder = RecordingState(index, scope)
         self.compiled.outputs[0](recorder, name, partial(recorder.end, finish))
-        self.known = memory.add(root, recorder, name, self.found is not None)
+        self.known = cache.add(root, recorder, name, self.found is not None)
 
-    def _again(self, root: Node, name: str, memory: MatchCache) -> bool:
+    def _repeat(self, root: Node, name: str, cache: MatchCache) -> bool:
         """Repeat an earlier attempt that applies here; returns whether no search is needed."""
-        for earlier, met in memory.fitting(self.state, root, name):
+        for earlier, met in cache.fitting(self.state, root, name):
             self.known = earlier
             for end in earlier.ends:
                 end.enter(self.state, met)
@@ -298,7 +299,7 @@ class _Attempt:
             state.nodes = without_virtual(state.nodes)
         self.nodes.update(state.nodes)
         if self.anchor is not None and self.anchor not in state.nodes:
-            self.strayed = True
+            self.lacks_anchor = True
             return False
         match, passed, is_free = build_match(state, compiled, names)
         if not is_free or input_produced_inside(state, compiled, match.nodes):
@@ -355,10 +356,10 @@ def candidate_outputs(state: MatchState, compiled: CompiledPattern, names: tuple
         node = state.node_of_pattern.get(key)
         if node is not None and position < len(node.outputs):
             return [node.outputs[position]]
-    return [name for name in _near(state, compiled, len(names)) if name not in names]
+    return [name for name in _tensors_above(state, compiled, len(names)) if name not in names]
 
 
-def _near(state: MatchState, compiled: CompiledPattern, place: int) -> list[str]:
+def _tensors_above(state: MatchState, compiled: CompiledPattern, place: int) -> list[str]:
     """Tensors that could be a further output: above bound tensors, and produced by one of its head ops."""
     heads, keys = compiled.output_ops[place], compiled.keys[place]
     position = keys[0][1] if keys else 0

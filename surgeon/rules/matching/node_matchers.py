@@ -222,8 +222,8 @@ def node_differences(operation: NodePattern) -> Callable[[MatchState, Node], Ite
             for name, item in extra.items():
                 if item.ref_attr_name:
                     yield NodeDifference("reference", name, None, None)
-            told = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
-            state.bindings[others.name] = (told,)
+            values = {name: plain(item) for name, item in extra.items() if not item.ref_attr_name}
+            state.bindings[others.name] = (values,)
             return
         for name, item in extra.items():
             if not _is_default(node, name, state):

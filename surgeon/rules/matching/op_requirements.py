@@ -52,7 +52,7 @@ class OpRequirements:
     """
 
     def __init__(self, pattern: Pattern, of: "OpRequirements | None" = None) -> None:
-        self.pattern, self.has_laws = pattern, of is None
+        self.pattern, self.has_identities = pattern, of is None
         self.values: Sequence[Value] = pattern.values
         self.uses: dict[int, int] = _uses(pattern, self.values) if of is None else of.uses
         self.flats: dict[int, FlatChain | None] = {} if of is None else of.flats
@@ -65,10 +65,10 @@ class OpRequirements:
         return self.flats[id(value.operation)]
 
     @memoized
-    def laws(self, value: NodeOutput) -> frozenset[Identity]:
+    def identities(self, value: NodeOutput) -> frozenset[Identity]:
         """The identities that apply to the operands of a product."""
         flat = self.flat(value)
-        if flat is None or flat.family is not PRODUCT or not self.has_laws:
+        if flat is None or flat.family is not PRODUCT or not self.has_identities:
             return frozenset()
         heads = frozenset[str]().union(*(self.heads(item) or () for item, _ in flat.operands))
         found: set[Identity] = {"factor"} if heads & SUMS else set()
@@ -112,7 +112,7 @@ class OpRequirements:
         flat = self.flat(value)
         if flat is None:
             return frozenset({qualified_name(value.operation.domain, value.operation.op)})
-        return flat.family | SUMS if "factor" in self.laws(value) else flat.family
+        return flat.family | SUMS if "factor" in self.identities(value) else flat.family
 
     @memoized
     def required(self, value: Value | None) -> frozenset[frozenset[str]]:
@@ -136,7 +136,7 @@ class OpRequirements:
         own = self.heads(value)
         found = frozenset({own}) if own is not None else frozenset()
         groups = found.union(*(self.required(item) for item in below if isinstance(item, _NODES)))
-        for law in self.laws(value):
+        for law in self.identities(value):
             wanted = frozenset({"Tanh" if law == "tanh" else "Sigmoid"})
             groups = frozenset(group | OPS_REPLACED[law] if group == wanted else group for group in groups)
         return groups
@@ -155,7 +155,7 @@ class OpRequirements:
         heads, flat = self.heads(value), self.flat(value)
         if heads is not None and not has(heads):
             return True
-        if self.laws(value):
+        if self.identities(value):
             return False
         below = value.operation.inputs if flat is None else [item for item, _ in flat.operands]
         return any(self.lacks(item, has, forms=forms) for item in below if isinstance(item, _NODES))
@@ -169,7 +169,7 @@ class OpRequirements:
                 if heads is None:
                     return None
                 found |= heads
-                for law in self.laws(value):
+                for law in self.identities(value):
                     found |= OPS_EXPANDED[law] | OPS_REPLACED[law]
         return frozenset(found)
 
@@ -184,7 +184,7 @@ class OpRequirements:
             return 0
         flat = self.flat(value)
         if flat is not None:
-            spare = DEPTH if self.laws(value) else 2
+            spare = DEPTH if self.identities(value) else 2
             return len(flat.operands) + spare + max((self.depth(item) for item, _ in flat.operands), default=0)
         return 1 + max((self.depth(item) for item in value.operation.inputs), default=0)
 

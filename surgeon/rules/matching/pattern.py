@@ -54,8 +54,8 @@ class Search:
 
     def why_none(self, index: Index, scopes: Sequence[Scope]) -> str:
         """Why it finds nothing in these scopes, as a clause."""
-        told = (self.left(index, scope) for scope in scopes) if self.left is not None else iter(())
-        return next(filter(None, told), self.absent)
+        reasons = (self.left(index, scope) for scope in scopes) if self.left is not None else iter(())
+        return next(filter(None, reasons), self.absent)
 
     @property
     def summary(self) -> str:
@@ -196,7 +196,7 @@ class Pattern:
     """Captures that a match may produce itself: `named_inner` and wildcards."""
     claims: tuple[Constraint, ...] = field(default=(), compare=False)
     """Constraints on a match that binds their names."""
-    said: "Mapping[int, WordCall]" = field(default_factory=dict, compare=False, repr=False)
+    helper_calls: "Mapping[int, WordCall]" = field(default_factory=dict, compare=False, repr=False)
     """Helper calls, by the id of the value that each returned."""
     captures_class: type[Any] | None = field(default=None, compare=False)
     """The subclass of `Captures` that the function takes."""

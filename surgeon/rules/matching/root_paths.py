@@ -14,7 +14,7 @@ from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, Value
 
 PatternPositions = frozenset[int]  # ids of operations, chains included
 
-BY_LAWS = PRODUCT | SUM | LOOKED_INTO | frozenset[str]().union(*OPS_EXPANDED.values(), *OPS_REPLACED.values())
+BY_IDENTITIES = PRODUCT | SUM | LOOKED_INTO | frozenset[str]().union(*OPS_EXPANDED.values(), *OPS_REPLACED.values())
 
 
 class RootPaths:
@@ -35,22 +35,22 @@ class RootPaths:
         self._plain: dict[PatternPositions, PatternPositions] = {}
 
     def _add(self, value: NodeOutput, accepts: Callable[[NodeOutput], Callable[[str], bool]]) -> None:
-        place, laws = id(value.operation), self._needs.laws(value)
+        place, identities = id(value.operation), self._needs.identities(value)
         self._above.setdefault(place, set())
         flat = self._needs.flat(value)
         if flat is None:
             self._accepts[place] = accepts(value)
         else:
-            ops = BY_LAWS if laws else self._needs.heads(value) or frozenset()
+            ops = BY_IDENTITIES if identities else self._needs.heads(value) or frozenset()
             self._accepts[place] = ops.__contains__
             if flat.family is PRODUCT:
                 self._products.add(place)
             self._chains.add(place)
-        for below in self._below(value, bool(laws)):
+        for below in self._below(value, bool(identities)):
             self._above.setdefault(below, set()).add(place)
 
-    def _below(self, value: NodeOutput, has_laws: bool) -> Iterator[int]:
-        """The positions that a position reads.  has_laws: include those that identities may eliminate."""
+    def _below(self, value: NodeOutput, has_identities: bool) -> Iterator[int]:
+        """The positions that a position reads.  has_identities: include those that identities may eliminate."""
         seen: set[int] = set()
         waiting: list[Value | None] = [value]
         while waiting:
@@ -64,7 +64,7 @@ class RootPaths:
                 if item is not value:
                     yield id(item.operation)
                 flat = self._needs.flat(item)
-                if item is value or (has_laws and (flat is not None or item.operation.op in BY_LAWS)):
+                if item is value or (has_identities and (flat is not None or item.operation.op in BY_IDENTITIES)):
                     waiting += item.operation.inputs if flat is None else [operand for operand, _ in flat.operands]
 
     def _places(self, value: Value) -> Iterator[int]:
@@ -94,7 +94,7 @@ class RootPaths:
             self._stepped[places, op] = found
         return found
 
-    def without_laws(self, places: PatternPositions) -> PatternPositions:
+    def without_products(self, places: PatternPositions) -> PatternPositions:
         """The positions without those of products."""
         found = self._plain.get(places)
         if found is None:

@@ -74,7 +74,7 @@ def _elsewhere(state: MatchState, node: Node, inside: set[Node], around: Sequenc
     parts = list(_parts(wanted, shapes))
     if sum(len(part.sizes) for part in parts) != len(wanted):
         return None
-    return ShapeUse(node, tuple(parts), tuple(_makers(state, node.inputs[0], inside)))
+    return ShapeUse(node, tuple(parts), tuple(_producers_inside(state, node.inputs[0], inside)))
 
 
 def asked_axes(node: Node, rank: int) -> tuple[int, int] | None:
@@ -127,7 +127,7 @@ def _run(sizes: Shape, others: Shape) -> Shape:
     return sizes[:same]
 
 
-def _makers(state: MatchState, name: str, inside: set[Node]) -> list[Node]:
+def _producers_inside(state: MatchState, name: str, inside: set[Node]) -> list[Node]:
     """The nodes of the match that a tensor is computed by."""
     found: dict[Node, None] = {}
     waiting = [name]

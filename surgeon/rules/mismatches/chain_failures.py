@@ -86,16 +86,16 @@ def namesake(chain: Chain, node: Node) -> MatchFailure:
     """A node has an op of the chain, but another domain."""
     domain, op = split_op(node.op)
     wanted, seen = f"{op} in {spelled(chain)}", f"at {node.label!r}"
-    told = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
+    message = f"wanted {wanted}, found {node.op} {seen}, whose domain is {domain}"
     return MatchFailure(
-        "domain", wanted, node.op, seen=seen, told=told, change=suggest_domain(node, ""), op=op, at=node.label
+        "domain", wanted, node.op, seen=seen, message=message, change=suggest_domain(node, ""), op=op, at=node.label
     )
 
 
 def number_of_operands(state: MatchState, chain: Chain, leaves: Leaves) -> MatchFailure:
     wanted = f"{format_count(len(chain.terms), 'operand')} in {spelled(chain)}"
     found = ", ".join(describe_tensor(state, name) for name, _ in leaves) or "none"
-    return MatchFailure("operand", wanted, str(len(leaves)), seen="", told=f"wanted {wanted}, found {found}")
+    return MatchFailure("operand", wanted, str(len(leaves)), seen="", message=f"wanted {wanted}, found {found}")
 
 
 def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: Leaves) -> MatchFailure:
@@ -106,9 +106,9 @@ def no_operand(state: MatchState, chain: Chain, label: str, sign: int, leaves: L
     found = [describe_tensor_parts(state, name) for name, _ in leaves]
     seen = [" ".join(filter(None, item)) for item in found]
     seen = [f"{item}, {how[sign > 0]}" if is_other else item for item, is_other in zip(seen, others, strict=True)]
-    told = f"wanted {wanted}, found {' and '.join(seen)}"
+    message = f"wanted {wanted}, found {' and '.join(seen)}"
     at = next((label for label in (_made_by(state, name) for name, _ in leaves) if label), "")
-    return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), seen="", told=told, at=at)
+    return MatchFailure("operand", wanted, " and ".join(what for what, _ in found), seen="", message=message, at=at)
 
 
 def not_fixed(state: MatchState, chain: Chain, name: str) -> MatchFailure:
@@ -137,7 +137,7 @@ def fault_failure(
             "opset",
             "opset 7",
             "an operation with an axis",
-            told="before opset 7 an operation with an axis broadcasts along it",
+            message="before opset 7 an operation with an axis broadcasts along it",
         ),
         "rank": lambda: _raised(chain, total.rank, rank_objection(state, leaves, total.rank)),
         "held": lambda: MatchFailure(
@@ -167,22 +167,24 @@ def _other_number(state: MatchState, nodes: Sequence[Node], chain: Chain, consta
 
 def _right(chain: Chain, constants: Constants, sign: int) -> float:
     """The right value of the only named constant of a chain.  sign: -1 for a subtrahend or divisor."""
-    rest = chain.identity
+    rest = chain.neutral
     for item in constants:
         if not item.name:
             rest = combine(chain.family, rest, item.number, item.sign)
     right = combine(chain.family, chain.number, rest, -1)
-    return right if sign > 0 else combine(chain.family, chain.identity, right, -1)
+    return right if sign > 0 else combine(chain.family, chain.neutral, right, -1)
 
 
 def _not_float(state: MatchState, name: str) -> MatchFailure:
     dtype = shapes_of(state.index).dtype(state.scope, name)
     found = "an unknown dtype" if dtype is None else dtype_word(dtype)
     known = "" if dtype is None else f" ({found})"
-    told = f"{name!r} is not known to hold floats{known}, and integers divide differently"
-    return MatchFailure("dtype", "floats", found, seen=f"in {name!r}", told=told, at=name)
+    message = f"{name!r} is not known to hold floats{known}, and integers divide differently"
+    return MatchFailure("dtype", "floats", found, seen=f"in {name!r}", message=message, at=name)
 
 
 def _raised(chain: Chain, rank: int, why: str | None) -> MatchFailure:
-    told = f"a constant in {spelled(chain)} has rank {rank}: {why}"
-    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", seen="", told=told)
+    message = f"a constant in {spelled(chain)} has rank {rank}: {why}"
+    return MatchFailure(
+        "rank", "a constant that does not raise the rank", f"one of rank {rank}", seen="", message=message
+    )

@@ -51,7 +51,7 @@ class MatchFailure:
     """What the model has, likewise."""
     seen: str = ""
     """Where it was found, as it appears in the sentence."""
-    told: str = ""
+    message: str = ""
     """The sentence, if it is not "wanted ..., found ..."."""
     change: str = ""
     """Change to the model that would fix it, as a command; "" if not obvious."""
@@ -67,7 +67,7 @@ class MatchFailure:
     @property
     def sentence(self) -> str:
         """The failure as a sentence."""
-        return self.told or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
+        return self.message or f"wanted {self.wanted}, found {self.found}{' ' if self.seen else ''}{self.seen}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class Mismatch(ResultBase):
     def to_dict(self) -> dict[str, Any]:
         """Return the mismatch as JSON can hold it."""
         edits = [asdict(edit) for edit in self.edits]
-        told = {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
-        return {**told, "others": list(self.others), "edits": edits}
+        message = {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
+        return {**message, "others": list(self.others), "edits": edits}
 
     def __str__(self) -> str:
         """What the command line shows of it."""

@@ -71,9 +71,9 @@ def wrong_op(state: MatchState, operation: NodePattern, name: str) -> MatchFailu
     domain, op = split_op(node.op) if node is not None else ("", "")
     if node is None or op != operation.op:
         return MatchFailure("op", wanted, what, seen, at=node.label if node else "")
-    told = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
+    message = f"wanted {wanted}, found {what} {seen}, whose domain is {domain or 'ai.onnx'}"
     return MatchFailure(
-        "domain", wanted, what, seen=seen, told=told, change=suggest_domain(node, operation.domain), at=node.label
+        "domain", wanted, what, seen=seen, message=message, change=suggest_domain(node, operation.domain), at=node.label
     )
 
 
@@ -83,8 +83,8 @@ def other_output(state: MatchState, operation: NodePattern, position: int, name:
     )
 
 
-def _of(node: Node, kind: FailureKind, wanted: str, found: str, told: str = "", change: str = "") -> MatchFailure:
-    return MatchFailure(kind, wanted, found, seen=f"at {node.label!r}", told=told, change=change, at=node.label)
+def _of(node: Node, kind: FailureKind, wanted: str, found: str, message: str = "", change: str = "") -> MatchFailure:
+    return MatchFailure(kind, wanted, found, seen=f"at {node.label!r}", message=message, change=change, at=node.label)
 
 
 def _input_name(operation: NodePattern, node: Node, place: int) -> str:
@@ -109,8 +109,10 @@ def one_too_many(state: MatchState, operation: NodePattern, node: Node, place: i
 def too_many(operation: NodePattern, node: Node, inputs: tuple[str, ...]) -> MatchFailure:
     label, count = qualified_op(operation), len(operation.inputs)
     which = " and ".join(_input_name(operation, node, place) for place in range(count, len(inputs)))
-    told = f"{label} at {node.label!r} has {len(inputs)} inputs, wanted {count}: the pattern leaves out input {which}"
-    return _of(node, "missing optional", f"{count} inputs of {label}", found=f"{len(inputs)} inputs", told=told)
+    message = (
+        f"{label} at {node.label!r} has {len(inputs)} inputs, wanted {count}: the pattern leaves out input {which}"
+    )
+    return _of(node, "missing optional", f"{count} inputs of {label}", found=f"{len(inputs)} inputs", message=message)
 
 
 def other_rest(node: Node, name: str) -> MatchFailure:
@@ -118,22 +120,24 @@ def other_rest(node: Node, name: str) -> MatchFailure:
 
 
 def raises(operation: NodePattern, rank: int) -> MatchFailure:
-    told = f"a constant of rank {rank} may raise the rank of {qualified_op(operation)}'s result"
-    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", told=told)
+    message = f"a constant of rank {rank} may raise the rank of {qualified_op(operation)}'s result"
+    return MatchFailure("rank", "a constant that does not raise the rank", f"one of rank {rank}", message=message)
 
 
 def other_parameter(state: MatchState, node: Node, name: str, wanted: Any, found: Any) -> MatchFailure:
     """An attribute has another value.  wanted: None for a tensor instead of an attribute."""
     if wanted is None:
-        told = f"{name} is an attribute at this opset, wanted a tensor"
-        return MatchFailure("operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", told=told)
+        message = f"{name} is an attribute at this opset, wanted a tensor"
+        return MatchFailure(
+            "operand", f"{name} as a tensor", "an attribute", seen=f"at {node.label!r}", message=message
+        )
     change = suggest_attribute(state, node, name, wanted)
     return _of(node, "attribute", f"{name} = {value_text(wanted)}", value_text(found), change=change)
 
 
 def referred(node: Node, name: str) -> MatchFailure:
-    told = f"attribute {name} of {node.label!r} is a reference to the function's own"
-    return _of(node, "attribute", f"a value of {name}", found="a reference", told=told)
+    message = f"attribute {name} of {node.label!r} is a reference to the function's own"
+    return _of(node, "attribute", f"a value of {name}", found="a reference", message=message)
 
 
 def different(
@@ -150,17 +154,17 @@ def different(
     if how == "value":
         return other_parameter(state, node, name, wanted=wanted, found=value)
     text = f"reference {value.ref_attr_name}" if value.ref_attr_name else value_text(plain(value))[:60]
-    told = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}, which is not the default"
+    message = f"{qualified_op(operation)} at {node.label!r} has {name} = {text}, which is not the default"
     change = "" if value.ref_attr_name else suggest_attribute(state, node, name, None)
-    return _of(node, "attribute", f"{name} at its default", found=text, told=told, change=change)
+    return _of(node, "attribute", f"{name} at its default", found=text, message=message, change=change)
 
 
 def another(state: MatchState, key: str, held: Any, name: str, reader: str) -> MatchFailure:
     """A variable is bound to another tensor."""
     wanted = describe_tensor(state, held) if isinstance(held, str) else str(held)
     what, seen = describe_tensor_parts(state, name)
-    told = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
-    return MatchFailure("operand", f"{key!r} again", what, seen=seen, told=told, at=reader)
+    message = f"wanted {key!r} to be {wanted} again, found {what} {seen}".rstrip()
+    return MatchFailure("operand", f"{key!r} again", what, seen=seen, message=message, at=reader)
 
 
 def another_number(key: str, held: Any, number: Any, reader: str) -> MatchFailure:
@@ -207,14 +211,14 @@ def removal_failures(
     made = input_produced_inside(state, compiled, nodes)
     if made is not None:
         key, source = made
-        told = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
+        message = f"the input {key!r} of the pattern is made inside the match, by {source.label!r}"
         found = f"the result of {source.op}"
-        return [MatchFailure("escape", f"{key!r} from outside the match", found, told=told, at=source.label)]
+        return [MatchFailure("escape", f"{key!r} from outside the match", found, message=message, at=source.label)]
     node = find_reentry(state, compiled, nodes, names=names, passed=passed) if len(names) > 1 else None
     if node is None:
         return []
-    told = f"a path leaves the match and comes back through {node.label!r}"
-    return [MatchFailure("escape", "no way out and back", f"one through {node.op}", told=told, at=node.label)]
+    message = f"a path leaves the match and comes back through {node.label!r}"
+    return [MatchFailure("escape", "no way out and back", f"one through {node.op}", message=message, at=node.label)]
 
 
 def _escapes(
@@ -238,13 +242,15 @@ def _escapes(
 
 def _held(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchFailure:
     why = state.scope.protected[name]
-    told = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
+    message = f"{name!r}, made by {node.label!r} inside the match, must stay: {why}"
     is_output = _is_output(state.scope, name)
     others = [reader for reader in state.scope.readers(name) if reader not in inside]
     where = state.scope.label or "the graph"
     change = f"take {name!r} out of the outputs of {where}" if is_output and not others else ""
     kind: FailureKind = "graph output" if is_output else "escape"
-    return MatchFailure(kind, "no use outside the match", why, seen=repr(name), told=told, change=change, at=node.label)
+    return MatchFailure(
+        kind, "no use outside the match", why, seen=repr(name), message=message, change=change, at=node.label
+    )
 
 
 def _is_output(scope: Scope, name: str) -> bool:
@@ -256,9 +262,9 @@ def _read(state: MatchState, node: Node, name: str, inside: set[Node]) -> MatchF
     readers = [item for item in dict.fromkeys(scope.consumers[name]) if item not in inside and item.alive]
     first = readers[0]
     where = "" if first.scope is scope else f" (in {first.scope.label})"
-    told = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
-    told += and_more(len(readers) - 1)
+    message = f"{name!r}, made by {node.label!r} inside the match, is also used by {first.label!r}{where}"
+    message += and_more(len(readers) - 1)
     found, change = f"a use by {first.op}", suggest_removing_uses(name, readers)
     return MatchFailure(
-        "escape", "no use outside the match", found, seen=repr(name), told=told, change=change, at=node.label
+        "escape", "no use outside the match", found, seen=repr(name), message=message, change=change, at=node.label
     )

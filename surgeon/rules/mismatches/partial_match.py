@@ -74,7 +74,7 @@ class PartialMatch(MatchState):
         )
         return made
 
-    def took(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "PartialMatch":
+    def with_node(self, key: int, node: Node, passed: Iterable[Node] = ()) -> "PartialMatch":
         """A copy with one more node of the pattern matched.  passed: nodes that were looked through."""
         made = self.copy()
         made.nodes += [*passed, node]
@@ -94,7 +94,7 @@ class FailureTracker:
         self.sizes = sizes
         self.best: FurthestFailure | None = None
 
-    def concluded(self, fit: PartialMatch, against: list[MatchFailure]) -> None:
+    def refused(self, fit: PartialMatch, against: list[MatchFailure]) -> None:
         """All nodes matched.  against: failures of the match as a whole."""
         if against:
             also = against[1] if len(against) > 1 else None
@@ -104,7 +104,7 @@ class FailureTracker:
             if self.best is None or done.rank > self.best.rank:
                 self.best = done
 
-    def missed(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
+    def failed(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
         """Record a failure that ends partial matches, if one came further than all before; returns no matches."""
         finding = with_pattern_line(finding, line)
         for fit in fits:
@@ -115,10 +115,10 @@ class FailureTracker:
                 self.best = _deepest(fit, depth, first, also)
         return []
 
-    def excused(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
+    def tolerated(self, fits: Iterable[PartialMatch], finding: MatchFailure, line: PatternLine) -> list[PartialMatch]:
         """Record a failure and continue as if it matched, if nothing else has failed yet."""
         fits = list(fits)
-        self.missed(fits, finding, line)
+        self.failed(fits, finding, line)
         found = [fit.copy() for fit in fits if fit.fault is None]
         for fit in found:
             fit.fault = with_pattern_line(finding, line)
@@ -134,7 +134,7 @@ class FailureTracker:
             return fits
         return sorted(fits, key=lambda fit: (fit.fault is not None, -self._depth(fit)))[:WAYS]
 
-    def exactly(
+    def exact_matches(
         self, fit: PartialMatch, attempt: Callable[[MatchState, Continuation], bool], line: PatternLine
     ) -> list[PartialMatch]:
         """The partial matches with which the exact matcher continues."""
@@ -146,8 +146,10 @@ class FailureTracker:
 
         attempt(state, then)
         if state.steps > STEP_LIMIT:
-            told = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
-            self.missed([fit], MatchFailure("limit", "a chain of fewer operands", "too many", seen="", told=told), line)
+            message = f"gave up after {STEP_LIMIT} steps; the chain is too ambiguous"
+            self.failed(
+                [fit], MatchFailure("limit", "a chain of fewer operands", "too many", seen="", message=message), line
+            )
         return found
 
 

@@ -86,7 +86,7 @@ class TolerantMatcher(FailureTracker):
         """Match the next output with each of some tensors, then the further ones."""
         place, line = len(names), PatternLine(self.compiled.pattern.where, "", 0)
         if not nexts:
-            self.missed([fit], node_failures.no_output(self.compiled, place), line)
+            self.failed([fit], node_failures.no_output(self.compiled, place), line)
         for name in nexts:
             for grown in self._value(self.compiled.pattern.outputs[place], name, [fit], line):
                 found = (*names, name)
@@ -100,14 +100,14 @@ class TolerantMatcher(FailureTracker):
         match, passed, is_free = build_match(fit, self.compiled, names)
         blocked = node_failures.removal_failures(fit, self.compiled, match, passed=passed, is_free=is_free)
         against = [fit.fault, *blocked, self.refuse(match, fit.fault is not None)]
-        self.concluded(fit, [with_pattern_line(finding, line) for finding in against if finding is not None])
+        self.refused(fit, [with_pattern_line(finding, line) for finding in against if finding is not None])
 
     def _value(self, value: Value, name: str, fits: Sequence[PartialMatch], line: PatternLine) -> list[PartialMatch]:
         """Match a tensor with a value of the pattern.  line: its reader."""
         found: list[PartialMatch] = []
         matcher = self.compiler.matcher(value)
         for fit in fits:
-            exact = self.exactly(fit, lambda state, then: matcher(state, name, then), line)
+            exact = self.exact_matches(fit, lambda state, then: matcher(state, name, then), line)
             found += exact or self._nearly(value, name, fit, line)
         return self.kept(found)
 
@@ -120,11 +120,11 @@ class TolerantMatcher(FailureTracker):
             return self._variable(value, name, fit, line)
         if isinstance(value, LiteralValue):
             finding, is_alike = node_failures.another_value(fit, fit.nodes, value, name)
-            return (self.excused if is_alike else self.missed)([fit], finding, line)
+            return (self.tolerated if is_alike else self.failed)([fit], finding, line)
         if isinstance(value, NamedValue):
             held = fit.bindings.get(value.name)
             if held is not None and not fit.same_values(held, name):
-                fits = self.excused(
+                fits = self.tolerated(
                     [fit], node_failures.another(fit, value.name, held, name=name, reader=fit.reader), line
                 )
             else:
@@ -141,13 +141,13 @@ class TolerantMatcher(FailureTracker):
         if var.kind in ("scalar", "list"):
             number = constant_number(fit, var, name)
             if number is None:
-                return self.missed([fit], node_failures.no_constant(fit, key, name, reader), line)
-            return self.excused([fit], node_failures.another_number(key, fit.bindings[key], number, reader), line)
+                return self.failed([fit], node_failures.no_constant(fit, key, name, reader), line)
+            return self.tolerated([fit], node_failures.another_number(key, fit.bindings[key], number, reader), line)
         if key in fit.bindings:
-            return self.excused(
+            return self.tolerated(
                 [fit], node_failures.another(fit, key, fit.bindings[key], name=name, reader=reader), line
             )
-        fits = self.excused([fit], node_failures.no_constant(fit, key, name, reader), line)
+        fits = self.tolerated([fit], node_failures.no_constant(fit, key, name, reader), line)
         for grown in fits:
             grown.bindings[key] = name
         return fits
@@ -160,7 +160,7 @@ class TolerantMatcher(FailureTracker):
         if not forms:
             label = node_failures.value_label(value)
             what, seen = node_failures.describe_tensor_parts(fit, name)
-            self.missed([fit], MatchFailure("op", label, what, seen, where=value.where, op=label), line)
+            self.failed([fit], MatchFailure("op", label, what, seen, where=value.where, op=label), line)
         return self.kept([grown for form in forms or value.forms for grown in self._value(form, name, [fit], line)])
 
     def _operation(self, value: NodeOutput, name: str, fit: PartialMatch) -> list[PartialMatch]:
@@ -176,18 +176,18 @@ class TolerantMatcher(FailureTracker):
             node = fit.producers.get(name)
             finding = node_failures.wrong_op(fit, operation, name)
             if node is None or not _can_stand_in(node, operation, position, name):
-                return self.missed([fit], finding, line)
-            fits = [grown.took(line.key, node) for grown in self.excused([fit], finding, line)]
+                return self.failed([fit], finding, line)
+            fits = [grown.with_node(line.key, node) for grown in self.tolerated([fit], finding, line)]
         else:
             is_other = operation.op in RANDOM and fit.node_of_pattern.get(line.key) not in (None, node)
             if is_other or not is_output(node, position, behind):
-                return self.missed([fit], node_failures.other_output(fit, operation, position, behind), line)
-            grown = fit.took(line.key, node, passed)
+                return self.failed([fit], node_failures.other_output(fit, operation, position, behind), line)
+            grown = fit.with_node(line.key, node, passed)
             differ = node_differences(operation)(grown, node)
             found = [
                 node_failures.different(grown, operation, node, found=item, reader=grown.reader) for item in differ
             ]
-            fits = [grown] if not found else self.excused([grown], _together(found), line)
+            fits = [grown] if not found else self.tolerated([grown], _together(found), line)
         return self._inputs(operation, node, fits, line)
 
     def _inputs(
@@ -204,11 +204,11 @@ class TolerantMatcher(FailureTracker):
             ]
             others = [fit for fit, is_held in zip(fits, held, strict=True) if not is_held]
             fits = [fit for fit in fits if fit not in others]
-            self.missed(others, node_failures.other_rest(node, rest.name), line)
+            self.failed(others, node_failures.other_rest(node, rest.name), line)
         elif len(inputs) > count:
-            return self.missed(fits, node_failures.too_many(operation, node, inputs), line)
+            return self.failed(fits, node_failures.too_many(operation, node, inputs), line)
         elif plan.checks_rank and (rank := raised_rank(self.start, inputs, plan.literals)):
-            return self.missed(fits, node_failures.raises(operation, rank), line)
+            return self.failed(fits, node_failures.raises(operation, rank), line)
         orders = permutations(inputs) if plan.is_free and len(inputs) == count else [inputs]
         found: list[PartialMatch] = []
         for order in orders:
@@ -242,23 +242,23 @@ class TolerantMatcher(FailureTracker):
         matcher = input_matcher(operation, plan, place, None if value is None else self.compiler.matcher(value))
         parameter, found = plan.parameters.get(place, ""), list[PartialMatch]()
         for fit in fits:
-            exact = self.exactly(fit, lambda state, then: matcher(state, node, name, then), line)
+            exact = self.exact_matches(fit, lambda state, then: matcher(state, node, name, then), line)
             if exact:
                 found += exact
             elif value is None:
-                found += self.excused([fit], node_failures.one_too_many(fit, operation, node, place), line)
+                found += self.tolerated([fit], node_failures.one_too_many(fit, operation, node, place), line)
             elif parameter and (not name or node.attribute(parameter) is not None):
                 found += self._parameter(node, parameter, value, fit=fit, line=line)
             elif name:
                 found += self._nearly(value, name, fit, line)
             elif isinstance(value, Var) and value.optional:
-                self.missed(
+                self.failed(
                     [fit],
                     node_failures.another(fit, value.name, fit.bindings[value.name], name="", reader=fit.reader),
                     line,
                 )
             else:
-                self.missed([fit], node_failures.left_out(operation, node, place), line)
+                self.failed([fit], node_failures.left_out(operation, node, place), line)
         return self.kept(found)
 
     def _parameter(
@@ -267,32 +267,34 @@ class TolerantMatcher(FailureTracker):
         """A parameter that this opset stores in an attribute, with another value."""
         known, found = fit.attribute_value(node, name)
         if not known:
-            return self.missed([fit], node_failures.referred(node, name), line)
+            return self.failed([fit], node_failures.referred(node, name), line)
         if isinstance(value, LiteralValue):
             finding = node_failures.other_parameter(fit, node, name, wanted=value.value.tolist(), found=found)
-            return self.excused([fit], replace(finding, where=value.where), line)
+            return self.tolerated([fit], replace(finding, where=value.where), line)
         if isinstance(value, Var) and value.kind in ("scalar", "list"):
             finding = node_failures.another_number(value.name, fit.bindings[value.name], found, fit.reader)
-            return self.excused([fit], finding, line)
-        return self.missed([fit], node_failures.other_parameter(fit, node, name, wanted=None, found=found), line)
+            return self.tolerated([fit], finding, line)
+        return self.failed([fit], node_failures.other_parameter(fit, node, name, wanted=None, found=found), line)
 
     def _chain(self, value: NodeOutput, chain: Chain, name: str, fit: PartialMatch) -> list[PartialMatch]:
         """A sum or product: the tensor is one, or its producer takes the place of the last node."""
         line, passed = PatternLine(value.operation.where, value.operation.op, chain.key), list[Node]()
         node = find_producer(fit, name, chain.family, passed)
         if node is not None:
-            return self._tree(chain, node, [fit.took(chain.key, node, passed)], line)
+            return self._tree(chain, node, [fit.with_node(chain.key, node, passed)], line)
         node = fit.producers.get(fit.canonical(name))
         if node is not None and is_same_op_other_domain(chain, node):
-            fits = [grown.took(chain.key, node) for grown in self.excused([fit], namesake(chain, node), line)]
+            fits = [grown.with_node(chain.key, node) for grown in self.tolerated([fit], namesake(chain, node), line)]
             return self._tree(chain, node, fits, line)
         operands = [item for item in (() if node is None else node.inputs) if item and fit.scalar(item) is None]
         if len(operands) == 1 and len({id(term.value) for term in chain.terms}) == 1:
             operands *= len(chain.terms)  # r² for r · r
         is_alike = len(operands) == len(chain.terms) and chain.capture is None
         if node is None or node.op == "Constant" or not is_alike:
-            return self.missed([fit], not_a_chain(fit, chain, name), line)
-        fits = [grown.took(chain.key, node) for grown in self.excused([fit], not_a_chain(fit, chain, name), line)]
+            return self.failed([fit], not_a_chain(fit, chain, name), line)
+        fits = [
+            grown.with_node(chain.key, node) for grown in self.tolerated([fit], not_a_chain(fit, chain, name), line)
+        ]
         signs = sorted((term.sign for term in chain.terms), reverse=True)
         return self._operands(chain, 0, tuple(zip(operands, signs, strict=True)), fits=fits, line=line)
 
@@ -311,7 +313,7 @@ class TolerantMatcher(FailureTracker):
             for way in ways:
                 way.nodes += nodes
             for finding in strange:
-                ways = self.excused(ways, finding, line)
+                ways = self.tolerated(ways, finding, line)
             for way in ways:
                 found += self._settled(chain, leaves, constants, fit=way, line=line)
         return self.kept(found)
@@ -324,8 +326,8 @@ class TolerantMatcher(FailureTracker):
         found = [grown for split in splits for grown in self._compared(chain, *split, fit, line)]
         if splits:
             return found
-        self.missed([fit], number_of_operands(fit, chain, leaves), line)
-        has_number = any(item.name for item in constants) or chain.capture is not None or chain.number == chain.identity
+        self.failed([fit], number_of_operands(fit, chain, leaves), line)
+        has_number = any(item.name for item in constants) or chain.capture is not None or chain.number == chain.neutral
         if len(leaves) != len(chain.terms) + 1 or has_number:
             return []
 
@@ -334,8 +336,8 @@ class TolerantMatcher(FailureTracker):
             return not suggest_constant(fit, leaves[place][0]), leaves[place][0] in fit.producers
 
         for place in sorted(range(len(leaves)), key=order):
-            for grown in self.excused([fit], not_fixed(fit, chain, leaves[place][0]), line):
-                found += self._compared(chain, drop_operand(leaves, place), (), fit=grown, line=line, is_told=True)
+            for grown in self.tolerated([fit], not_fixed(fit, chain, leaves[place][0]), line):
+                found += self._compared(chain, drop_operand(leaves, place), (), fit=grown, line=line, is_reported=True)
         return found
 
     def _compared(
@@ -346,16 +348,16 @@ class TolerantMatcher(FailureTracker):
         fit: PartialMatch,
         line: PatternLine,
         *,
-        is_told: bool = False,
+        is_reported: bool = False,
     ) -> list[PartialMatch]:
-        """Compare the constants, then the operands.  is_told: the number was reported already."""
+        """Compare the constants, then the operands.  is_reported: the number was reported already."""
         total, fits = ConstantTotal.of(chain, constants), [fit]
         for wrong in chain_faults(fit, chain, leaves, constants=constants, total=total):
-            if not (is_told and wrong == "number"):
+            if not (is_reported and wrong == "number"):
                 finding = fault_failure(
                     wrong, fit, fit.nodes, chain=chain, leaves=leaves, constants=constants, total=total
                 )
-                go_on = self.excused if wrong in ("number", "dtype", "rank") else self.missed
+                go_on = self.tolerated if wrong in ("number", "dtype", "rank") else self.failed
                 fits = go_on(fits, finding, line)
         if chain.capture is not None:
             for grown in fits:
@@ -374,14 +376,14 @@ class TolerantMatcher(FailureTracker):
         finding = None if places else no_operand(self.start, chain, wanted, sign=term.sign, leaves=leaves)
         if finding is not None:
             if len(leaves) > 1 or leaves[0][1] != term.sign:
-                self.missed(fits, finding, line)
+                self.failed(fits, finding, line)
             made = self.start.producers
             places = [(at, name) for at, (name, sign) in enumerate(leaves) if sign == term.sign and name in made]
         for place, name in places:
             grown = self._value(term.value, name, fits, line)
             found += self._operands(chain, position + 1, drop_operand(leaves, place), fits=grown, line=line)
         if finding is not None and not found:
-            self.missed(fits, finding, line)
+            self.failed(fits, finding, line)
         return self.kept(found)
 
 
@@ -394,4 +396,4 @@ def _can_stand_in(node: Node, operation: NodePattern, position: int, name: str) 
 def _together(found: list[MatchFailure]) -> MatchFailure:
     """The differences of one node as one failure."""
     first, *more = found
-    return replace(first, told="; ".join(item.sentence for item in found), change="") if more else first
+    return replace(first, message="; ".join(item.sentence for item in found), change="") if more else first

@@ -8,7 +8,7 @@ rule inserted: its proof copies them.
 from collections.abc import Iterable, Mapping, Sequence
 
 from surgeon.ir.constants import ConstantValue
-from surgeon.ir.equivalence import are_equal_constants, said_by, said_in
+from surgeon.ir.equivalence import are_equal_constants, attribute_key, key_of_attributes
 from surgeon.ir.mutations import listed_in, put
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traversal import GRAPHS
@@ -94,8 +94,8 @@ def _is_same(
     )
     if not same or made.free or node.proto.overload:
         return False
-    said = said_by(node)
-    return said is not None and said == said_in(made.attributes, made.qualified, node.scope.versions)
+    key = attribute_key(node)
+    return key is not None and key == key_of_attributes(made.attributes, made.qualified, node.scope.versions)
 
 
 def _short(names: Sequence[str]) -> Sequence[str]:

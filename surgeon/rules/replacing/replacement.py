@@ -225,12 +225,12 @@ def build_replacement(function: Callable[..., Any], match: Match) -> Replacement
     results = [graph.constant(value=item) if isinstance(item, np.ndarray) else item for item in results]  # sizes
     for item in results:
         if not isinstance(item, gs.Tensor):
-            told = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
-            raise RuleError(f"{told}; return what a helper made, such as g.identity(x).")
+            message = f"Replacement {function.__name__} returns {item!r}, which is no tensor"
+            raise RuleError(f"{message}; return what a helper made, such as g.identity(x).")
     if len(results) != len(match.outputs):
-        told = f"Replacement {function.__name__} returns {format_count(len(results), 'tensor')}"
+        message = f"Replacement {function.__name__} returns {format_count(len(results), 'tensor')}"
         wanted = format_count(len(match.outputs), "tensor")
-        raise RuleError(f"{told}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
+        raise RuleError(f"{message}, where the pattern {match.pattern.name} has {wanted}; return one for each.")
     fragment = to_replacement(graph, results)
     _refuse_inner(function, match, fragment)
     if not graph.called:
@@ -409,10 +409,10 @@ def _attributes(domain: str, op: str, values: dict[str, Any], graph: Graph) -> I
 
 def _tensor_as_attribute(name: str, op: str, value: gs.Tensor, spec: Any) -> str:
     """The message for a tensor given as an attribute: how to capture its number, if it is a constant."""
-    told = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
+    message = f"attribute {name} of {op} would be the tensor {value.name!r}, and an attribute holds numbers or texts"
     parameter, is_fixed = getattr(value, "key", ("",))[0], getattr(value, "is_constant", False)
     if not parameter or not is_fixed:
-        return f"{told}; give the tensor as an input, or compute the number in Python."
+        return f"{message}; give the tensor as an input, or compute the number in Python."
     kind = _ANNOTATIONS.get(spec.type) if spec is not None else None
     kind = kind or ("list" if value.shape else "float" if np.dtype(value.dtype).kind == "f" else "int")
-    return f"{told}. To have its value, annotate it in the pattern and in the replacement: {parameter}: {kind}."
+    return f"{message}. To have its value, annotate it in the pattern and in the replacement: {parameter}: {kind}."

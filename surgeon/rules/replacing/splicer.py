@@ -93,7 +93,7 @@ class Splicer:
         self.inner: set[str] = set()  # tensors that the source lacks
         self._redirectors: dict[Node, list[RewriteStep]] = {}
         self._shared: dict[Hashable, str] = {}
-        self._moulds: dict[object, tuple[Replacement, SpliceTemplate | None]] = {}  # by template
+        self._templates: dict[object, tuple[Replacement, SpliceTemplate | None]] = {}  # by template
 
     @cached_property
     def _had_rules(self) -> bool:
@@ -103,12 +103,12 @@ class Splicer:
     def apply(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
         """Replace a match that passed `require_writable`."""
         if not match.nodes:
-            return self._share(match, fragment, rule)
+            return self._merge_initializers(match, fragment, rule)
         if match.template is not None:
-            step = self._alike(match, fragment, rule)
+            step = self._apply_template(match, fragment, rule)
             if step is not None:
                 return step
-        asides = [self._ask_elsewhere(match, asked, rule) for asked in match.sizes]
+        redirections = [self._redirect_sizes(match, asked, rule) for asked in match.sizes]
         scope = match.scope
         root = match.root
         step = RewriteStep(rule, match, fragment, root)
@@ -132,26 +132,26 @@ class Splicer:
             maker.name = proto.name
         names = _tensor_names(match, fragment, maker, kept)
         for number in stays:
-            put_in_place(scope, kept[number], self._again(step, kept[number], kept[number].slot))
+            put_in_place(scope, kept[number], self._recreate(step, kept[number], kept[number].slot))
         outside = detach(scope, match.nodes, match.outputs, kept.values())
         made: list[Node] = []
         for number, wanted in enumerate(fragment.nodes):
             if number in kept:
                 if number not in stays:
-                    made.append(self._again(step, kept[number], slot))
+                    made.append(self._recreate(step, kept[number], slot))
                 continue
             for ref in wanted.reads:
                 if ref.kind == "constant" and ref not in names:
                     made += self._constant(maker, fragment.constants[ref.key], ref, names)
             made.append(maker.node(wanted, names))
-        made += self._loose_outputs(maker, step, names)
+        made += self._remaining_outputs(maker, step, names)
         for node in late:
             move(scope, node, slot)
         put(scope, slot, place, [*made, *late])
         if step.kept:
             aside = [node for node in step.kept if node.slot != slot]
             made = [*(node for node in aside if node.slot < slot), *made, *(node for node in aside if node.slot > slot)]
-        self._enter(step, made)
+        self._add_nodes(step, made)
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):
             if self._is_constant_now(scope, name, ref, names):
                 self.index.constants.forget()
@@ -161,18 +161,18 @@ class Splicer:
         for function in fragment.functions:
             self.index.local.add(function)
         step.orphans = self._drop_orphans(scope, outside)
-        step.before = [*self._builds_on(step), *asides] if asides else self._builds_on(step)
+        step.before = [*self._dependencies(step), *redirections] if redirections else self._dependencies(step)
         self.steps.append(step)
         return step
 
-    def _alike(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep | None:
+    def _apply_template(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep | None:
         """As `apply`, if the site differs from an earlier one only in names; else None."""
-        known = self._moulds.get(match.template)
+        known = self._templates.get(match.template)
         if known is None or known[0] is not fragment:
-            self._moulds[match.template] = fragment, SpliceTemplate.of(match, fragment)
+            self._templates[match.template] = fragment, SpliceTemplate.of(match, fragment)
             return None  # the first step imports the domains of new nodes
-        mould, scope, root = known[1], match.scope, match.root
-        if mould is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
+        template, scope, root = known[1], match.scope, match.root
+        if template is None or scope.bodies or self._redirectors or listed_in(scope, root.slot):
             return None
         if not match.is_original:
             return None
@@ -182,23 +182,23 @@ class Splicer:
         maker = NodeBuilder(
             self.names.fresh, scope, root, label=proto.name or root.label, slot=root.slot, provenance=carried
         )
-        names = ["", *match.outputs, *map(match.tensor, mould.captures)]
-        names += [maker.tensor(op, place) for op, place in mould.inner]
+        names = ["", *match.outputs, *map(match.tensor, template.captures)]
+        names += [maker.tensor(op, place) for op, place in template.inner]
         outside = detach(scope, match.nodes, match.outputs, ())
         written = [
             maker.named(made, tuple([names[place] for place in reads]), tuple([names[place] for place in makes]))
-            for made, reads, makes in mould.nodes
+            for made, reads, makes in template.nodes
         ]
         put(scope, root.slot, 0, written)
-        self._enter(step, written)
+        self._add_nodes(step, written)
         orphans = self._drop_orphans(scope, outside)
         if orphans:
             step.orphans = orphans
-            step.before = self._builds_on(step)
+            step.before = self._dependencies(step)
         self.steps.append(step)
         return step
 
-    def _enter(self, step: RewriteStep, made: Sequence[Node]) -> None:
+    def _add_nodes(self, step: RewriteStep, made: Sequence[Node]) -> None:
         """Add the nodes of a step to its scope."""
         for node in made:
             self.step_of[node] = step
@@ -207,19 +207,19 @@ class Splicer:
                 self.inner.update([name for name in node.outputs if name not in step.outputs])
         step.added = made
 
-    def _ask_elsewhere(self, match: Match, asked: ShapeUse, rule: str) -> RewriteStep:
+    def _redirect_sizes(self, match: Match, asked: ShapeUse, rule: str) -> RewriteStep:
         """Read sizes of an inner tensor from other tensors: a separate step."""
         step = self.apply(*redirect_shape_use(match, asked), rule)
         step.is_for_sizes = True
         return step
 
-    def _again(self, step: RewriteStep, old: Node, slot: int) -> Node:
+    def _recreate(self, step: RewriteStep, old: Node, slot: int) -> Node:
         """A node with the record of a removed one, not yet part of the scope."""
         new = Node(old.op, old.inputs, old.outputs, scope=old.scope, slot=slot, encoded=record_now(self.index, old))
         step.kept = {**step.kept, new: old}
         return new
 
-    def _share(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
+    def _merge_initializers(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
         """Redirect readers of initializers to others.  Nodes stay unchanged: no dependencies between steps arise."""
         scope = match.scope
         instead = {name: match.tensor(ref.key) for name, ref in zip(match.outputs, fragment.outputs, strict=True)}
@@ -229,8 +229,8 @@ class Splicer:
         self.steps.append(step)
         return step
 
-    def _builds_on(self, step: RewriteStep) -> Sequence[RewriteStep]:
-        rests_on = () if self._repeats(step) else step.match.kept
+    def _dependencies(self, step: RewriteStep) -> Sequence[RewriteStep]:
+        rests_on = () if self._is_duplicate(step) else step.match.kept
         used = (*step.removed, *rests_on, *step.orphans)
         found = [
             *step.before,
@@ -240,7 +240,7 @@ class Splicer:
             found += [earlier for node in used for earlier in self._redirectors.get(node, ())]
         return list(dict.fromkeys(found)) if found else ()
 
-    def _repeats(self, step: RewriteStep) -> bool:
+    def _is_duplicate(self, step: RewriteStep) -> bool:
         """Whether a step replaced a node of one rule by an equal node of another: proofs of either copy it."""
         match, fragment = step.match, step.fragment
         if step.added or len(step.removed) != 1 or len(match.kept) != 1:
@@ -301,7 +301,7 @@ class Splicer:
             add_initializer(scope, tensor)
         return self._shared[key]
 
-    def _loose_outputs(self, maker: NodeBuilder, step: RewriteStep, names: dict[TensorRef, str]) -> Iterator[Node]:
+    def _remaining_outputs(self, maker: NodeBuilder, step: RewriteStep, names: dict[TensorRef, str]) -> Iterator[Node]:
         """Nodes for outputs that no node of the fragment produces: an input, a constant, or a duplicate."""
         match, fragment, scope = step.match, step.fragment, step.scope
         for name, ref in zip(match.outputs, fragment.outputs, strict=True):

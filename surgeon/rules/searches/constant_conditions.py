@@ -38,17 +38,17 @@ def _decided(
     return find
 
 
-def _truth(elements: SymbolicElements, node: Node, place: int) -> bool | None:
+def _uniform_bool(elements: SymbolicElements, node: Node, place: int) -> bool | None:
     """The boolean that an input holds everywhere; None if unknown."""
     choice = elements.choice(node.scope, node.inputs[place])
     return bool(choice.inside) if choice is not None and choice.is_uniform else None
 
 
-def _beside(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
+def _other_operand(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
     """The other input beside one that is everywhere `truth`."""
 
     def choose(elements: SymbolicElements, node: Node) -> Choice | None:
-        places = (place for place in (0, 1) if _truth(elements, node, place) is truth)
+        places = (place for place in (0, 1) if _uniform_bool(elements, node, place) is truth)
         place = next(places, None)
         return None if place is None else (1 - place, (place,))
 
@@ -57,18 +57,18 @@ def _beside(truth: bool) -> Callable[[SymbolicElements, Node], Choice | None]:
 
 def _selected(elements: SymbolicElements, node: Node) -> Choice | None:
     """The tensor that a Where selects everywhere."""
-    truth = _truth(elements, node, 0)
+    truth = _uniform_bool(elements, node, 0)
     return None if truth is None else (1, (0, 2)) if truth else (2, (0, 1))
 
 
 def _always_true(index: Index, scope: Scope) -> Iterator[Found]:
     """And with a condition that always holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
-    return _decided("And", _beside(True))(index, scope)
+    return _decided("And", _other_operand(True))(index, scope)
 
 
 def _never_true(index: Index, scope: Scope) -> Iterator[Found]:
     """Or with a condition that never holds.  Binds `x`, the other, the `condition`, and `y`, the result."""
-    return _decided("Or", _beside(False))(index, scope)
+    return _decided("Or", _other_operand(False))(index, scope)
 
 
 def _one_sided(index: Index, scope: Scope) -> Iterator[Found]:
@@ -93,17 +93,17 @@ def _decided_branches(index: Index, scope: Scope) -> Iterator[Found]:
             continue
         condition = index.constants.scalar(scope, node.inputs[0])
         if condition is not None:
-            place = _taken(index, node, bool(condition[0]), ())
+            place = _branch(index, node, bool(condition[0]), ())
         else:
             folding = folding or ConstantFolder.of(index, scope, LARGEST)
             value = folding.values.get(node.inputs[0])
             made_by = tuple(folding.makers(node.inputs[0]))
-            place = _taken(index, node, bool(value.item()), made_by) if value is not None and value.size == 1 else None
+            place = _branch(index, node, bool(value.item()), made_by) if value is not None and value.size == 1 else None
         if place is not None:
             yield place
 
 
-def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]) -> Found | None:
+def _branch(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]) -> Found | None:
     """The place of an If whose branch is known and small enough to be read.
 
     made_by: the nodes that compute the condition.
@@ -126,7 +126,7 @@ def _taken(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...])
     outputs = tuple(compress(node.outputs, used))
     if not outputs:
         return None
-    outside = _outside(body.proto)
+    outside = _outer_names(body.proto)
     function = FunctionProto(name="branch", domain="surgeon.branch", input=[*outside, *body.initializers])
     function.output.extend(value.name for value in body.proto.output)
     # The constants of nodes, in bodies below too, were cut out of them: what is written anew holds them.
@@ -141,7 +141,7 @@ def is_unmodified(body: Scope) -> bool:
     return kept and not body.redirected and all(map(is_unmodified, body.bodies))
 
 
-def _outside(graph: GraphProto) -> list[str]:
+def _outer_names(graph: GraphProto) -> list[str]:
     """Names that a branch reads from the graphs around it, each once."""
     own = {tensor.name for tensor in graph.initializer}.union(*(node.output for node in graph.node))
     names = dict.fromkeys(name for node in graph.node for name in names_read(node) if name not in own)

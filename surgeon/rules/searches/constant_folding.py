@@ -54,8 +54,8 @@ def _left(most: int, growth: int, index: Index, scope: Scope) -> str | None:
     if left:
         name, more = max(left, key=lambda item: item[1])
         which = f"{name!r}{and_more(len(left) - 1)} {'is' if len(left) == 1 else 'are'}"
-        told = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
-        return f"{told}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
+        message = f"{which} computed from constants alone, but written out would add {more:,} bytes to the file"
+        return f"{message}, where {growth:,} are allowed (surgeon.searches.constant_subgraphs(growth=...) allows more)"
     for node, why in folding.stays.items():
         return f"{node.label!r}{and_more(len(folding.stays) - 1)} is computed from constants alone and stays: {why}"
     idle = folding.idle()

@@ -18,7 +18,7 @@ from surgeon.shapes.index_shapes import shapes_of
 
 CARRIED = 2  # number of inputs of a loop, and of its body, before the loop-carried ones
 INTEGERS = frozenset({TensorProto.INT32, TensorProto.INT64})
-WHOLE = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
+INTEGER_DTYPES = frozenset(map(helper.tensor_dtype_to_np_dtype, INTEGERS))
 
 
 COMPARED = {"Less": 0, "LessOrEqual": 1, "Greater": 0, "GreaterOrEqual": 1}  # op -> iterations beyond the limit
@@ -107,50 +107,52 @@ class _Counter:
         """Trip limits, by the loop's condition first, then by Gathers."""
         pending = [self._condition]
         while pending:
-            made = self._makers.get(self._plain(pending.pop()))
+            made = self._makers.get(self._source(pending.pop()))
             if made is not None and made.op_type == "And":
                 pending += made.input
             elif made is not None and made.op_type in COMPARED:
                 yield from self._compared(made)
         for made in self._body.node:
-            if made.op_type == "Gather" and (limit := self._outside(made.input[0])) is not None:
+            if made.op_type == "Gather" and (limit := self._invariant(made.input[0])) is not None:
                 axis = next((item.i for item in made.attribute if item.name == "axis"), 0)
                 yield from (_Count(start, limit, more, axis) for start, more in self._counted(made.input[1]))
 
     def _compared(self, made: NodeProto) -> Iterator[_Count]:
         low, high = made.input if made.op_type.startswith("Less") else reversed(made.input)
-        limit = self._outside(high)
+        limit = self._invariant(high)
         if limit is not None:
             for start, later in self._counted(low):
                 yield _Count(start, limit, COMPARED[made.op_type] + later)
 
     def _counted(self, name: str) -> Iterator[tuple[str, int]]:
         """The start of a counter, and 1 if the tensor is its value before this step; nothing for other tensors."""
-        name = self._plain(name)
-        counter, later = (name, 1) if name in self._carried or name == self._iteration else (self._before(name), 0)
+        name = self._source(name)
+        counter, later = (name, 1) if name in self._carried or name == self._iteration else (self._predecessor(name), 0)
         if counter == self._iteration:
             yield "", later
-        elif counter in self._carried and self._before(self._plain(self._nexts[counter])) == counter:
+        elif counter in self._carried and self._predecessor(self._source(self._nexts[counter])) == counter:
             yield self._carried[counter], later
 
-    def _before(self, name: str) -> str | None:
+    def _predecessor(self, name: str) -> str | None:
         """The tensor that is one less than this one; None if there is none."""
         step = self._makers.get(name)
         if step is None or step.op_type != "Add":
             return None
         found = [
-            self._plain(one) for one, other in zip(step.input, reversed(step.input), strict=True) if self._is_one(other)
+            self._source(one)
+            for one, other in zip(step.input, reversed(step.input), strict=True)
+            if self._is_one(other)
         ]
         return found[0] if found else None
 
-    def _outside(self, name: str) -> str | None:
+    def _invariant(self, name: str) -> str | None:
         """The outer tensor that equals this one in every step; None if there is none."""
-        name = self._plain(name)
+        name = self._source(name)
         if name in self._carried:
-            return self._carried[name] if self._plain(self._nexts[name]) == name else None
+            return self._carried[name] if self._source(self._nexts[name]) == name else None
         return None if name in self._own else name
 
-    def _plain(self, name: str) -> str:
+    def _source(self, name: str) -> str:
         """The tensor behind Identity and Cast: casts do not change how integers compare."""
         while name in self._makers and self._makers[name].op_type in ("Identity", "Cast"):
             name = self._makers[name].input[0]
@@ -159,14 +161,14 @@ class _Counter:
     def _is_one(self, name: str) -> bool:
         """Whether a tensor of the body is the integer 1."""
         value = self._constant(name)
-        return value is not None and value.array.dtype in WHOLE and value.scalar == 1
+        return value is not None and value.array.dtype in INTEGER_DTYPES and value.scalar == 1
 
 
 def _limited(loop: NodeProto) -> FunctionProto:
     """A function of a trip limit and of all tensors that a loop reads."""
     names = list(dict.fromkeys(name for name in (*loop.input, *names_read(loop)) if name))
     loop.input[0] = "trip_limit"
-    _hand_on(next(item.g for item in loop.attribute if item.name == "body"))
+    _add_identities(next(item.g for item in loop.attribute if item.name == "body"))
     outputs = [name or f"unnamed_{place}" for place, name in enumerate(loop.output)]
     loop.output[:] = outputs
     return helper.make_function(
@@ -174,12 +176,12 @@ def _limited(loop: NodeProto) -> FunctionProto:
     )
 
 
-def _hand_on(body: GraphProto) -> None:
+def _add_identities(body: GraphProto) -> None:
     """Put an Identity before each output of a body that none of its nodes computes (quirks.INLINED_BODY_OUTPUTS)."""
     made = {name for node in body.node for name in node.output}
     for node in body.node:
         for inner in subgraphs(node):
-            _hand_on(inner)
+            _add_identities(inner)
     for place, value in enumerate(body.output):
         if value.name not in made:
             given, value.name = value.name, f"{value.name}_handed_on_{place}"

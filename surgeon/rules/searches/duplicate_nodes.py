@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 
-from surgeon.ir.equivalence import is_deterministic, said_by
+from surgeon.ir.equivalence import attribute_key, is_deterministic
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
@@ -93,7 +93,7 @@ class _Numbering:
 
     def _key(self, node: Node) -> Hashable | None:
         """A key of nodes of one op that compute the same; None for a node with a graph attribute."""
-        attributes = said_by(node) if self._kind(node.op)[1] else ()
+        attributes = attribute_key(node) if self._kind(node.op)[1] else ()
         if attributes is None:
             return None
         inputs = tuple([self.held[name] if name in self.held else self._outside(name) for name in node.inputs])

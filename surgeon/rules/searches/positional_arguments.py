@@ -80,19 +80,19 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
     values = [_Value(index, scope, one) for one in node.inputs]
     if not is_aten and (own or not _stands_by_place(namespace, name, values)):
         return None
-    told = _NamedArguments(f"{namespace}::{name}")
+    named = _NamedArguments(f"{namespace}::{name}")
     if is_aten and not known(namespace, name) and (others := homes(name)):  # the exporter omits the namespace
         namespace = others[0]
-        told.operator = f"{namespace}::{name}"
+        named.operator = f"{namespace}::{name}"
         if len(others) > 1:
-            told.problem = f"Several namespaces have an operator {name} ({', '.join(others)}), and the node names none"
-            return told
+            named.problem = f"Several namespaces have an operator {name} ({', '.join(others)}), and the node names none"
+            return named
     try:
         schema = _schema(namespace, name, overload, values)
-        _sort(told, schema, values)
+        _sort(named, schema, values)
     except UsageError as error:
-        told.problem = str(error).rstrip(".")
-    return told
+        named.problem = str(error).rstrip(".")
+    return named
 
 
 def _stands_by_place(namespace: str, name: str, values: Sequence["_Value"]) -> bool:
@@ -117,7 +117,7 @@ def _schema(namespace: str, name: str, overload: str | None, values: Sequence["_
         return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].may_suit(item))
 
 
-def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:
+def _sort(named: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:
     """Sort the values into inputs and attributes.  Raises UsageError if one cannot be classified.
 
     Absent inputs at the end stay if there is a list of tensors, whose last ones would otherwise take their place.
@@ -135,16 +135,16 @@ def _sort(told: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]
                         f"The tensors for {item.name!r} of {schema.full} are made by no SequenceConstruct, so they "
                         "cannot be told apart."
                     )
-                told.places += node.inputs
-                told.lists.append(node)
+                named.places += node.inputs
+                named.lists.append(node)
             else:
-                told.places.append(value.name if value is not None else "")
+                named.places.append(value.name if value is not None else "")
         elif item.attribute is not None:
             setting = _default(item) if value is None else _setting(item, value, schema)
             if setting is not None:
-                told.attributes[item.name] = setting
-    while told.places and not told.places[-1] and not lists:
-        told.places.pop()
+                named.attributes[item.name] = setting
+    while named.places and not named.places[-1] and not lists:
+        named.places.pop()
 
 
 def _default(item: Argument) -> Any:

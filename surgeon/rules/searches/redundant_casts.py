@@ -18,7 +18,7 @@ FARTHEST = 48  # maximum number of analysed nodes
 ROUNDED = frozenset({"Round", "Floor", "Ceil"})
 
 
-class _Whole(NamedTuple):
+class _IntegerRange(NamedTuple):
     """A range of integers, with the nodes that compute them."""
 
     least: float
@@ -42,7 +42,7 @@ def _whole_casts(index: Index, scope: Scope) -> Iterator[Found]:
         if not types.dtype(scope, x) == types.dtype(scope, node.outputs[0]) == TensorProto.FLOAT:
             continue
         limits = _limits(types.dtype(scope, node.inputs[0]))
-        found = _Contents(index, scope).of(x)
+        found = _IntegerRanges(index, scope).of(x)
         if limits is not None and found is not None and limits[0] <= found.least and found.largest <= limits[1]:
             is_shared = len(scope.readers(node.inputs[0])) > 1 or index.pin_reason(scope, node.inputs[0]) is not None
             goes, stays = ((node,), (narrow,)) if is_shared else ((narrow, node), ())
@@ -62,13 +62,13 @@ def _limits(dtype: int | None) -> tuple[int, int] | None:
     return int(held.min), int(held.max)
 
 
-class _Contents:
+class _IntegerRanges:
     """Integer range analysis of tensors."""
 
     def __init__(self, index: Index, scope: Scope) -> None:
         self._index, self._scope, self._left = index, scope, FARTHEST
 
-    def of(self, name: str) -> _Whole | None:
+    def of(self, name: str) -> _IntegerRange | None:
         """The integer range of a tensor; None if it may hold other numbers."""
         if self._index.constants.is_constant(self._scope, name):
             return self._constant(name)
@@ -76,21 +76,21 @@ class _Contents:
         if node is None or self._left < 1:
             return None
         self._left -= 1
-        found = self._made(node)
+        found = self._computed(node)
         return None if found is None else found._replace(nodes=found.nodes | {node})
 
-    def _constant(self, name: str) -> _Whole | None:
+    def _constant(self, name: str) -> _IntegerRange | None:
         values = self._index.constants.array(self._scope, name)
         if values is None or not values.size or values.dtype.kind not in "fiu" or (values != np.floor(values)).any():
             return None
-        return _Whole(float(values.min()), float(values.max()))
+        return _IntegerRange(float(values.min()), float(values.max()))
 
-    def _made(self, node: Node) -> _Whole | None:
+    def _computed(self, node: Node) -> _IntegerRange | None:
         if node.op in ROUNDED:
             return self._rounded(node.inputs[0])
         if node.op == "Cast":
             limits = _limits(shapes_of(self._index).dtype(self._scope, node.inputs[0]))
-            return None if limits is None else _Whole(*limits)
+            return None if limits is None else _IntegerRange(*limits)
         if node.op == "Clip":
             return self._limited(node)
         if node.op == "Add":
@@ -99,18 +99,18 @@ class _Contents:
             if left is None or right is None:
                 return None
             nodes = left.nodes | right.nodes
-            return _Whole(left.least + right.least, left.largest + right.largest, nodes)
+            return _IntegerRange(left.least + right.least, left.largest + right.largest, nodes)
         slots = traits_of(node.op).data.copies_elements
         inputs = node.inputs if slots == EVERY else [node.inputs[slot] for slot in slots if slot < len(node.inputs)]
         return self._any_of([name for name in inputs if name])
 
-    def _rounded(self, name: str) -> _Whole:
+    def _rounded(self, name: str) -> _IntegerRange:
         """The range of a rounded tensor, perhaps behind a Clip with integral limits."""
         node = self._scope.producers.get(name)
         limits = None if node is None or node.op != "Clip" else self._limits_of(node)
         if node is None or limits is None:
-            return _Whole(-inf, inf)
-        return _Whole(min(limits), limits[1], frozenset((node,)))
+            return _IntegerRange(-inf, inf)
+        return _IntegerRange(min(limits), limits[1], frozenset((node,)))
 
     def _limits_of(self, node: Node) -> tuple[float, float] | None:
         """The limits of a Clip if they are integral constants."""
@@ -121,18 +121,18 @@ class _Contents:
             return None
         return low.least, high.least
 
-    def _limited(self, node: Node) -> _Whole | None:
+    def _limited(self, node: Node) -> _IntegerRange | None:
         """The range of a Clip, whose limits must be integral too."""
         x, limits = self.of(node.inputs[0]), self._limits_of(node)
         if x is None or limits is None:
             return None
         least, largest = (min(max(end, limits[0]), limits[1]) for end in x[:2])
-        return _Whole(least, largest, x.nodes)
+        return _IntegerRange(least, largest, x.nodes)
 
-    def _any_of(self, names: list[str]) -> _Whole | None:
+    def _any_of(self, names: list[str]) -> _IntegerRange | None:
         found = [self.of(name) for name in names]
         if not found or any(one is None for one in found):
             return None
         known = [one for one in found if one is not None]
         nodes = frozenset().union(*(one.nodes for one in known))
-        return _Whole(min(one.least for one in known), max(one.largest for one in known), nodes)
+        return _IntegerRange(min(one.least for one in known), max(one.largest for one in known), nodes)

@@ -17,7 +17,7 @@ KEEPS_STEPS = frozenset({"Relu", "MaxPool", "GlobalMaxPool"})
 """Ops that select among their inputs or 0, besides those that move elements."""
 
 
-class _Steps(NamedTuple):
+class _QuantParams(NamedTuple):
     """Per-tensor quantisation parameters."""
 
     scale: float
@@ -35,11 +35,11 @@ def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
     """
     for back in list(scope.by_op.get("DequantizeLinear", ())):
         there = scope.producers.get(back.inputs[0]) if back.alive else None
-        steps = _steps(index, scope, back)
-        if there is None or there.op != "QuantizeLinear" or steps is None or _steps(index, scope, there) != steps:
+        params = _params_of(index, scope, back)
+        if there is None or there.op != "QuantizeLinear" or params is None or _params_of(index, scope, there) != params:
             continue
         x = there.inputs[0]
-        nodes = _makers(index, scope, x, steps)
+        nodes = _nodes_between(index, scope, x, params)
         if nodes is None:
             continue
         is_shared = len(scope.readers(back.inputs[0])) > 1 or index.pin_reason(scope, back.inputs[0]) is not None
@@ -51,7 +51,7 @@ def _quantized_already(index: Index, scope: Scope) -> Iterator[Found]:
 quantized_already = Search(_quantized_already, "no numbers are quantised that come from these integers")
 
 
-def _steps(index: Index, scope: Scope, node: Node) -> _Steps | None:
+def _params_of(index: Index, scope: Scope, node: Node) -> _QuantParams | None:
     """The quantisation parameters of a node; None if they are not per-tensor constants."""
     scale, *zeros = (index.constants.array(scope, name) for name in node.inputs[1:] if name)
     if scale is None or scale.size != 1 or scale.dtype != np.float32 or any(each is None for each in zeros):
@@ -61,10 +61,10 @@ def _steps(index: Index, scope: Scope, node: Node) -> _Steps | None:
     dtype = shapes_of(index).dtype(scope, whole)
     if dtype is None or any(each.size != 1 for each in known) or len(known) != len(node.inputs[2:3]):
         return None
-    return _Steps(float(scale.flat[0]), int(known[0].flat[0]) if known else 0, dtype)
+    return _QuantParams(float(scale.flat[0]), int(known[0].flat[0]) if known else 0, dtype)
 
 
-def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] | None:
+def _nodes_between(index: Index, scope: Scope, name: str, params: _QuantParams) -> set[Node] | None:
     """The nodes between dequantised numbers and a tensor; None if it may hold other numbers."""
     found: set[Node] = set()
     pending = [name]
@@ -76,7 +76,7 @@ def _makers(index: Index, scope: Scope, name: str, steps: _Steps) -> set[Node] |
             continue
         found.add(node)
         if node.op == "DequantizeLinear":
-            if _steps(index, scope, node) != steps:
+            if _params_of(index, scope, node) != params:
                 return None
             continue
         slots = (0,) if node.op in KEEPS_STEPS else traits_of(node.op).data.copies_elements

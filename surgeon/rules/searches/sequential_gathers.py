@@ -17,7 +17,7 @@ from surgeon.shapes.tensor_types import INT64, Shape
 FARTHEST = 64  # maximum number of tensors that are searched for a size
 
 
-class _Picked(NamedTuple):
+class _Selection(NamedTuple):
     """The elements that a gather selects."""
 
     x: str
@@ -44,8 +44,8 @@ def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
     for node in [*scope.by_op.get("GatherND", ()), *scope.by_op.get("Gather", ())]:
         if not node.alive:
             continue
-        picked = _by_grid(elements, node) if node.op == "GatherND" else _by_flat_index(index, elements, node)
-        found = None if picked is None else _found(elements, scope, picked)
+        selection = _by_grid(elements, node) if node.op == "GatherND" else _by_flat_index(index, elements, node)
+        found = None if selection is None else _found(elements, scope, selection)
         if found is not None:
             yield found
 
@@ -53,7 +53,7 @@ def _gathers_in_order(index: Index, scope: Scope) -> Iterator[Found]:
 gathers_in_order = Search(_gathers_in_order, "no gather picks the elements of a tensor in their order")
 
 
-def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
+def _by_grid(elements: SymbolicElements, node: Node) -> _Selection | None:
     """A GatherND with a column of indices for each axis of its tensor, or for the first axes."""
     x, indices = node.inputs
     batched = node.attribute("batch_dims")
@@ -67,10 +67,10 @@ def _by_grid(elements: SymbolicElements, node: Node) -> _Picked | None:
     steps = [AffineIndex(step.offset, (*step.strides, *[0] * len(whole))) for step in columns]
     axes = range(len(shape) - 1 + len(whole))
     steps += [AffineIndex(0, tuple(int(at == axis) for at in axes)) for axis in axes[len(shape) - 1 :]]
-    return _Picked(x, indices, (node,), steps=steps, shape=(*shape[:-1], *whole))
+    return _Selection(x, indices, (node,), steps=steps, shape=(*shape[:-1], *whole))
 
 
-def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Picked | None:
+def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Selection | None:
     """A Gather of a flattened tensor, whose indices are sums of an index for each axis times its stride."""
     scope, axis = node.scope, node.attribute("axis")
     flat = scope.producers.get(node.inputs[0])
@@ -93,17 +93,17 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Pic
     if steps is None:
         return None
     is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.pin_reason(scope, flat.outputs[0]) is not None
-    return _Picked(
+    return _Selection(
         x, indices, nodes if is_shared else (flat, *nodes), steps=steps, shape=shape, kept=(flat,) if is_shared else ()
     )
 
 
-def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found | None:
+def _found(elements: SymbolicElements, scope: Scope, selection: _Selection) -> Found | None:
     """The place, if the elements along each axis are consecutive from its start."""
-    own = elements.shapes.facts(scope, picked.x).shape or ()
-    places: list[int | None] = [None] * len(picked.shape)
+    own = elements.shapes.facts(scope, selection.x).shape or ()
+    places: list[int | None] = [None] * len(selection.shape)
     behind, cut, lengths = -1, [], []
-    for axis, (step, size) in enumerate(zip(picked.steps, own, strict=True)):
+    for axis, (step, size) in enumerate(zip(selection.steps, own, strict=True)):
         along = [at for at, stride in enumerate(step.strides) if stride != 0]
         if step.offset != 0 or len(along) > 1 or (not along and size != 1):
             return None
@@ -111,22 +111,22 @@ def _found(elements: SymbolicElements, scope: Scope, picked: _Picked) -> Found |
         if place <= behind or place >= len(places) or (along and step.strides[place] != 1):
             return None
         places[place], behind = axis, place
-        if size != picked.shape[place]:
-            length = _holder(elements, scope, picked.indices, picked.shape[place])
+        if size != selection.shape[place]:
+            length = _size_tensor(elements, scope, selection.indices, selection.shape[place])
             if length is None:
                 return None
             cut.append(axis)
             lengths.append(length)
-    if any(place is None and size != 1 for place, size in zip(places, picked.shape, strict=True)):
+    if any(place is None and size != 1 for place, size in zip(places, selection.shape, strict=True)):
         return None
-    if len(cut) > 1 and picked.nodes[0].op != "GatherND":
+    if len(cut) > 1 and selection.nodes[0].op != "GatherND":
         return None  # a flat index past the end of an axis continues in the next one, so only one axis may be cut
-    output = picked.nodes[-1].outputs[0]
-    bound: dict[str, Any] = {"x": picked.x, "places": (places,), "cut": (cut,), "lengths": VariadicBinding(lengths)}
-    return Found(picked.nodes, (output,), bound, picked.kept)
+    output = selection.nodes[-1].outputs[0]
+    bound: dict[str, Any] = {"x": selection.x, "places": (places,), "cut": (cut,), "lengths": VariadicBinding(lengths)}
+    return Found(selection.nodes, (output,), bound, selection.kept)
 
 
-def _holder(elements: SymbolicElements, scope: Scope, name: str, size: Size) -> str | None:
+def _size_tensor(elements: SymbolicElements, scope: Scope, name: str, size: Size) -> str | None:
     """An integer tensor of one element that equals this size, among those that another is computed from."""
     waiting, seen = [name], {name}
     while waiting and len(seen) < FARTHEST:

@@ -110,9 +110,9 @@ def require_kind(parameter: Parameter, who: str) -> None:
         if item in (MISSING, Any, object, type(None)) or isinstance(item, TypeVar):
             continue
         if not isinstance(item, type) or not issubclass(item, gs.Tensor):
-            said = item.__name__ if isinstance(item, type) else repr(item)
+            text = item.__name__ if isinstance(item, type) else repr(item)
             raise RuleError(
-                f"{who}: {parameter.name} is annotated as {said}, which stands for nothing in a pattern; write Tensor, "
+                f"{who}: {parameter.name} is annotated as {text}, which stands for nothing in a pattern; write Tensor, "
                 "Constant, float, int, str or list."
             )
 

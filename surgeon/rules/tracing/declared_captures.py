@@ -91,9 +91,9 @@ def _is_axis(axis: str) -> bool:
     """Whether it is a name, a number, a computed size, or one of the signs."""
     if axis in (ANY_AXES, ANY_SIZE) or _NAME.fullmatch(axis.removeprefix(SOME_AXES).removeprefix(OUTER)):
         return True
-    said = axis.removesuffix("?").replace(OUTER, "")
-    size = parse_size(said)
-    return size >= 0 if isinstance(size, int) else size != symbol(said) or _NAME.fullmatch(said) is not None
+    text = axis.removesuffix("?").replace(OUTER, "")
+    size = parse_size(text)
+    return size >= 0 if isinstance(size, int) else size != symbol(text) or _NAME.fullmatch(text) is not None
 
 
 class Captures:
@@ -293,17 +293,17 @@ class Captures:
             else:
                 later.append((name, axis, size))
         for name, axis, size in later:
-            said, may_be_one = axis.removesuffix("?"), axis.endswith("?")
+            dim, may_be_one = axis.removesuffix("?"), axis.endswith("?")
             if may_be_one and size == 1:
                 continue
-            unknown = [item for item in _NAME.findall(said) if item not in sizes]
-            if unknown == [said]:  # only named with a ?
-                sizes[said], first[said] = size, name
+            unknown = [item for item in _NAME.findall(dim) if item not in sizes]
+            if unknown == [dim]:  # only named with a ?
+                sizes[dim], first[dim] = size, name
             elif not unknown:  # else the tensor of one of its names is absent
-                wanted = sizes[said] if said in sizes else substitute(parse_size(said), sizes)
-                where = f"where that of {first[said]} is" if said in first else "where what fits is"
-                what = f"the {said} of {name} is {size}, {where}"
-                if said.isdecimal():
+                wanted = sizes[dim] if dim in sizes else substitute(parse_size(dim), sizes)
+                where = f"where that of {first[dim]} is" if dim in first else "where what fits is"
+                what = f"the {dim} of {name} is {size}, {where}"
+                if dim.isdecimal():
                     what = f"{name} has an axis of size {size} in the place of"
                 require(size == wanted, f"{what} {wanted}")
         for axis, size in sizes.items():
@@ -325,15 +325,15 @@ class Captures:
             yield from ((name, axis[1:], size) for name, axis, size in axes if axis.startswith(OUTER))
 
     def _own_axes(self) -> Iterator[tuple[str, str, Size]]:
-        for name, said in self._dims.items():
+        for name, axes in self._dims.items():
             tensor, name = self._found(name, None), self._prefix + name
             if tensor is None:
                 continue
             shape = tensor.shape
-            require(shape is not None, f"the axes of {name} are not known; {said} are wanted")
-            layout = next((layout for layout in said.layouts if _fits(layout, len(shape))), None)
+            require(shape is not None, f"the axes of {name} are not known; {axes} are wanted")
+            layout = next((layout for layout in axes.layouts if _fits(layout, len(shape))), None)
             if layout is None:
-                raise ConditionFailed(f"{name} has {len(shape)} axes where {said} are wanted")
+                raise ConditionFailed(f"{name} has {len(shape)} axes where {axes} are wanted")
             place = _some(layout)
             if place is not None:
                 behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)

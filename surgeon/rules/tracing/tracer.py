@@ -124,13 +124,13 @@ class TracedTensor(Operators, gs.Variable):
 class PatternGraph(Graph):
     """A `gs.Graph` that records what to look for.
 
-    claims: constraints of `such_that`.  said: helper calls.  exposable: tensors of `exposed`.
+    claims: constraints of `such_that`.  helper_calls: helper calls.  exposable: tensors of `exposed`.
     """
 
     def __init__(self, *, home: str = "") -> None:
         self.claims: list[Constraint] = []
         self.exposable: list[Value] = []
-        self.said: dict[int, WordCall] = {}
+        self.helper_calls: dict[int, WordCall] = {}
         super().__init__(home=home)
 
     def call_word(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -139,7 +139,7 @@ class PatternGraph(Graph):
         if not isinstance(found, TracedTensor):  # several tensors, not one value
             return found
         given = tuple(item.value if isinstance(item, TracedTensor) else item for item in args)
-        self.said.setdefault(id(found.value), WordCall(name, given, found.value))
+        self.helper_calls.setdefault(id(found.value), WordCall(name, given, found.value))
         return found
 
     def helper_opset(self) -> int | None:
@@ -324,7 +324,7 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
         names = frozenset(bound_names(values))
         inner = frozenset(value.name for value in values if isinstance(value, NamedValue))
         loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        more = (tuple(graph.claims), graph.said, record, len(results), exposed, len(graph.exposable), values)
+        more = (tuple(graph.claims), graph.helper_calls, record, len(results), exposed, len(graph.exposable), values)
         patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
     return tuple(patterns)
 

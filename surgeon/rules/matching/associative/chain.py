@@ -58,7 +58,7 @@ class Chain:
     """Ops that it consists of."""
     terms: tuple[ChainOperand, ...]
     """Its operands, those with the fewest candidates first."""
-    identity: float
+    neutral: float
     """1 for a product, 0 for a sum."""
     number: float
     """Its constant part."""
@@ -70,11 +70,11 @@ class Chain:
     """Id of the pattern's operation."""
     is_division: bool = False
     """Whether it is a single Div, which integers allow only in this form."""
-    laws: frozenset[str] = frozenset()
+    identities: frozenset[str] = frozenset()
     """Identities that apply to the operands of a product (`surgeon.rules.matching.associative.identities`)."""
-    opens: frozenset[str] = frozenset()
-    """Ops of operands to which `laws` apply."""
-    merges: bool = False
+    expandable: frozenset[str] = frozenset()
+    """Ops of operands to which `identities` apply."""
+    may_merge: bool = False
     """Whether two operands of a sum may form one product."""
 
 
@@ -109,11 +109,11 @@ def may_fold(producers: Mapping[str, Node], node: Node) -> bool:
 
 
 def constants_agree(chain: Chain, total: float, eps: float, constants: tuple[FoldedConstant, ...]) -> bool:
-    if chain.number == chain.identity:
+    if chain.number == chain.neutral:
         # 1e-12 is not zero, and +c and -c do not cancel in floating point: each constant must be neutral by itself,
         # or change only the sign, which is exact both ways.  Factors that identities add are exact too.
         by_laws = any(not item.name and abs(item.number) != 1 for item in constants)
-        return total == chain.identity and (by_laws or all(abs(item.number) == chain.identity for item in constants))
+        return total == chain.neutral and (by_laws or all(abs(item.number) == chain.neutral for item in constants))
     allowed = chain.rtol if chain.rtol is not None else max(default_rtol(chain.number, eps), eps)
     most = CANCELS * abs(chain.number)
     if len(constants) > 1 and chain.family is SUM and any(abs(item.number) > most for item in constants):

@@ -52,7 +52,7 @@ def chain_matcher(chain: Chain) -> Matcher:
         node = find_producer(state, name, chain.family, state.nodes)
         if node is None:
             del state.nodes[mark:]
-            return bool(chain.opens) and _by_algebra(state, chain, name, then)
+            return bool(chain.expandable) and _by_algebra(state, chain, name, then)
         before = state.node_of_pattern.get(key)
         state.node_of_pattern[key] = node
         state.nodes.append(node)
@@ -85,7 +85,7 @@ def negation_constants(chain: Chain, node: Node) -> Constants:
 def _by_algebra(state: MatchState, chain: Chain, name: str, then: Continuation) -> bool:
     """Match a tensor of another op as a product that it is equal to."""
     node = state.producers.get(state.canonical(name))
-    if node is None or node.op not in chain.opens or chain.key in state.node_of_pattern:
+    if node is None or node.op not in chain.expandable or chain.key in state.node_of_pattern:
         return False
     state.node_of_pattern[chain.key] = node
 
@@ -109,7 +109,7 @@ def _one_operand(state: MatchState, chain: Chain, term: ChainOperand, node: Node
         found, operand, sign, its_sign = state.scalar(first), second, 1, minus
     if found is None or its_sign != term.sign or found[2] or not found[3]:
         return False
-    total = combine(chain.family, chain.identity, found[0], sign)
+    total = combine(chain.family, chain.neutral, found[0], sign)
     if not constants_agree(chain, total, found[1] / 2, ()):  # a single constant is its own total
         return False
     return (term.heads is None or is_produced_by(state, operand, term.heads)) and term.matcher(state, operand, then)
@@ -119,7 +119,7 @@ def _cut(
     state: MatchState, chain: Chain, pending: Leaves, leaves: Leaves, constants: Constants, then: Continuation
 ) -> bool:
     """Choose for each operand of the model's tree whether it is a leaf or is expanded further."""
-    wanted = len(chain.terms) + chain.merges
+    wanted = len(chain.terms) + chain.may_merge
     scalars, producers = state.scalars, state.producers
     while pending:
         state.steps += 1
@@ -134,7 +134,7 @@ def _cut(
                 continue
         if len(leaves) > wanted:
             return False
-        if node is not None and node.op in chain.opens:
+        if node is not None and node.op in chain.expandable:
             return _kept_or_equal(
                 state, chain, (name, sign), pending=pending, leaves=leaves, constants=constants, then=then
             )
@@ -193,7 +193,7 @@ def _kept_or_equal(
 
 def _settle(state: MatchState, chain: Chain, leaves: Leaves, constants: Constants, then: Continuation) -> bool:
     """The tree is cut: compare the constants, then assign a leaf to each operand."""
-    if len(leaves) == len(chain.terms) + 1 and chain.merges:  # two operands with a common factor form one product
+    if len(leaves) == len(chain.terms) + 1 and chain.may_merge:  # two operands with a common factor form one product
         return with_common_factor(
             state, chain, leaves, lambda fewer: _compare(state, chain, fewer, constants=constants, then=then)
         )
@@ -231,7 +231,7 @@ class ConstantTotal(NamedTuple):
     def of(cls, chain: Chain, constants: Constants) -> "ConstantTotal":
         """The total of a chain's constants."""
         is_product = chain.family is PRODUCT
-        total, eps, rank, is_float, divides = chain.identity, 0.0, 0, False, False
+        total, eps, rank, is_float, divides = chain.neutral, 0.0, 0, False, False
         for number, its_eps, its_rank, floating, sign, _ in constants:
             if not is_product:
                 total += sign * number

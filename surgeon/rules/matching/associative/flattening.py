@@ -22,7 +22,7 @@ class FlatChain:
     """Ops that it consists of."""
     operands: list[tuple[Value, int]]
     """Value and sign of each operand."""
-    identity: float
+    neutral: float
     """1 for a product, 0 for a sum."""
     number: float
     """Its constant part."""
@@ -42,8 +42,8 @@ def flatten(root: NodeOutput, uses: dict[int, int]) -> FlatChain | None:
     family = FAMILY.get(operation.op) if operation.domain == "" else None
     if family is None or operation.rest is not None:
         return None
-    identity = 1.0 if family is PRODUCT else 0.0
-    flat = FlatChain(family, [], identity, number=identity, rtol=None, capture=None)
+    neutral = 1.0 if family is PRODUCT else 0.0
+    flat = FlatChain(family, [], neutral, number=neutral, rtol=None, capture=None)
     _spread(root, 1, flat, uses=uses, is_root=True)
     nested = (isinstance(item, NodeOutput) and item.operation.op in family for item in operation.inputs)
     flat.is_division = operation.op in DIVISIONS and not any(nested)

@@ -144,7 +144,7 @@ def _inside(state: MatchState, name: str) -> set[str]:
 
 def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator[Expansion]:
     name, node, passed = _behind(state, name)
-    if node is None or node.op not in chain.opens:
+    if node is None or node.op not in chain.expandable:
         return
     if node.op == "Sigmoid":
         if isinstance(node, VirtualNode):
@@ -153,9 +153,9 @@ def _openings(state: MatchState, chain: Chain, name: str, sign: int) -> Iterator
         whole = _make(state, "Add", _make(state, "Tanh", half), _number(state, 1.0))
         yield Expansion(((whole, sign),), (_folded(0.5, sign),), (*passed, node, *inner))
         return
-    if "sigmoid" in chain.laws:
+    if "sigmoid" in chain.identities:
         yield from _as_sigmoid(state, node, sign, passed)
-    if "factor" in chain.laws:
+    if "factor" in chain.identities:
         yield from _factored(state, node, sign, passed)
 
 
