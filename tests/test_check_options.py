@@ -58,7 +58,7 @@ def test_python_files_are_among_the_options(tmp_path: Path) -> None:
     """They are run before anything else is, and one that cannot be run is refused whatever the models hold."""
     path, model = tmp_path / "ops.py", body("y = Relu(x)")
     path.write_text("import surgeon\nsurgeon.implements('a.b::Op')(lambda x: x)")
-    assert require_options(0, {}, [path], None, None) == [str(path)]
+    assert require_options(0, {}, [path], rtol=None, atol=None) == [str(path)]
     assert check_model(model, model, model, custom_ops=[path]).outcome is Outcome.PROVED
     path.write_text("raise RuntimeError('no')")
     with pytest.raises(UsageError, match=r"of implementations cannot be run \(RuntimeError: no\): correct it\."):

@@ -237,7 +237,7 @@ def test_what_is_computed_from_a_node_that_stays_is_computed_again(monkeypatch, 
     (site,) = (*report.sites, *report.rolled_back)
     assert site.outcome == wanted, site.reason
     assert [node.op for node in cut.between] == ["Mul"]
-    assert [node.op for node in cut.again] == ["Abs", "Mul"]
+    assert [node.op for node in cut.recomputed] == ["Abs", "Mul"]
 
 
 def test_regions_that_differ_in_what_lies_between_are_proved_each(monkeypatch):

@@ -39,7 +39,7 @@ def test_all_dims_are_odd_and_even_and_round_and_one_is_twice_another():
 
 
 def test_numbers_that_the_region_speaks_of_have_neighbours():
-    found = further("b", pinned=frozenset({16, 1000}))
+    found = further("b", literals=frozenset({16, 1000}))
     assert [{"b": size} in found for size in (15, 16, 17, 999)] == [True, True, True, False]
 
 
@@ -107,7 +107,7 @@ def test_a_batch_stays_where_two_others_take_sizes_in_turn():
 
 
 def test_no_text_is_longer_than_the_table_of_its_places():
-    found = further("b", "s", most={"s": 6})
+    found = further("b", "s", max_dims={"s": 6})
     assert max(sizes["s"] for sizes in found) == 6
     assert max(sizes["b"] for sizes in found) == 1025
 
@@ -122,7 +122,7 @@ def test_dims_without_a_name_are_long_and_empty_ones_are_left_out_on_request():
         {"?1[]": 3, "?2[]": 1025},
         {"?1[]": 3, "?2[]": 384},
     ]
-    assert all(sizes["b"] for sizes in further("b", takes_empty=False))
+    assert all(sizes["b"] for sizes in further("b", allows_empty=False))
 
 
 def test_a_length_that_is_too_much_is_left_out():

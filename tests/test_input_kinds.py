@@ -97,12 +97,12 @@ def test_faint_numbers_go_with_small_and_extreme_ones(apart: str) -> None:
 
 def test_values_of_attention_alone_are_loud() -> None:
     """Of scores so large a softmax picks one."""
-    experiment = ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
-    assert CaseInputs(experiment).is_informative(ValueKind.UNIFORM_LARGE, 0)
-    assert not CaseInputs(replace(experiment, intended_differences=frozenset(["extreme"]))).is_informative(
+    case = ProofCase(RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), picks_by_products=True)
+    assert CaseInputs(case).is_informative(ValueKind.UNIFORM_LARGE, 0)
+    assert not CaseInputs(replace(case, intended_differences=frozenset(["extreme"]))).is_informative(
         ValueKind.UNIFORM_LARGE, 0
     )
-    made = CaseInputs(experiment).make(DimAssignment({}, {}), ValueKind.UNIFORM_LARGE, 0)
+    made = CaseInputs(case).make(DimAssignment({}, {}), ValueKind.UNIFORM_LARGE, 0)
     assert max(np.abs(made[name]).max() for name in "qk") < 10
     assert np.abs(made["v"]).min() > 1e5
 
@@ -146,10 +146,10 @@ def test_infinity_stands_among_the_values_alone_once() -> None:
 
 def test_values_alone_are_large_where_a_rule_differs_for_extreme_scores() -> None:
     """Scores stay usual."""
-    experiment = ProofCase(
+    case = ProofCase(
         RegionModels(ATTENTION, ATTENTION, {}), (), ("y",), ProofOptions(), intended_differences=frozenset(["extreme"])
     )
-    feeder = CaseInputs(experiment)
+    feeder = CaseInputs(case)
     assert feeder.is_informative(ValueKind.SAFE_ROW_MAGNITUDES, 0)
     assert not feeder.is_informative(ValueKind.MAGNITUDES, 0)
     made = feeder.make(DimAssignment({}, {}), ValueKind.SAFE_ROW_MAGNITUDES, 0)

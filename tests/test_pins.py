@@ -17,14 +17,14 @@ LOWEST = float(np.finfo(np.float32).min)
 
 def wanted(name, kind="plain", dtype=np.float32, **told):
     """What is asked of an input."""
-    usual = {"free": True, "half": False, "measured": False}
+    usual = {"is_unconstrained": True, "half": False, "is_compared_length": False}
     return SimpleNamespace(name=name, kind=kind, dtype=np.dtype(dtype), **(usual | told))
 
 
 def sprinkled(small=(), half=False, **settings):
     """The numbers in an input of zeros, where the constants are 20 and the least float32."""
     constants = {"limit": np.array([20.0]), "lowest": np.array([LOWEST])}
-    want = wanted("x", free=False, half=half)
+    want = wanted("x", is_unconstrained=False, half=half)
     feeds = {"x": np.zeros((8, 8), np.float32)}
     plan = SimpleNamespace(wants=[want], edged={"x"})
     inject_literals(feeds, plan, constants, 0, small=small, **settings)

@@ -268,7 +268,7 @@ def sizes_of(*shape, loads=(), **known) -> SizeStrategies:
 
 def test_dims_that_would_be_large_together_are_tried_one_by_one():
     b, s = symbol("b"), symbol("s")
-    sizes = sizes_of(b, s, 1 << 6, pinned=frozenset({48}))
+    sizes = sizes_of(b, s, 1 << 6, literals=frozenset({48}))
     first = DimAssignment({"b": 3, "s": 4}, {})
     found = [setting.by_symbol for setting in sizes.variations(first)]
     assert {"b": 48, "s": 48} not in found

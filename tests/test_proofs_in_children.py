@@ -275,7 +275,7 @@ def test_limits_that_mean_nothing_are_refused(options):
         surgeon.rewrite(parse(TWICE), relu_once, options=CheckOptions(**options))
 
 
-def experiment(*names):
+def case(*names):
     """One whose input has these free dims."""
     model = parse(TWICE)
     inputs = (CaseInput("x", tuple(map(symbol, names))),)
@@ -314,17 +314,17 @@ REPLACEMENT = {"side": "the replacement", "agreed": 1}
     ],
 )
 def test_what_it_means_that_a_child_gives_no_proof(names, failure, outcome, reason):
-    proof = worker_proofs._proof(experiment(*names), failure)
+    proof = worker_proofs._proof(case(*names), failure)
     assert proof.outcome.value == outcome
     assert proof.reason.startswith(reason)
 
 
 def test_too_little_memory_says_how_much_there_was():
     gigabytes = f"{worker.memory_limit() / 1e9:.1f} GB"
-    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", last_note=ORIGINAL))
+    proof = worker_proofs._proof(case("n"), TaskFailure("memory", last_note=ORIGINAL))
     assert proof.reason == f"the original takes more than {gigabytes} of memory: give smaller sizes (--dim n=2)"
     noted = {**ORIGINAL, "at": {"by_symbol": {"n": 1 << 30}, "shrunk": []}}
-    proof = worker_proofs._proof(experiment("n"), TaskFailure("memory", last_note=noted))
+    proof = worker_proofs._proof(case("n"), TaskFailure("memory", last_note=noted))
     assert f"of memory ('x', float32[{1 << 30}, 4], has 17.2 GB): give smaller sizes" in proof.reason
-    proof = worker_proofs._proof(experiment(), TaskFailure("memory", last_note=None))
+    proof = worker_proofs._proof(case(), TaskFailure("memory", last_note=None))
     assert proof.reason == f"its proof takes more than {gigabytes} of memory: use a machine with more"

@@ -337,24 +337,24 @@ def test_what_is_always_empty_is_proved_by_its_shape():
     assert [site.outcome for site in sometimes.rolled_back] == ["failed"]
 
 
-def test_an_experiment_is_a_plain_value(monkeypatch):
+def test_a_proof_case_is_a_plain_value(monkeypatch):
     """It can go to another process, and gives the same proof there as here."""
 
     @rule(patterns=[lambda g, x, s: g.relu(g.mul(g.softmax(g.matmul(x, s)), 2.0))])
     def doubled(g: Graph, x: Tensor, s: Tensor) -> Tensor:
         return g.mul(g.relu(g.softmax(g.matmul(x, s))), 2.0)
 
-    experiments = []
+    cases = []
     stays = site_prover.needs_this_process
-    monkeypatch.setattr(site_prover, "needs_this_process", lambda item: experiments.append(item) or stays(item))
+    monkeypatch.setattr(site_prover, "needs_this_process", lambda item: cases.append(item) or stays(item))
     text = """(float[batch, seq, 5] x, float[batch, 5, more] s) => (float[batch, seq, more] y)
         <float two = {2.0}> { p = MatMul(x, s) w = Softmax(p) m = Mul(w, two) y = Relu(m) }"""
     _, report = surgeon.rewrite(parse(text), doubled)
-    (experiment,), (proof,) = experiments, report.proofs
+    (case,), (proof,) = cases, report.proofs
     assert proof.outcome is Outcome.PROVED
-    assert experiment.wishes
-    assert experiment.picks_by_products
-    here = prove_region.prove_case(experiment)
+    assert case.size_constraints
+    assert case.picks_by_products
+    here = prove_region.prove_case(case)
     assert replace(here, seconds=proof.seconds) == proof
 
 

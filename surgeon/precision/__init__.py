@@ -1,4 +1,4 @@
-"""Conversion to half precision: which nodes stay in float32, and proof of the rest.
+"""Conversion to another precision: which nodes keep their dtype, and proof of the rest.
 
 It must not import commands.  Start with `convert.py`, `planning/dtype_plan.py` and `segments/segment_proofs.py`.
 """

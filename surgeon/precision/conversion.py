@@ -1,4 +1,4 @@
-"""One conversion from its start to its end: plan, write, hold against the original, keep more where that is needed."""
+"""One conversion: plan, write, compare with the original, and keep more nodes where needed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from surgeon.precision.writing.type_check import type_errors
 from surgeon.printed_commands import command
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.final_check import structural_fault
-from surgeon.proof.model.load_check import excused_by, require_loaded
+from surgeon.proof.model.load_check import require_loaded, tolerated_lacks
 from surgeon.runtime.provider_support import CPU
 from surgeon.text import join_first
 
@@ -73,22 +73,22 @@ class ConvertSettings:
 
     @property
     def may_keep_more(self) -> bool:
-        """Whether what is kept follows from what runs show."""
+        """Whether runs decide which nodes keep the old dtype."""
         return AUTO in self.keep and self.change.narrows
 
 
 class Conversion:
-    """One conversion of a model; what comes of it stands in the report."""
+    """One conversion of a model; its result is in the report."""
 
     def __init__(self, settings: ConvertSettings, report: ConvertReport) -> None:
         self._settings, self._report, self._change = settings, report, settings.change
-        self._keeping = KeptNodes()
+        self._kept_nodes = KeptNodes()
         self._looked_at: dict[Tensor, CastRange] = {}
         self._clamped: list[str] = []
         self._invalid = ""  # why ONNX Runtime does not load the original
 
     def run(self, original: OutputModel) -> Any:
-        """Convert it."""
+        """Convert a model."""
         settings, self._original = self._settings, original
         with Model.open(original) as model:
             settings.options.require_dims_of(model.skeleton.graph)
@@ -102,39 +102,45 @@ class Conversion:
                 output=settings.output,
                 on_gpu=settings.provider not in (None, CPU),
             )
-            wiring = builder.wiring()
-            for place, reason in select_nodes(settings.keep, wiring, original).items():
-                self._keeping.keep(place, "asked", reason)
-            unfit: dict[NodeAddress, str] = {}
+            dtype_graph = builder.dtype_graph()
+            for place, reason in select_nodes(settings.keep, dtype_graph, original).items():
+                self._kept_nodes.keep(place, "asked", reason)
+            misfits: dict[NodeAddress, str] = {}
             if settings.provider is not None:
-                unfit = nodes_without_kernel(wiring, settings.provider)
+                misfits = nodes_without_kernel(dtype_graph, settings.provider)
             elif settings.may_keep_more:
-                unfit = crashing_fused_matmuls(wiring)
-            for place, reason in unfit.items():
-                self._keeping.keep(place, "kernel", reason)
-            trying = BaselineRuns(original, model.skeleton, self._change, settings.options, io=settings.io)
-            ranges = trying.run(_measured(wiring) if settings.may_keep_more else ()) if settings.check else {}
-            self._invalid = trying.invalid if settings.check else next(iter(type_errors(model)), "")
-            builder.has_stale_value_info = trying.has_stale_value_info
+                misfits = crashing_fused_matmuls(dtype_graph)
+            for place, reason in misfits.items():
+                self._kept_nodes.keep(place, "kernel", reason)
+            baseline = BaselineRuns(original, model.skeleton, self._change, settings.options, io=settings.io)
+            ranges = baseline.run(_measured(dtype_graph) if settings.may_keep_more else ()) if settings.check else {}
+            self._invalid = baseline.invalid if settings.check else next(iter(type_errors(model)), "")
+            builder.has_stale_value_info = baseline.has_stale_value_info
             if builder.has_stale_value_info:
                 self._report.say("what the file states of inner shapes is not what they are, and is left out")
-            fills = MaskSentinels(wiring, saturate=settings.clamp)
+            sentinels = MaskSentinels(dtype_graph, saturate=settings.clamp)
             if settings.may_keep_more:
-                for place, (kind, reason) in SensitiveNodes(wiring, fills, ranges, settings.options.dims).found.items():
-                    self._keeping.keep(place, kind, reason)
+                sensitive = SensitiveNodes(dtype_graph, sentinels, ranges, settings.options.dims)
+                for place, (kind, reason) in sensitive.found.items():
+                    self._kept_nodes.keep(place, kind, reason)
             elif AUTO in settings.keep and self._change.is_integer:
-                for place, (kind, reason) in IntegerRange(wiring, converts=settings.io == "convert").found.items():
-                    self._keeping.keep(place, kind, reason)
+                for place, (kind, reason) in IntegerRange(dtype_graph, converts=settings.io == "convert").found.items():
+                    self._kept_nodes.keep(place, kind, reason)
             self._comparison = OutputComparison(
-                builder, trying, ranges, report=self._report, keeping=self._keeping, decides=settings.may_keep_more
+                builder,
+                baseline,
+                ranges,
+                report=self._report,
+                kept_nodes=self._kept_nodes,
+                decides=settings.may_keep_more,
             )
             return self._write(model, builder)
 
     def _write(self, model: Model, builder: CandidateBuilder) -> Any:
-        """Build, hold against the original, and save; again with more kept where weights or outputs ask for it."""
+        """Build, compare with the original, and save; again with more nodes kept where they are needed."""
         while True:
-            built = builder.build(self._keeping)
-            self._tell(model, built)
+            built = builder.build(self._kept_nodes)
+            self._fill_report(model, built)
             if self._report.outcome == "unchanged" and not self._report.converted:
                 self._require_valid()
                 return self._unchanged(model)
@@ -151,10 +157,10 @@ class Conversion:
         if settings.dry_run or settings.output is None:
             made = built.patch(settings.output).to_proto() if model.path is None else None
             if made is not None:
-                self._look(model, built, made)
+                self._check(model, built, made)
             else:
                 with builder.as_file(built) as path:
-                    self._look(model, built, path)
+                    self._check(model, built, path)
             return made
         save(
             model,
@@ -162,13 +168,13 @@ class Conversion:
             settings.output,
             external_data=settings.data,
             force=settings.force,
-            check=lambda path: self._look(model, built, path),
+            check=lambda path: self._check(model, built, path),
         )
         self._report.written = True
         return settings.output
 
     def _require_valid(self) -> None:
-        """Raises GraphError where the original is invalid, and so is what is to be written."""
+        """Raises GraphError where the original is invalid, because the result would be too."""
         if self._invalid:
             why = f"ONNX Runtime does not load it ({self._invalid.rstrip('.')})"
             how = f"nothing was written; what is wrong, and where: {command('check', 'IN')}"
@@ -182,11 +188,11 @@ class Conversion:
             return settings.output
         return model.whole() if settings.output is None and model.path is None else None
 
-    # What is looked at before anything bears its name
+    # Checks before the output gets its name
 
-    def _look(self, model: Model, built: Candidate, made: OutputModel) -> None:
-        """Hold a converted model against its original; raises where it is not right, or more has to be kept."""
-        self._weigh(built)
+    def _check(self, model: Model, built: Candidate, made: OutputModel) -> None:
+        """Check a converted model; raises where it is wrong, or _Again where more nodes must be kept."""
+        self._check_weights(built)
         complaint = structural_fault(model, made)
         if complaint is None:
             with Model.open(made) as opened:
@@ -197,18 +203,22 @@ class Conversion:
             raise GraphError(f"The converted model would be invalid ({complaint.rstrip('.')}); nothing was written.")
         report, settings = self._report, self._settings
         if self._invalid and settings.check:
-            if not self._comparison.trying.loads(made):
+            if not self._comparison.baseline.loads(made):
                 self._require_valid()
             report.say("ONNX Runtime loads the result, and does not load the original")
         if settings.check and not self._comparison.compare(built, made):
             raise _Again
         asked = settings.provider or (ANY_PROVIDER if self._change.new == onnx.TensorProto.BFLOAT16 else None)
-        excused = excused_by("ort", asked)  # of bfloat16 the CPU provider has hardly a kernel: another is to run it
-        told = require_loaded(
-            "converted", [self._original], made, options=settings.options, report=report, excused=excused
+        note = require_loaded(
+            "converted",
+            [self._original],
+            made,
+            options=settings.options,
+            report=report,
+            tolerated=tolerated_lacks("ort", asked),  # the CPU provider has hardly any kernel for bfloat16
         )
-        if told:
-            report.say(told)
+        if note is not None:
+            report.say(note)
         if not settings.check:
             return
         if report.outcome == "failed":
@@ -217,28 +227,28 @@ class Conversion:
             why = report.reason.rstrip(".")
             raise CheckFailed(f"The converted model is not proved: {why}; nothing was written.", report)
 
-    def _weigh(self, built: Candidate) -> None:
-        """Look at what was seen of large weights while they were written; raises where one must stay as it was."""
+    def _check_weights(self, built: Candidate) -> None:
+        """Check the large weights after they were written; raises _Again where one must keep the old dtype."""
         if not (self._change.narrows or self._change.is_integer):
             return
-        unfit: dict[Tensor, str] = {}
+        misfits: dict[Tensor, str] = {}
         self._clamped = list(built.saturated)
         for (scope, name), seen, is_cast in self._seen(built):
             found = range_misfit(name, seen, self._change.new)
-            if found is not None and self._settings.clamp and not is_cast:  # a Cast of ONNX saturates nothing
+            if found is not None and self._settings.clamp and not is_cast:  # an ONNX Cast does not saturate
                 self._clamped.append(found.clamped)
             elif found is not None:
-                unfit[scope.address, name] = found.reason
-        if unfit.keys() - self._keeping.weights.keys():
-            self._keeping.weights.update(unfit)
-            for reason in unfit.values():
+                misfits[scope.address, name] = found.reason
+        if misfits.keys() - self._kept_nodes.weights.keys():
+            self._kept_nodes.weights.update(misfits)
+            for reason in misfits.values():
                 self._report.say(f"{reason}: it stays {self._change.names[0]}")
             raise _Again
 
     def _seen(self, built: Candidate) -> Iterator[tuple[TensorKey, CastRange, bool]]:
-        """What was seen of stored tensors that became of the new dtype; with whether a Cast makes them so each time."""
+        """The value ranges of stored tensors that got the new dtype, with whether a Cast converts them at run time."""
         for key, change in built.writer.recasts:
-            if change.seen.count > SMALL:  # what holds fewer was looked at before
+            if change.seen.count > SMALL:  # smaller ones were checked before
                 yield key, change.seen, False
         for key, tensor in built.writer.cast_stored.items():
             known = key[0].address, key[1]
@@ -248,23 +258,23 @@ class Conversion:
 
     # The report
 
-    def _tell(self, model: Model, built: Candidate) -> None:
+    def _fill_report(self, model: Model, built: Candidate) -> None:
         report, plan = self._report, built.plan
         report.converted = sum(node.op != "Constant" for node in plan.changed)
         report.kept = [self._kept(built, node, plan.names[node], reason) for node, reason in plan.kept.items()]
         report.followers, report.casts = len(plan.followers), built.writer.casts
         report.bytes = _stored(model.skeleton), _stored(built.draft.skeleton)
-        ports = plan.wiring.ports
+        ports = plan.dtype_graph.ports
         choosing = [name for node, name in plan.names.items() if node.op in SELECTING and ports[node].any]
         if choosing and report.converted and self._change.narrows:
-            told, new = join_first(choosing, _SHOWN), self._change.names[1]
+            nodes, new = join_first(choosing, _SHOWN), self._change.names[1]
             how = f"by numbers that {new} rounds on the way, and may choose another where two are nearly alike"
-            report.say(f"{told} choose{'' if choosing[1:] else 's'} {how}")
+            report.say(f"{nodes} choose{'' if choosing[1:] else 's'} {how}")
 
     def _kept(self, built: Candidate, node: Node, name: str, reason: str) -> KeptNode:
-        kind, told = self._keeping.nodes.get(node_address(node), ("", ""))
-        if told != reason:  # of another call of the same function, or of no node at all
-            others = (kind for kind, told in self._keeping.nodes.values() if told == reason)
+        kind, known = self._kept_nodes.nodes.get(node_address(node), ("", ""))
+        if known != reason:  # a reason of another call of the function, or of a tensor
+            others = (kind for kind, other in self._kept_nodes.nodes.values() if other == reason)
             kind = "weight" if reason in built.weight_reasons else next(others, "schema")
         if kind == "schema" and "Cast of the model's own" in reason:
             kind = "model"
@@ -272,17 +282,17 @@ class Conversion:
 
 
 class _Again(Exception):
-    """More has to be kept than was thought."""
+    """More nodes must keep the old dtype."""
 
 
-def _measured(wiring: DtypeGraph) -> list[Tensor]:
-    """The tensors whose ranges are asked for: all of the old dtype that nodes make."""
-    wires = (wire for wire in wiring.tensors.values() if wire.node is not None and wire.maker != STORED)
+def _measured(dtype_graph: DtypeGraph) -> list[Tensor]:
+    """The tensors to measure: all of the old dtype that nodes produce."""
+    wires = (wire for wire in dtype_graph.tensors.values() if wire.node is not None and wire.maker != STORED)
     return [(wire.home.address, wire.name) for wire in wires]
 
 
 def _stored(model: onnx.ModelProto) -> int:
-    """Bytes of the tensors that a model stores in its graphs."""
+    """Bytes of the tensors that a model's graphs store."""
     found = 0
     for holder in graphs_and_functions(model):
         tensors = list(holder.initializer) if isinstance(holder, onnx.GraphProto) else []

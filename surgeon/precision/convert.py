@@ -1,4 +1,4 @@
-"""Conversions of whole models to another precision, as users ask for them."""
+"""The public function for conversions of whole models to another precision."""
 
 import os
 import time
@@ -30,7 +30,7 @@ PAIRS = {
     "float32": ("float64", "float16", "bfloat16"),
     "int32": ("int64",),
 }
-"""What can turn into what; the first is what is taken where nothing is said."""
+"""The old dtypes for each new one; the first is the default."""
 CHECKS = ("model", "none")
 
 
@@ -129,7 +129,7 @@ def convert(
 
 
 def _change(to: str, from_: str | None) -> DtypeChange:
-    """The dtypes.  Raises UsageError for a pair that there is not."""
+    """The dtypes.  Raises UsageError for an unknown pair."""
     try:
         new = dtype_number(to)
         names = {dtype_number(name): name for name in PAIRS}
@@ -146,7 +146,7 @@ def _change(to: str, from_: str | None) -> DtypeChange:
 def _fused(
     original: OutputModel, rules: Rules, settings: ConvertSettings, report: ConvertReport
 ) -> Iterator[OutputModel]:
-    """The model once rules have run over it, which lies beside it where it is a file."""
+    """The model after the rules; a model in a file lies beside the source."""
     if not rules:
         yield original
         return
@@ -158,9 +158,7 @@ def _fused(
     with home_between(original, settings.output) as (home, mode):
         between = path_between(home, original)
         try:
-            _, rewritten = rewrite(
-                original, rules, output=between, external_data=mode, options=settings.options
-            )
+            _, rewritten = rewrite(original, rules, output=between, external_data=mode, options=settings.options)
             report.rules = _fired(rewritten)
             yield between
         finally:

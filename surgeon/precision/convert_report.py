@@ -1,4 +1,4 @@
-"""What a conversion did: which nodes keep their dtype and why, how many Casts it took, how far outputs moved."""
+"""The report of a conversion: nodes that keep their dtype and why, inserted Casts, errors of the outputs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from surgeon.runtime.numerics.array_comparison import jsonable
 from surgeon.text import format_beside_limit
 
 MAX_MEANINGFUL_ERROR = 0.5
-"""Of a stretch's scale: what roundings alone may move so far, nothing can be told of."""
+"""Relative to a segment's scale: where rounding explains a larger error, nothing is proved."""
 MEANINGLESS = "roundings alone leave nothing of what it hands on"
 ORDER = "Dtypes and ranges are proved; in which order an engine adds up its sums is not."
 
@@ -57,7 +57,7 @@ class SegmentProof:
 
     @property
     def outcome(self) -> str:
-        """proved, failed, or unproved: not run, or roundings leave nothing of what it hands on."""
+        """proved, failed, or unproved: it did not run, or rounding leaves no information in its outputs."""
         if self.error is None:
             return "unproved"
         if self.allowed > MAX_MEANINGFUL_ERROR and self.error <= self.allowed:
@@ -80,19 +80,21 @@ class SegmentProof:
 
 
 def unproved_text(stretches: Sequence[SegmentProof]) -> str:
-    """How many stretches are not proved, and why the first of these is not, as a sentence; empty where all are."""
+    """How many segments are not proved, and why the first is not, as a sentence; empty where all are."""
     others = [item for item in stretches if item.outcome != "proved"]
     if not others:
         return ""
     count, every = (sum(item.equal for item in items) for items in (others, stretches))
     first = next((item for item in others if item.outcome == "failed"), others[0])
     why = error_text(first) if first.outcome == "failed" else first.reason or MEANINGLESS
-    told = f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"
-    return f"{told}: {why}" if every > 1 else f"The stretch from {first.first} on is not proved: {why}"
+    message = (
+        f"Of {every:,} stretches {count:,} {'is' if count == 1 else 'are'} not proved, as that from {first.first} on"
+    )
+    return f"{message}: {why}" if every > 1 else f"The stretch from {first.first} on is not proved: {why}"
 
 
 def error_text(proof: SegmentProof) -> str:
-    """How far a stretch is off, as a clause."""
+    """The error of a segment, as a clause."""
     error = 0.0 if proof.error is None else proof.error
     found, allowed = format_beside_limit(error, proof.allowed, (2, 2))
     where = "" if proof.far is None else f" where activations reach {proof.far[0]:g}"
@@ -154,15 +156,15 @@ class ConvertReport(ResultBase):
     """Wall time."""
 
     def say(self, sentence: str) -> None:
-        """Tell something once."""
+        """Add a note, once."""
         if sentence not in self.told:
             self.told.append(sentence)
 
     @property
     def outcome(self) -> str:
-        """proved, failed, unproved, unchecked, or unchanged where nothing is of the old dtype.
+        """proved, failed, unproved, unchecked, or unchanged where nothing has the old dtype.
 
-        Proved is what moves the outputs by no more than it may, and of which each stretch is proved.
+        Proved means that the errors of the outputs are within the limit and all segments are proved.
         """
         if not self.converted and not self.casts and not self.bytes[0] > self.bytes[1]:
             return "unchanged"

@@ -1,4 +1,4 @@
-"""Where the whole moves too far: the stretches that move it most are kept too, and of these what is enough."""
+"""The search for nodes to keep where errors are too large: the segments with the largest effect, then less of each."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -9,15 +9,14 @@ from surgeon.precision.kept_nodes.selectors import NodeAddress
 Error = Callable[[Collection[NodeAddress]], float]
 _PARTS = 12
 MOST_TRIALS = 24
-"""After so many trials no part is divided further, and what is left of it is kept: each costs two runs of the model."""
+"""Trials after which no part is divided further, and the rest is kept: each costs two runs of the model."""
 
 
 class KeepMinimizer:
-    """Which of some nodes to keep so that the whole moves by no more than `most`.
+    """Finds which of some nodes to keep so that the error of the outputs is at most `most`.
 
-    parts: nodes that are of the new dtype, those of a stretch together.  error: how far the whole moves where these are
-    kept.  error_by_node: by node kept in the end, how far its part alone moves the whole, at least.  trials: how
-    many there were.
+    parts: nodes of the new dtype, those of a segment together.  error: the error with these nodes kept.  error_by_node:
+    for each kept node, the error without its part kept, at least.  trials: how many there were.
     """
 
     def __init__(self, parts: Sequence[Sequence[NodeAddress]], error: Error, most: float) -> None:
@@ -29,16 +28,16 @@ class KeepMinimizer:
 
     @property
     def holds(self) -> bool:
-        """Whether the whole moves by no more than it may, where these are kept."""
+        """Whether the error is within the limit with these nodes kept."""
         return self.final_error <= self._most
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether fewer nodes may be enough, as the trials came to their end."""
+        """Whether fewer nodes may be enough, because the trials ran out."""
         return self.trials >= MOST_TRIALS
 
     def run(self) -> None:
-        """Find them.  Where nothing helps, `reached` is beyond what was asked for."""
+        """Find the nodes.  Where nothing helps, `final_error` is beyond the limit."""
         every = range(len(self._parts))
         self.final_error = self._try(self._all(every))
         if not self.holds or not self._parts:
@@ -48,13 +47,13 @@ class KeepMinimizer:
         count = 1 + bisect_left(every[1:], True, key=lambda count: self._try(self._all(order[:count])) <= self._most)
         kept = order[:count]
         chosen = {place: self._parts[place] for place in kept}
-        for place in reversed(kept):  # the last is what moves the whole least
+        for place in reversed(kept):  # the last has the smallest effect
             others = [node for other in kept if other != place for node in chosen[other]]
-            chosen[place] = self._lessened(others, chosen[place])
+            chosen[place] = self._reduced(others, chosen[place])
         self.error_by_node = {node: alone[place] for place in kept for node in chosen[place]}
 
-    def _lessened(self, fixed: Sequence[NodeAddress], part: Sequence[NodeAddress]) -> list[NodeAddress]:
-        """What of a part is enough: pieces are left out, smaller and smaller ones (Zeller's delta debugging, 2002)."""
+    def _reduced(self, fixed: Sequence[NodeAddress], part: Sequence[NodeAddress]) -> list[NodeAddress]:
+        """A sufficient rest of a part: leave out smaller and smaller pieces (Zeller's delta debugging, 2002)."""
         rest, count = list(part), 2
         while len(rest) > 1:
             size = -(-len(rest) // count)
@@ -81,7 +80,7 @@ class KeepMinimizer:
 
 
 def _merged(parts: Sequence[Sequence[NodeAddress]], most: int) -> list[list[NodeAddress]]:
-    """Neighbours together, so that there are no more than so many, about as large; none empty."""
+    """Neighbours merged into at most so many parts of about equal size, none empty."""
     size = -(-sum(map(len, parts)) // most)
     found: list[list[NodeAddress]] = []
     for part in filter(None, parts):

@@ -1,7 +1,7 @@
-"""Whether two models, or a region before and after, compute the same: strategies for inputs, runs, and verdicts.
+"""Whether two models, or a region before and after a rewrite, compute the same.
 
-It knows neither drivers nor edits, so it must not import `pipeline` or anything above.  Start with `site_proof.py`,
-`region/region.py` and `judge/exemptions.py`.
+It generates inputs, runs both sides and judges the results. It knows neither drivers nor edits, so it must not import
+`pipeline` or anything above.  Start with `site_proof.py`, `region/region.py` and `judge/exemptions.py`.
 """
 
 __all__ = ["cache", "check_options", "check_result", "compare", "model", "proof_case", "region", "site", "site_proof"]

@@ -1,4 +1,4 @@
-"""How a rewrite is checked: which checks there are, and what they take."""
+"""Options of the checks of a rewrite."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class CheckOptions:
             object.__setattr__(self, "custom_ops", declare_plugin_files(self.custom_ops))
 
     def require(self) -> None:
-        """Raise UsageError for options that mean nothing."""
+        """Raise UsageError for invalid options."""
         if not 0 < self.proof_time <= LONGEST:
             raise UsageError(f"A proof cannot take {self.proof_time:g} s; give it some seconds, as in --proof-time 60.")
         require_run_time(self.run_time)
@@ -78,7 +78,7 @@ class CheckOptions:
         )
 
     def require_dims_of(self, *graphs: "GraphProto") -> None:
-        """Raise UsageError for a size of a dimension that no input of these graphs has, also where nothing will run."""
+        """Raise UsageError for the size of a dim that no input of these graphs has, even where nothing will run."""
         if self.dims:
             from surgeon.shapes.constraints.input_dims import check_dim_names, dynamic_dims, required_inputs
 
@@ -91,15 +91,16 @@ def require_options(
     seed: int,
     dims: Mapping[str, int],
     custom_ops: Sequence[Path | str],
+    *,
     rtol: float | None,
     atol: float | None,
     inputs: Sequence[Inputs] = (),
 ) -> list[str]:
-    """Raise UsageError for options of a check that mean nothing; return `custom_ops` as full paths.
+    """Raise UsageError for invalid options of a check; return `custom_ops` as full paths.
 
-    Refused are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
-    exist or that ONNX Runtime cannot load, Python files that do not exist or cannot be run, inputs that are not there,
-    and sizes beside inputs.
+    Invalid are a negative seed, sizes below 0, tolerances that are negative, infinite or NaN, libraries that do not
+    exist or that ONNX Runtime cannot load, Python files that do not exist or do not run, inputs that do not exist, and
+    sizes together with inputs.
     """
     from surgeon.runtime.numerics.array_comparison import require_tolerances
     from surgeon.runtime.sessions.ort_session import require_libraries
@@ -120,7 +121,7 @@ def require_options(
 
 
 def require_check(check: str, known: Sequence[str], require_proof: bool) -> None:
-    """Raise UsageError for a check that there is not, and for a proof that is required of none."""
+    """Raise UsageError for an unknown check, and for a required proof without a check."""
     if check not in known:
         raise UsageError(f"There is no check {check!r}; choose one of {', '.join(known)}.")
     if require_proof and check == "none":
@@ -128,18 +129,18 @@ def require_check(check: str, known: Sequence[str], require_proof: bool) -> None
 
 
 def _is_count(number: object) -> bool:
-    """Whether a number is whole and at least 0."""
+    """Whether a number is an integer of at least 0."""
     return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 0
 
 
 def require_expected_counts(expect: Mapping[str, int]) -> None:
-    """Raise UsageError for what does not say how often rules must fire."""
+    """Raise UsageError where `expect` is not a mapping of rule names to counts."""
     if not isinstance(expect, Mapping) or not all(_is_count(count) for count in expect.values()):
         raise UsageError(f"expect={expect!r} says not how often rules fire: give numbers by name, as {{'gelu': 4}}.")
 
 
 def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
-    """Raise UsageError where a model in memory is to be written, or one that is a file has nowhere to go."""
+    """Raise UsageError for an output path of a model in memory, or none for a model in a file."""
     if in_memory and output is not None:
         raise UsageError("A model in memory comes back as it was given; save it yourself, or pass a path.")
     if output is None and not in_memory and not dry_run:
@@ -147,14 +148,14 @@ def require_output(in_memory: bool, output: object, dry_run: bool) -> None:
 
 
 def resolve_options(given: CheckOptions | None) -> CheckOptions:
-    """The options that are given, or the usual ones.  Raises UsageError for what are none."""
+    """The given options, or the defaults.  Raises UsageError for other types."""
     if given is not None and not isinstance(given, CheckOptions):
         raise UsageError(f"options={given!r} are no options; write options=surgeon.CheckOptions(seed=1).")
     return given or CheckOptions()
 
 
 def resolve_output(given: "str | os.PathLike[str] | None") -> Path | None:
-    """Where to write, None for nowhere.  Raises UsageError for what is no path."""
+    """The path to write, None for none.  Raises UsageError for other types."""
     if given is None or isinstance(given, (str, os.PathLike)):
         return None if given is None else Path(given)
     raise UsageError(f"output={given!r} is no path to write a model to; give one, as output='out.onnx'.")

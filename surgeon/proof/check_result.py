@@ -1,4 +1,4 @@
-"""What a check found, as a value that the console and the report share."""
+"""The result of a check, as a value that the console and the report share."""
 
 import enum
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(enum.Enum):
-    """What a check found.  There is no fourth, and no silence."""
+    """The result of a check."""
 
     PROVED = "proved"
     FAILED = "failed"
@@ -71,21 +71,21 @@ class CheckResult(ResultBase):
 
     @property
     def proved(self) -> bool:
-        """Whether the two agree in all that was compared, and that told something."""
+        """Whether the models agree on everything that was compared, and the comparison was informative."""
         return self.outcome is Outcome.PROVED
 
     def __repr__(self) -> str:
-        told = f"; {self.reason}" if self.reason else ""
+        suffix = f"; {self.reason}" if self.reason else ""
         count = len(self.outputs)
-        return f"<CheckResult {self.outcome.value}: {format_count(count, 'output')}, {self.runs} runs{told}>"
+        return f"<CheckResult {self.outcome.value}: {format_count(count, 'output')}, {self.runs} runs{suffix}>"
 
     def __bool__(self) -> bool:
-        """As `proved`, so that `assert surgeon.compare(a, b)` means what it says."""
+        """As `proved`, so that `assert surgeon.compare(a, b)` works as expected."""
         return self.proved
 
     @property
     def first_different(self) -> str:
-        """The first inner tensor in topological order that leaves tolerance; empty if none does or none was asked."""
+        """The first inner tensor in topological order that leaves tolerance; "" if none does or none was compared."""
         return self.layers.first_different if self.layers is not None else ""
 
     @property
@@ -95,7 +95,7 @@ class CheckResult(ResultBase):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        # Not at the top: most that is rewritten is compared nowhere.
+        # Not at the top: most rewrites compare nothing.
         from surgeon.runtime.numerics.array_comparison import jsonable
 
         return {

@@ -1,4 +1,4 @@
-"""Any two models held against each other: first what they take and give, then what they answer."""
+"""Comparison of any two models: first their interfaces, then their outputs."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -89,8 +89,8 @@ def compare(
         differences = list(_differences(opened.skeleton.graph, against.skeleton.graph))
         if differences:
             reason = f"The interfaces differ: {'; '.join(differences)}."
-            return CheckResult(Outcome.FAILED, reason, (), seconds=time.perf_counter() - started, runs=0, tolerance={})
-        fixed = {} if options.inputs else _fixed(opened.skeleton.graph, against.skeleton.graph, options.dims)
+            return CheckResult(Outcome.FAILED, reason, (), time.perf_counter() - started, runs=0, tolerance={})
+        fixed = {} if options.inputs else _fixed_sizes(opened.skeleton.graph, against.skeleton.graph, options.dims)
         options = replace(options, dims={**fixed, **options.dims})
         check = ModelCheck(
             first,
@@ -117,7 +117,7 @@ def compare(
 
 
 def _differences(original: GraphProto, other: GraphProto) -> Iterator[str]:
-    """Yield how the inputs and outputs of two models differ so that they cannot be run side by side."""
+    """Yield the differences in inputs and outputs that prevent running two models side by side."""
     ours, theirs = required_inputs(original), required_inputs(other)
     yield from _names("input", ours, theirs)
     yield from _names(
@@ -137,7 +137,7 @@ def _names(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) 
 
 
 def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
-    """Yield how one input differs in kind, dtype or shape; a free dimension fits every size."""
+    """Yield how one input differs in kind, dtype or shape; a dynamic dim fits every size."""
     kinds = [_kind(value) for value in (ours, theirs)]
     if kinds[0] != kinds[1]:
         yield f"input '{ours.name}' is {kinds[0]} in the original and {kinds[1]} in the other model"
@@ -150,8 +150,8 @@ def _types(ours: ValueInfoProto, theirs: ValueInfoProto) -> Iterator[str]:
         isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(*shapes, strict=True)
     )
     if clash:
-        told = [f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in shape)}]" for shape in shapes]
-        yield f"input '{ours.name}' has the shape {told[0]} in the original and {told[1]} in the other model"
+        texts = [f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in shape)}]" for shape in shapes]
+        yield f"input '{ours.name}' has the shape {texts[0]} in the original and {texts[1]} in the other model"
 
 
 def _kind(value: ValueInfoProto) -> str:
@@ -161,8 +161,8 @@ def _kind(value: ValueInfoProto) -> str:
     return dtype_word(value.type.tensor_type.elem_type)
 
 
-def _fixed(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
-    """Return the sizes that the other model fixes of dimensions that are free in the original and not chosen."""
+def _fixed_sizes(original: GraphProto, other: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
+    """The sizes that the other model fixes, of dims that are dynamic in the original and not chosen by the user."""
     ours, theirs = required_inputs(original), required_inputs(other)
     free = dynamic_dims([value for value in ours.values() if value.type.HasField("tensor_type")])
     found: dict[str, int] = {}

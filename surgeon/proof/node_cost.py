@@ -1,4 +1,4 @@
-"""What a node computes, counted from shapes: so much for each element that it makes, more for products and windows."""
+"""The work of a node, estimated from shapes: a constant for each output element, more for products and windows."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,8 +9,8 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import guess_traits
 from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
-ELEMENT = 16  # multiplications of a product that take as long as one element that is made otherwise
-INTERPRETED = 1 << 10  # the same for an element of an operator without a kernel, which Python computes
+ELEMENT = 16  # cost of one elementwise output element, in multiplications of a matrix product
+INTERPRETED = 1 << 10  # the same for an operator without a kernel, which Python computes
 Extent = tuple[Size, ...]
 
 
@@ -26,7 +26,7 @@ class CostTerm:
     """Cost of one term, in multiplications."""
 
     def at(self, size: Callable[[Size], int]) -> int:
-        """The count, in multiplications, where `size` gives the sizes; 0 where one has no value."""
+        """The work in multiplications, where `size` gives the sizes; 0 where one has no value."""
         return self.counts * _product((*self.each, *self.others), size)
 
     def elements(self, size: Callable[[Size], int]) -> int:
@@ -42,7 +42,7 @@ def _product(extent: Extent, size: Callable[[Size], int]) -> int:
 
 
 def node_costs(name: str, reads: Sequence[Extent | None], makes: Sequence[Extent | None]) -> Iterator[CostTerm]:
-    """What one node of a qualified operator computes: of each of its outputs, as far as shapes are known.
+    """The work of one node of a qualified operator: one term for each output, more for products.
 
     reads, makes: the shapes of its inputs and outputs, None for one that is left out or unknown.
     """

@@ -1,6 +1,6 @@
-"""An experiment: all that running both sides of a region needs, as a plain value that can go to another process.
+"""A proof case: everything needed to run both sides of a region, as a plain value that can go to another process.
 
-It knows no index, no cut and no node of the source: mini-models, sizes and numbers alone.
+It holds models, sizes and numbers, but no index, slice or node of the source.
 """
 
 import math
@@ -20,7 +20,7 @@ from surgeon.shapes.op_rules.size_constraints import SizeConstraint
 
 Shape = tuple[Size, ...]
 
-# What is run, in the words of a sentence.
+# Names of the models that run, as messages give them.
 ORIGINAL, REPLACEMENT = "the original", "the replacement"
 REFERENCE = "the original in higher precision"
 
@@ -59,7 +59,7 @@ class RegionModels:
     """The size that each dynamic dim of the inputs stands for, by its name in the models."""
 
     def with_sizes(self) -> "RegionModels":
-        """The same, which state the sizes of their inputs that are fixed; the same object where these do so already."""
+        """The same models with their fixed input sizes stated; the same object where they are stated already."""
         fixed = {text: size for text, size in self.dims.items() if isinstance(size, int)}
         if not any(dim.dim_param in fixed for dim in _dims(self.before)):
             return self
@@ -69,7 +69,7 @@ class RegionModels:
 
 
 def with_fixed_dims(model: ModelProto, size: Callable[[str], int | None]) -> ModelProto:
-    """A copy whose inputs state numbers in place of their free dimensions, of which `size` knows some by name."""
+    """A copy whose inputs state numbers in place of dynamic dims, where `size` gives a number for the name."""
     made = ModelProto()
     made.CopyFrom(model)
     for dim in _dims(made):
@@ -107,7 +107,7 @@ class Reduction:
     """Shape of the output; () for a full sum over `given`."""
 
     def terms(self, size: Callable[[Size], int]) -> int:
-        """How many numbers it adds up where `size` gives the sizes.  Raises SizeError for one that has no value."""
+        """The number of terms of one result at these sizes.  Raises SizeError for a size without a value."""
         return max(1, math.prod(map(size, self.given)) // max(1, math.prod(map(size, self.made))))
 
 
@@ -191,7 +191,7 @@ class ProofCase:
 
     @property
     def shape_only_inputs(self) -> set[str]:
-        """The inputs of which nothing but the shape matters to either side."""
+        """The inputs of which both sides read only the shape."""
         nodes = [node for model in (self.models.before, self.models.after) for node in all_nodes(model.graph.node)]
         measured = {node.input[0] for node in nodes if guess_node_traits(node).shape.reads_only_shape and node.input}
         read = {name for node in nodes for name in node.input[guess_node_traits(node).shape.reads_only_shape :]}
@@ -204,37 +204,37 @@ class ProofCase:
         return frozenset(qualified_name(node.domain, node.op_type) for model in models for node in model.graph.node)
 
     def with_sizes(self) -> "ProofCase":
-        """The same with models that state their fixed sizes; the same object where these do so already."""
+        """The same with models that state their fixed sizes; the same object where they are stated already."""
         minis = self.models.with_sizes()
         return self if minis is self.models else replace(self, models=minis)
 
     @property
     def squares(self) -> bool:
-        """Whether either side multiplies numbers by themselves."""
+        """Whether either side multiplies a tensor by itself."""
         models = (self.models.before, self.models.after)
         return any(_squares(node) for model in models for node in model.graph.node)
 
     @property
     def divides(self) -> bool:
-        """Whether either side divides by what may be 0 or -1, or divides what it computed."""
+        """Whether either side divides by a tensor that may hold 0 or -1, or divides a computed tensor."""
         return any(map(_divides, (self.models.before, self.models.after)))
 
     @property
     def free(self) -> list[str]:
-        """The free dims of the inputs that have names, sorted: a "?" begins those that have none."""
+        """The named dynamic dims of the inputs, sorted; names that begin with "?" are generated and left out."""
         found = {name for item in self.inputs for size in item.shape for name in symbols(size)}
         return sorted(name for name in found if not name.startswith("?"))
 
     @property
     def cure(self) -> str:
-        """How to let the original nodes run, as a clause: sizes that they take; empty where none is free."""
+        """How to let the original nodes run, as a clause; empty where no dim is dynamic."""
         dims = " ".join(f"--dim {name}=N" for name in self.free[:3])
         return f"; give sizes that they take ({dims})" if dims else ""
 
     def is_of_source(self, answers: Mapping[str, np.ndarray], size: Callable[[Size], int]) -> bool:
-        """Whether answers have the shapes that the source states, as far as it does, at these sizes.
+        """Whether the outputs have the shapes that the source states, as far as it states them, at these sizes.
 
-        Sizes that do not fit one another may run all the same, broadcast to shapes that the source never has.
+        Inconsistent sizes may run nevertheless, by broadcasting to shapes that the source never has.
         """
         try:
             return all(
@@ -244,17 +244,17 @@ class ProofCase:
             return True  # one has no value in this run
 
     def differs_by_itself(self, name: str) -> str:
-        """What is to be said where two runs of the original give other numbers for a tensor."""
+        """The message for a tensor in which two runs of the original differ."""
         return f"two runs of the original nodes differ in {name!r}{random_among(self.models.before.graph.node)}"
 
     def longest_sum(self, size: Callable[[Size], int]) -> int:
-        """The most numbers that one sum of the original nodes adds up at these sizes; 1 where there is no sum."""
+        """The largest number of terms in a sum of the original nodes at these sizes, at least 1."""
         found = 1
         for item in self.reductions:
             try:
                 found = max(found, item.terms(size))
             except SizeError:
-                continue  # it hangs on a size that has no value in this run
+                continue  # it depends on a size without a value in this run
         return found
 
 
@@ -265,7 +265,7 @@ def _squares(node: NodeProto) -> bool:
 
 
 def _divides(model: ModelProto) -> bool:
-    """Whether a node divides by what may be 0 or -1, or what was computed: that may have been taken past the limits."""
+    """Whether a node divides by a tensor that may hold 0 or -1, or a computed tensor, which may have overflowed."""
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     made = {name for node in model.graph.node if not guess_node_traits(node).dtype.is_cast for name in node.output}
     return any(

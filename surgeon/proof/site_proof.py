@@ -1,4 +1,4 @@
-"""What the proof of one region found, as a value that the console and the report share."""
+"""The result of the proof of one region, as a value that the console and the report share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from surgeon.runtime.numerics.tensor_judge import TensorError
 
 
 class CannotSlice(SurgeonError):
-    """A region cannot be cut out of its model; the message says why, without an end mark."""
+    """A region cannot be cut out of its model.  The message gives the reason, without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SiteProof:
     """The same object for all regions that share a proof."""
 
     def at(self, names: Mapping[str, str]) -> "SiteProof":
-        """The same of an equal region; `names` gives the outputs that are called otherwise there."""
+        """The same proof for an equal region; `names` maps output names to those of that region."""
         reason = self.reason
         for old, new in names.items():
             if reason.startswith(f"'{old}' "):
@@ -57,7 +57,7 @@ class SiteProof:
 
     @property
     def worst(self) -> TensorError | None:
-        """The output that comes nearest to what is allowed, or lies furthest beyond; None if nothing was compared."""
+        """The output nearest to its tolerance, or furthest beyond it; None if nothing was compared."""
         return max(self.errors, key=lambda error: (not error.ok, error.severity), default=None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,6 +78,6 @@ class SiteProof:
 
 
 def weakest_proof(proofs: "list[SiteProof]") -> SiteProof:
-    """The proof that promises least: failed before unproved before proved, then the one with the largest error."""
+    """The weakest proof: failed before unproved before proved, then the one with the largest error."""
     order = (Outcome.PROVED, Outcome.UNPROVED, Outcome.FAILED)
     return max(proofs, key=lambda proof: (order.index(proof.outcome), proof.worst.severity if proof.worst else 0.0))

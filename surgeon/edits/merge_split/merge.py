@@ -199,7 +199,8 @@ class _Merge:
         if complaint is not None:
             raise GraphError(f"The merged model would be invalid ({complaint}); nothing was written.")
         options = self.settings.options
-        self.report.refused = require_loaded("merged", self.originals, made, options=options, report=self.report)
+        note = require_loaded("merged", self.originals, made, options=options, report=self.report)
+        self.report.refused = note or ""
         if self.settings.check == "none":
             return
         for model in models:

@@ -58,7 +58,7 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
             why = f"Inputs cannot be made: {unknown.reason}."
             return CheckResult(Outcome.UNPROVED, why, (), seconds=time.perf_counter() - started, runs=0, tolerance={})
         given: Sequence[InputSet] = list(fed.values()) if fed else read_inputs(before, options.inputs)
-        shown = stack.enter_context(exposing(original, roles.inner, alone=roles.part)) if roles.inner else original
+        shown = stack.enter_context(exposing(original, roles.inner, only=roles.part)) if roles.inner else original
         dims = {} if given else {**options.dims, **claim.sizes}
         trials = _ShownTrials(shown, before, seed=options.seed, dims=dims, away=away, given=given, roles=roles)
         is_same = claim.by_structure and not structural_difference(before, after, claim)

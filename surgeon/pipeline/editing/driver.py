@@ -239,7 +239,8 @@ class _Run:
         if complaint is not None:
             raise GraphError(f"The edited model would be invalid ({complaint}); nothing was written.")
         if original is not None:
-            self.report.refused = require_loaded("edited", [original], made, options=self.options, report=self.report)
+            note = require_loaded("edited", [original], made, options=self.options, report=self.report)
+            self.report.refused = note or ""
         same = self._is_same(draft)
         if self.settings.check == "none" or (self.settings.check == "auto" and same):
             return

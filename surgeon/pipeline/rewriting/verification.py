@@ -19,7 +19,7 @@ from surgeon.pipeline.rewriting.rule_run import PhaseTimer, RuleRun
 from surgeon.pipeline.rewriting.step_replay import remaining_near_misses
 from surgeon.proof.check_result import CheckResult, Outcome
 from surgeon.proof.model.final_check import model_check, structural_fault
-from surgeon.proof.model.load_check import excused_by, loading, require_loaded
+from surgeon.proof.model.load_check import loading, require_loaded, tolerated_lacks
 from surgeon.text import and_more, did_you_mean
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ class Verification:
         self.report.refused = ""
         if not self.run.sites:
             if self.original is not self.source:
-                self.report.refused = require_loaded(
-                    "rewritten", [self.source], written, options=self.settings.options, report=self.report
-                )
+                options = self.settings.options
+                note = require_loaded("rewritten", [self.source], written, options=options, report=self.report)
+                self.report.refused = note or ""
             return
         self._say("check")
         with self.clock.phase("check"):
@@ -132,9 +132,9 @@ class Verification:
 
     def _loaded(self, written: OutputModel) -> "_Look":
         """Whether ONNX Runtime loads a model; the report notes if it does not load the original either."""
-        exemption = excused_by(self.report.target, self.report.ep)
-        found = loading([self.source], written, self.settings.options, exemption)
-        self.report.refused = found.told
+        tolerated = tolerated_lacks(self.report.target, self.report.ep)
+        found = loading([self.source], written, self.settings.options, tolerated)
+        self.report.refused = found.note
         return _Look(bool(found.fault), found.fault)
 
     def _approximate(self) -> list[str]:

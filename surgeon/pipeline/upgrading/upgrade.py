@@ -349,7 +349,7 @@ def check_upgrade(
     Raises GraphError if it is invalid, CheckFailed if ONNX Runtime loads only the source, if the models differ, or if a
     required proof is missing.
     """
-    done.refused = require_loaded("upgraded", [source], written, options=options, report=done)
+    done.refused = require_loaded("upgraded", [source], written, options=options, report=done) or ""
     if check == "none":
         return
     complaint = structural_fault(model, written)

@@ -1,4 +1,4 @@
-"""What the nodes say about ranges: accumulation, exact integers, guards, fills of masks."""
+"""Analyses of ranges from the nodes: accumulation, exact integers, guards, fill values of masks."""
 
 __all__ = [
     "accumulation",

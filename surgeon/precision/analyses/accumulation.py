@@ -1,7 +1,7 @@
-"""Sums of any number of terms that the dtype itself adds up, one after the other: running ones, and states of loops.
+"""Sums of any number of terms that the new dtype adds up one after the other: running sums, and states of loops.
 
-A reduction adds up in float32 inside; these hand each partial sum on, and from 2,048 times a term on float16 adds
-nothing more to it.  Runs show no more turns, and no longer axes, than made inputs have.
+A reduction adds up in float32 inside.  These nodes round each partial sum instead, and float16 cannot add a term to a
+sum of 2,048 such terms.  Runs do not show that: generated inputs have few turns and short axes.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -16,40 +16,40 @@ from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.precision.planning.node_dtypes import HALVES
 from surgeon.shapes.algebra.size_expressions import symbols
 
-_MOST = 16  # nodes between a state and what is handed on
+_MOST = 16  # nodes between a state and its next value
 
 
 class Accumulation:
-    """The nodes that add up so, each with the reason.
+    """Nodes with such sums, each with the reason.
 
-    dims: free dimensions whose size the user tells, which are no larger elsewhere.
+    dims: dynamic dims whose size the user gives; they are not larger elsewhere.
     """
 
-    def __init__(self, wiring: DtypeGraph, dims: Collection[str]) -> None:
-        self._wiring, self._dims = wiring, frozenset(dims)
-        self._most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)  # terms that are alike
-        self._ends = f"and {wiring.change.names[1]} adds up {self._most:,} at most"
+    def __init__(self, dtype_graph: DtypeGraph, dims: Collection[str]) -> None:
+        self._graph, self._dims = dtype_graph, frozenset(dims)
+        self._most = 2 ** (ml_dtypes.finfo(dtype_of(dtype_graph.change.new)).nmant + 1)  # equal terms
+        self._ends = f"and {dtype_graph.change.names[1]} adds up {self._most:,} at most"
         self.found: dict[Node, str] = {}
-        if wiring.change.new not in HALVES:
+        if dtype_graph.change.new not in HALVES:
             return
-        for node in wiring.nodes():
+        for node in dtype_graph.nodes():
             if is_running_sum(node):
                 self._running(node)
-        for body in wiring.scopes:
+        for body in dtype_graph.scopes:
             if body.owner is not None:
                 self._states(body, body.owner)
 
     def _running(self, node: Node) -> None:
         axes = traits_of(node.op).shape.axes
         assert axes is not None
-        axis = self._wiring.index.constants.scalar(node.scope, node.inputs[axes.slot])
+        axis = self._graph.index.constants.scalar(node.scope, node.inputs[axes.slot])
         many = self._many(node.scope, node.inputs[0], None if axis is None else int(axis[0]))
         if many:
             self.found[node] = f"a running sum over {many}, {self._ends}"
 
     def _many(self, scope: Scope, name: str, axis: int | None) -> str:
-        """How many numbers there may be along an axis, where these are too many; empty where they are few."""
-        shape = None if scope.function is not None else self._wiring.draft.shapes.shape(scope, name)
+        """The number of elements along an axis, as text, where it may be too large; empty where it is small."""
+        shape = None if scope.function is not None else self._graph.draft.shapes.shape(scope, name)
         if shape is None or axis is None or not -len(shape) <= axis < len(shape):
             return "any number"
         size = shape[axis]
@@ -60,12 +60,12 @@ class Accumulation:
     # States of loops
 
     def _states(self, body: Scope, owner: Node) -> None:
-        """Keep what a body adds to its states, where there may be any number of turns."""
+        """Keep the nodes that add to states of a body, where the number of turns is not bounded."""
         proto: Any = body.proto
         given, made = ([value.name for value in values] for values in (proto.input, proto.output))
         if traits_of(owner.op).control.trip_counts:
-            is_told = self._wiring.index.constants.is_constant(owner.scope, owner.inputs[0])
-            many = "" if is_told else "any number of turns"
+            is_fixed = self._graph.index.constants.is_constant(owner.scope, owner.inputs[0])
+            many = "" if is_fixed else "any number of turns"
             given, made = given[2:], made[1:]
         else:
             count = owner.attribute("num_scan_inputs")
@@ -77,14 +77,14 @@ class Accumulation:
             many = self._many(owner.scope, owner.inputs[states], first)
             given = given[:states]
         for state, end in zip(given, made, strict=False) if many else ():
-            if self._wiring.wire(body, state) is None:
+            if self._graph.wire(body, state) is None:
                 continue
             added = list(self._added(body, end, state))
             for node in (*added, *([owner] if added else [])):
                 self.found.setdefault(node, f"{state!r} adds up over {many}, {self._ends}")
 
     def _added(self, body: Scope, end: str, state: str) -> Iterator[Node]:
-        """The nodes by which what is handed on is the state and more."""
+        """The nodes that compute the next state from the state, with a sum among them."""
         waiting: list[tuple[str, Sequence[Node]]] = [(end, ())]
         while waiting:
             name, path = waiting.pop()
@@ -101,6 +101,6 @@ class Accumulation:
 
 
 def is_running_sum(node: Node) -> bool:
-    """Whether a node makes a running sum."""
+    """Whether a node computes a running sum."""
     facts = traits_of(node.op)
     return facts.numerics.accumulates and facts.shape.same_type_as_input and facts.shape.axes is not None

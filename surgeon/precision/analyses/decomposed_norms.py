@@ -1,7 +1,7 @@
-"""Norms by hand: a root, a logarithm or a quotient of a sum of squares, whose squares leave half precision.
+"""Decomposed norms: a root, a logarithm or a quotient of a sum of squares, whose squares leave half precision.
 
-The square of 300 overflows float16, and that of 1e-4 is zero there.  Between the squares and the root there may be
-anything that is monotone: a bound, an epsilon, a factor, a weighted sum, a Reshape.
+The square of 300 overflows float16, and that of 1e-4 underflows to zero.  Between the squares and the root there may be
+any monotone nodes: a bound, an epsilon, a factor, a weighted sum, a Reshape.
 """
 
 from collections.abc import Iterator
@@ -11,24 +11,24 @@ from surgeon.ops.traits.dtype_traits import POWERS, STEEP_NEAR_ZERO, UNBOUNDED_S
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 
-_MOST = 48  # nodes that one search visits: what lies further back belongs to another formula
+_MOST = 48  # nodes that one search visits: beyond, another formula begins
 
 
 class Norms:
-    """The nodes from the squares of such norms to their roots.  found: in the order of the model."""
+    """The nodes of such norms, from the squares to the root.  found: in the order of the model."""
 
-    def __init__(self, wiring: DtypeGraph) -> None:
-        self._wiring = wiring
+    def __init__(self, dtype_graph: DtypeGraph) -> None:
+        self._graph = dtype_graph
         self.found: dict[Node, None] = {}
         self._calls: dict[Scope, list[Node]] = {}
-        for node in wiring.nodes():
-            called = wiring.index.called(node)
+        for node in dtype_graph.nodes():
+            called = dtype_graph.index.called(node)
             if called is not None:
                 self._calls.setdefault(called, []).append(node)
-        for node in wiring.nodes():
+        for node in dtype_graph.nodes():
             facts = traits_of(node.op)
             if facts.numerics.reduces and facts.numerics.squares and node.op not in UNBOUNDED_SUMS:
-                self._keep(node)  # its root is inside
+                self._keep(node)  # with its own root
             if node.op in STEEP_NEAR_ZERO:
                 self._search(node, 0, last=node)
             else:
@@ -36,12 +36,12 @@ class Norms:
                     self._search(node, place, last=None)
 
     def _keep(self, node: Node) -> None:
-        ports = self._wiring.ports[node]
+        ports = self._graph.ports[node]
         if ports.any and not ports.keep_reason:
             self.found.setdefault(node)
 
     def _search(self, end: Node, place: int, *, last: Node | None) -> None:
-        """Keep what leads from squares to an input of `end`, and `last` too."""
+        """Keep the nodes from squares to an input of `end`, and `last`."""
         readers: dict[Node, set[Node]] = {}
         squares: list[Node] = []
         waiting, seen = [(end, name) for name in end.inputs[place : place + 1]], set[Node]()
@@ -57,7 +57,7 @@ class Norms:
                     waiting += [(node, given) for given in node.inputs if self._is_of_square(node, given)]
                 elif (
                     end.op in STEEP_NEAR_ZERO and node.op in STEEP_NEAR_ZERO
-                ):  # a root of a root: the first may overflow, too
+                ):  # a root of a root: the first may overflow too
                     waiting.append((node, node.inputs[0]))
                 else:
                     waiting += [(node, given) for given in self._led_on(node)]
@@ -68,11 +68,11 @@ class Norms:
                 self._keep(node)
 
     def _makers(self, scope: Scope, name: str) -> Iterator[Node]:
-        """The nodes that make a tensor of the old dtype, in functions that are called too, and where one is called."""
-        if self._wiring.wire(scope, name) is None:
+        """The nodes that produce a tensor of the old dtype, through calls of functions in both directions."""
+        if self._graph.wire(scope, name) is None:
             return
         node = scope.producers.get(name)
-        called = None if node is None else self._wiring.index.called(node)
+        called = None if node is None else self._graph.index.called(node)
         if node is not None and called is not None:
             yield from self._makers(called, called.proto.output[node.outputs.index(name)])
         elif node is not None:
@@ -84,7 +84,7 @@ class Norms:
                     yield from self._makers(call.scope, call.inputs[place])
 
     def _led_on(self, node: Node) -> Iterator[str]:
-        """The inputs that what a node makes grows with."""
+        """The inputs with which a node's output grows."""
         facts, scope = traits_of(node.op), node.scope
         if facts.products.factors is not None:
             others = [node.inputs[place] for place in facts.products.factors]
@@ -104,10 +104,10 @@ class Norms:
             yield from node.inputs[:1]
 
     def _is_square(self, node: Node) -> bool:
-        """Whether a node multiplies numbers by themselves."""
+        """Whether a node multiplies a tensor by itself."""
         facts, scope = traits_of(node.op), node.scope
         if node.op in POWERS and facts.numerics.squares:
-            power = self._wiring.index.constants.scalar(scope, node.inputs[1])
+            power = self._graph.index.constants.scalar(scope, node.inputs[1])
             return power is None or power[0] > 1
         if facts.numerics.reduces and facts.numerics.squares:
             return True
@@ -118,17 +118,17 @@ class Norms:
         return one == two and not self._is_fixed(scope, one)
 
     def _is_of_square(self, node: Node, name: str) -> bool:
-        """Whether what a node reads is a square itself, as in a norm of fourth powers."""
+        """Whether an input is a square itself, as in a norm of fourth powers."""
         inner = node.scope.producers.get(self._source(node.scope, name)) if name else None
         return inner is not None and inner is not node and self._is_square(inner)
 
     def _is_mean(self, scope: Scope, name: str) -> bool:
-        """Whether the weights of a window make a weighted mean: a fixed tensor without a negative number."""
-        array = self._wiring.index.constants.array(scope, name) if self._is_fixed(scope, name) else None
+        """Whether the weights of a convolution form a weighted mean: a constant without negative elements."""
+        array = self._graph.index.constants.array(scope, name) if self._is_fixed(scope, name) else None
         return array is not None and bool((array >= 0).all())
 
     def _source(self, scope: Scope, name: str) -> str:
-        """What a tensor holds but for its shape, its signs and a factor."""
+        """The tensor behind changes of shape and sign, and constant factors."""
         node = scope.producers.get(name)
         while node is not None and not traits_of(node.op).numerics.reduces:
             facts = traits_of(node.op)
@@ -142,11 +142,11 @@ class Norms:
         return name
 
     def _is_fixed(self, scope: Scope, name: str) -> bool:
-        return self._wiring.index.constants.is_constant(scope, name)
+        return self._graph.index.constants.is_constant(scope, name)
 
 
 def _onwards(first: Node, readers: dict[Node, set[Node]], end: Node) -> Iterator[Node]:
-    """A node, and those that lead from it to `end`, which is left out."""
+    """A node, and the nodes between it and `end`."""
     waiting, seen = [first], set[Node]()
     while waiting:
         node = waiting.pop()

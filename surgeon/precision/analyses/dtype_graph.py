@@ -1,7 +1,7 @@
-"""Who makes and who reads each tensor of the dtype that is to change, in all graphs, bodies and functions of a model.
+"""Producers and consumers of the tensors of the old dtype, in all graphs, bodies and functions of a model.
 
-What must be of one dtype is one item: the inputs and outputs of a node, those of an If, Loop or Scan with what its
-bodies take and give, those of a local function with all of its calls.
+An item is a set of inputs and outputs that must have one dtype: those of a node, those of an If, Loop or Scan with the
+inputs and outputs of its bodies, those of a local function with all of its calls.
 """
 
 from collections.abc import Hashable, Iterator
@@ -21,11 +21,11 @@ from surgeon.precision.planning.node_dtypes import HALVES, DtypeChange, NodeDtyp
 from surgeon.shapes.shape_inference import ShapeInference
 
 TensorKey = tuple[Scope, str]
-Told = dict[tuple[Address, str], int | None]
-"""Dtypes of the tensors of copies in which nothing is written yet, which are the same in each."""
+KnownDtypes = dict[tuple[Address, str], int | None]
+"""Dtypes of the source's tensors, which are the same in each copy."""
 STORED = -1
-_MOVES = 8  # nodes between a stored tensor and the Cast of what they take of it
-"""In the place of who makes a tensor: it is stored, in whichever dtype it is asked for."""
+"""In place of a producing item: the tensor is stored, and can have either dtype."""
+_MOVES = 8  # nodes between a stored tensor and a Cast of a part of it
 
 
 class TensorUse(NamedTuple):
@@ -58,68 +58,74 @@ class TypedTensor:
 
 
 class DtypeGraph:
-    """All tensors of the old dtype.
+    """All tensors of the old dtype, with the items that need it.
 
-    tensors: by the scope that makes a tensor, and its name.  ports, dtype_groups: of nodes.  wanted: items for which
-    the new dtype is worth a Cast.  pinned: why items keep the old one.  sources: of tensors that a Cast makes of
-    constants of the new dtype, or of parts of them, what it reads.  told: dtypes that copies before this one told; it
-    adds its own.
+    tensors: by the scope that defines a tensor, and its name.  ports, dtype_groups: the dtypes and the item of each
+    node.  wanted: items for which the new dtype is worth a Cast.  keep_reasons: why items keep the old one.  sources:
+    for a tensor that a Cast widens from a constant of the new dtype, or from a part of one, the input of that Cast.
+    known_dtypes: dtypes that graphs of earlier copies found; this one adds its own.
+
+    The search over the scopes fills all of these together, so it has more than twelve attributes.
     """
 
     def __init__(
-        self, draft: ModelDraft, change: DtypeChange, io: Literal["keep", "convert"], told: Told | None = None
+        self,
+        draft: ModelDraft,
+        change: DtypeChange,
+        io: Literal["keep", "convert"],
+        known_dtypes: KnownDtypes | None = None,
     ) -> None:
         self.draft, self.change, self.index = draft, change, draft.index
-        self._told_before: Told = {} if told is None else told
+        self._known_before: KnownDtypes = {} if known_dtypes is None else known_dtypes
         self.tensors: dict[TensorKey, TypedTensor] = {}
         self.ports: dict[Node, NodeDtypes] = {}
         self.dtype_groups: dict[Node, int] = {}
         self.count = 2
         self.wanted: set[int] = set()
-        self.pinned: dict[int, str] = {}
+        self.keep_reasons: dict[int, str] = {}
         self.sources: dict[TensorKey, str] = {}
         self._io = SOURCE if io == "keep" else SINK
         self._dtypes: dict[TensorKey, int | None] = {}
-        self._ports: dict[Hashable, NodeDtypes] = {}  # by what tells those of most nodes
+        self._ports: dict[Hashable, NodeDtypes] = {}  # by op, versions and dtypes
         self._inner: dict[Scope | None, ShapeInference] = {None: draft.shapes}
         self._items_of_functions: dict[Scope, int] = {}
         self._look_into(None)
         self.scopes = [scope for scope in self.index.scopes if scope.function in self._inner]
         for scope in self.scopes:
             self._add_makers(scope)
-        self._find_islands()
+        self._keep_cast_islands()
         for scope in self.scopes:
             self._add_uses(scope)
-        self._told_before.update(((scope.address, name), found) for (scope, name), found in self._dtypes.items())
-        self._told_before = {}  # from now on something may be written
+        self._known_before.update(((scope.address, name), found) for (scope, name), found in self._dtypes.items())
+        self._known_before = {}  # from now on the draft may change
 
     def dtype(self, scope: Scope, name: str) -> int | None:
         """The dtype of a tensor as the model has it now."""
         key = scope, name
-        if key not in self._dtypes and (scope.address, name) in self._told_before:
-            self._dtypes[key] = self._told_before[scope.address, name]
+        if key not in self._dtypes and (scope.address, name) in self._known_before:
+            self._dtypes[key] = self._known_before[scope.address, name]
         if key not in self._dtypes:
             home, shapes = scope.defining_scope(name), self._inner.get(scope.function)
             found = None if home is None or shapes is None else shapes.facts(home, name).dtype
             maker = None if home is None else home.producers.get(name)
             if found is None and maker is not None:
-                found = self._told(maker, name)
+                found = self._dtype_by_producer(maker, name)
             self._dtypes[key] = found
         return self._dtypes[key]
 
-    def _told(self, maker: Node, name: str) -> int | None:
-        """What follows for a tensor from the node that makes it: a target's own operator, or one behind it."""
+    def _dtype_by_producer(self, maker: Node, name: str) -> int | None:
+        """The dtype of a tensor by its producer: an operator of a target, or a node behind one."""
         known = {text: self.dtype(maker.scope, text) for text in maker.inputs if text}
         infer_output_dtypes(maker.proto, maker.scope.versions.get(split_op(maker.op)[0], 1), known)
         return known.get(name)
 
     def wire(self, scope: Scope, name: str) -> TypedTensor | None:
-        """The tensor that a name means in a scope, None where it is of another dtype."""
+        """The tensor of a name in a scope, None where it has another dtype."""
         home = scope.defining_scope(name) if name else None
         return None if home is None else self.tensors.get((home, name))
 
     def nodes(self) -> Iterator[Node]:
-        """All nodes, those of functions that nobody calls left out."""
+        """All nodes, without those of functions that are never called."""
         for scope in self.scopes:
             yield from scope.nodes
 
@@ -128,7 +134,7 @@ class DtypeGraph:
         return self.count - 1
 
     def _look_into(self, function: Scope | None) -> None:
-        """Find what the inputs of each function are, from its first call: others give the old dtype for the same."""
+        """Find the types of each function's inputs from its first call; other calls give the old dtype for the same."""
         shapes = self._inner[function]
         for scope in self.index.scopes:
             if scope.function is not function:
@@ -153,7 +159,7 @@ class DtypeGraph:
         is_loop = owner is not None and bool(traits_of(owner.op).control.trip_counts)
         counted = [proto.input[0].name] if is_loop and proto.input else []
         for name in scope.inputs:
-            if name not in stored:  # the first one of a Loop's body is the number of the turn
+            if name not in stored:  # the first input of a Loop's body is the iteration number
                 self._make(scope, name, SOURCE if name in counted else around)
         for name in stored:
             self._make(scope, name, STORED)
@@ -168,9 +174,9 @@ class DtypeGraph:
         shared = self._items_of_functions.get(called) if called is not None else None
         item = self.dtype_groups[node] = self._item() if shared is None else shared
         if called is not None and shared is None:
-            self.pinned[item] = "nothing tells what the function that it calls is given"
+            self.keep_reasons[item] = "nothing tells what the function that it calls is given"
         elif ports.keep_reason:
-            self.pinned[item] = ports.keep_reason
+            self.keep_reasons[item] = ports.keep_reason
         elif ports.benefits:
             self.wanted.add(item)
         is_stored = (node.op == "Constant" and not ports.keep_reason) or self._is_widened(scope, node, ports)
@@ -180,7 +186,7 @@ class DtypeGraph:
             self._make(scope, node.outputs[place], SOURCE, node)
 
     def _is_widened(self, scope: Scope, node: Node, ports: NodeDtypes) -> bool:
-        """Whether a node is a Cast of a constant of the new dtype, as files have that store weights so; noted then."""
+        """Whether a node is a Cast of a constant of the new dtype, as files store weights; noted in `sources`."""
         if node.op != CAST or not ports.following_outputs or self.dtype(scope, node.inputs[0]) != self.change.new:
             return False
         given, made = node.inputs[0], node.outputs[0]
@@ -191,7 +197,7 @@ class DtypeGraph:
         return True
 
     def _is_stored(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is a constant, or rows and parts of one: a table of weights that indices look up."""
+        """Whether a tensor is a constant, or a part of one, as rows of a table of weights."""
         home = scope.defining_scope(name)
         node = None if home is None else home.producers.get(name)
         for _ in range(_MOVES):
@@ -206,10 +212,10 @@ class DtypeGraph:
         return home is not None and self.index.constants.is_constant(home, name)
 
     def _ports_of(self, scope: Scope, node: Node, *, is_call: bool) -> NodeDtypes:
-        """The ports of a node: the same for all of one op, version and dtypes, but where attributes tell more."""
+        """The dtypes of a node: equal for nodes of one op, version and dtypes, unless attributes matter."""
 
         def dtype(name: str) -> int | None:
-            return self.dtype(scope, name) if name else 0  # what is left out is not what nothing tells
+            return self.dtype(scope, name) if name else 0  # an omitted input is not an unknown one
 
         if is_call or not is_determined_by_schema(node):
             return node_dtypes(node, dtype, self.change, is_call=is_call)
@@ -244,11 +250,11 @@ class DtypeGraph:
         if wire is not None:
             wire.uses.append(use)
 
-    def _find_islands(self) -> None:
-        """Pin what a model that is partly of half precision already computes in the old dtype by Casts of its own.
+    def _keep_cast_islands(self) -> None:
+        """Keep nodes that a model of mixed precision already computes in the old dtype by its own Casts.
 
-        A Cast of a constant, or of rows of one, says how a weight is stored, and nothing of how it is to be computed
-        with.
+        A Cast of a constant, or of rows of one, is about how a weight is stored, not about the dtype of the
+        computation.
         """
         if self.change.new not in HALVES or self.change.old != TensorProto.FLOAT:
             return
@@ -259,7 +265,7 @@ class DtypeGraph:
             is_half = (home for home in homes if node.op == CAST and self.dtype(*home) in HALVES)
             is_up = not all(self._is_stored(*home) for home in is_half)
             if (is_up or any(home in lifted for home in homes)) and (ports.following_outputs or ports.following_inputs):
-                self.pinned.setdefault(self.dtype_groups[node], "a Cast of the model's own has it in float32")
+                self.keep_reasons.setdefault(self.dtype_groups[node], "a Cast of the model's own has it in float32")
                 lifted.update(
                     (scope, node.outputs[place]) for place in (*ports.following_outputs, *ports.fixed_outputs)
                 )

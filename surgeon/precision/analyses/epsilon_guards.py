@@ -1,8 +1,7 @@
 """Small numbers that keep a divisor or a logarithm from zero, and are zero in half precision.
 
-A norm that is at least 1e-12 divides a row of zeros into zeros.  The bound itself is kept in the old dtype, but where
-a division behind it reads what it makes in float16, that is zero, and a row of zeros is no number; no made input has
-one.
+A norm that is at least 1e-12 turns a row of zeros into zeros.  The bound itself keeps the old dtype, but where a later
+division reads it in float16, it is zero, and the row becomes NaN.  No generated input has such a row.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -15,35 +14,34 @@ from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS, LOGARITHMS, POWERS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
 
-_MOST = 16  # nodes between such a number and what it guards
+_MOST = 16  # nodes between such a number and the guarded node
 
 
 class EpsilonGuards:
-    """What such numbers guard, from the node that reads one to the one that divides.
+    """The guarded nodes, from the one that reads such a number to the one that divides.
 
-    small: the least number that each stored tensor holds of those that lose their digits.  found: the nodes, each with
-    the reason.
+    small: the least number of each stored tensor that loses its digits.  found: the nodes, each with the reason.
     """
 
-    def __init__(self, wiring: DtypeGraph, small: Mapping[TensorKey, float]) -> None:
-        self._wiring = wiring
+    def __init__(self, dtype_graph: DtypeGraph, small: Mapping[TensorKey, float]) -> None:
+        self._graph = dtype_graph
         self.found: dict[Node, str] = {}
         for (scope, name), least in small.items():
             what = f"{name!r} of {least:.3g} keeps a divisor or a logarithm from zero"
-            reason = f"{what}, and {wiring.change.names[1]} cannot hold that"
-            for use in wiring.tensors[scope, name].uses:
+            reason = f"{what}, and {dtype_graph.change.names[1]} cannot hold that"
+            for use in dtype_graph.tensors[scope, name].uses:
                 if use.node is not None and self._guards(use.node, use.place):
                     for node in self._guarded(use.node, least):
                         self.found.setdefault(node, reason)
 
     def _guards(self, node: Node, place: int) -> bool:
-        """Whether what a node makes is no smaller than the number that it reads at a place."""
+        """Whether a node's output is at least the number that it reads at a place."""
         facts = traits_of(node.op)
         is_sum = facts.algebra.family == "sum" and min(facts.algebra.signs) > 0
         return is_sum or place in CLIP_BOUNDS.get(node.op, ()) or place in facts.data.carried
 
     def _guarded(self, first: Node, least: float) -> Iterator[Node]:
-        """The nodes that divide by what the first makes, of at least `least`, and those between."""
+        """The nodes that divide by the first node's output, which is at least `least`, and those between."""
         waiting, seen = [([first], least)], {first}
         while waiting:
             path, least = waiting.pop()
@@ -65,29 +63,29 @@ class EpsilonGuards:
                         waiting.append(([first, *behind], least))
 
     def _fails(self, node: Node, places: Collection[int], least: float) -> bool:
-        """Whether a node makes no number of what is lost: of zero as a divisor, of zeros by what is infinite."""
+        """Whether a node gives NaN or infinity where the number is lost: zero as a divisor, or zeros times infinity."""
         facts = traits_of(node.op)
         is_scaled = facts.algebra.family == "product" and least > 1
         return is_scaled or node.op in LOGARITHMS or any(place in facts.algebra.divisors for place in places)
 
     def _is_lost(self, number: float) -> bool:
-        made = float(cast_array(np.array(number), self._wiring.change.new))
+        made = float(cast_array(np.array(number), self._graph.change.new))
         return made == 0 or not np.isfinite(made)
 
     def _raised(self, node: Node, places: Collection[int], least: float) -> float | None:
-        """What a node makes of the least that it reads by a power, or by dividing one number; None of others."""
-        constants, power = self._wiring.index.constants, POWERS.get(node.op)
+        """The output of a power, or of a quotient with a constant dividend, for the least input; else None."""
+        constants, power = self._graph.index.constants, POWERS.get(node.op)
         if node.op in POWERS and 0 in places:
-            told = constants.scalar(node.scope, node.inputs[1]) if power is None else None
-            power = power if told is None else told[0]
+            exponent = constants.scalar(node.scope, node.inputs[1]) if power is None else None
+            power = power if exponent is None else exponent[0]
             return None if power is None else raised(least, power)
         if any(place in traits_of(node.op).algebra.divisors for place in places):
-            told = constants.scalar(node.scope, node.inputs[0])
-            return None if told is None else abs(told[0]) * raised(least, -1)
+            dividend = constants.scalar(node.scope, node.inputs[0])
+            return None if dividend is None else abs(dividend[0]) * raised(least, -1)
         return None
 
 
 def raised(number: float, power: float) -> float:
-    """A number to a power; infinite where floats end."""
+    """A number to a power; infinite where that overflows."""
     with np.errstate(over="ignore", under="ignore"):
         return float(np.float64(number) ** power)

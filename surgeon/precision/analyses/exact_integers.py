@@ -1,6 +1,6 @@
-"""Floats that count: indices, positions and sizes on their way to what decides by them, in a dtype that cannot count.
+"""Floats that must be exact integers: indices, positions and sizes that a node branches on.
 
-Whole numbers are exact in float16 up to 2,048.  What runs show of short inputs is right there, and wrong of long ones.
+Integers are exact in float16 up to 2,048.  Runs on short inputs do not show errors beyond.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,12 +19,12 @@ from surgeon.precision.analyses.accumulation import is_running_sum
 from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
 from surgeon.shapes.tensor_types import BOOL, INTEGERS_AND_BOOL
 
-_ROUNDS = 4  # of looking at all nodes, as what a body hands on is known a round later
+_ROUNDS = 4  # passes over all nodes, because outputs of bodies are known one pass later
 _SMALL = frozenset((BOOL, *(number for number in INTEGERS_AND_BOOL if dtype_of(number).itemsize == 1)))
 
 
 class CountKind(IntEnum):
-    """What a tensor of floats holds: bits or bytes as floats, whole numbers as they were counted, or made of such."""
+    """What a tensor of floats holds: bits or bytes, counted integers, or results of arithmetic on these."""
 
     BITS = 1
     WHOLE = 2
@@ -32,30 +32,30 @@ class CountKind(IntEnum):
 
 
 class ExactIntegers:
-    """The nodes of a model on paths from counts to what decides by them: a Cast back, a comparison, a rounding, a size.
+    """The nodes between counts and the nodes that branch on them: a Cast back, a comparison, a rounding, a size.
 
-    What a table holds at an index is no count, nor is what is made of one and of data.
+    A value that a table holds at an index is not a count, nor is a result of a count and data.
 
-    found: those nodes, each with what decides at the end of the path.  most: up to what the new dtype holds all whole
-    numbers.
+    found: those nodes, each with the branching node at the end of its path.  most: up to here the new dtype holds all
+    integers.
     """
 
-    def __init__(self, wiring: DtypeGraph) -> None:
-        self._wiring = wiring
-        self.most = 2 ** (ml_dtypes.finfo(dtype_of(wiring.change.new)).nmant + 1)
+    def __init__(self, dtype_graph: DtypeGraph) -> None:
+        self._graph = dtype_graph
+        self.most = 2 ** (ml_dtypes.finfo(dtype_of(dtype_graph.change.new)).nmant + 1)
         self._kinds: dict[TensorKey, CountKind] = {}
         self._makers: dict[TensorKey, tuple[Node, list[TensorKey]]] = {}
         self.found: dict[Node, Node] = {}
         for _ in range(_ROUNDS):
             known = dict(self._kinds)
-            for scope in wiring.scopes:
+            for scope in dtype_graph.scopes:
                 self._enter(scope)
                 for node in scope.nodes:
                     self._look_at(node)
             if known == self._kinds:
                 break
         if self._kinds:
-            for node in wiring.nodes():
+            for node in dtype_graph.nodes():
                 ends = [place for place, key in self._read(node) if self._decides(node, place, key)]
                 if ends:
                     self._follow(node)
@@ -64,27 +64,27 @@ class ExactIntegers:
                         self.found[node] = node
 
     def _read(self, node: Node) -> list[tuple[int, TensorKey]]:
-        """The inputs of a node that are of the old dtype, by their places."""
-        wires = ((place, self._wiring.wire(node.scope, name)) for place, name in enumerate(node.inputs))
+        """The inputs of a node that have the old dtype, with their indices."""
+        wires = ((place, self._graph.wire(node.scope, name)) for place, name in enumerate(node.inputs))
         return [(place, (wire.home, wire.name)) for place, wire in wires if wire is not None]
 
     def _is_fixed(self, key: TensorKey) -> bool:
-        return self._wiring.tensors[key].maker == STORED or self._wiring.index.constants.is_constant(*key)
+        return self._graph.tensors[key].maker == STORED or self._graph.index.constants.is_constant(*key)
 
     def _note(self, key: TensorKey, kind: CountKind | None, node: Node, sources: Sequence[TensorKey]) -> None:
-        if kind is not None and key in self._wiring.tensors:
+        if kind is not None and key in self._graph.tensors:
             self._kinds[key] = max(kind, self._kinds.get(key, kind))
             self._makers[key] = node, list(sources)
 
     # From counts on
 
     def _look_at(self, node: Node) -> None:
-        """Note what a node makes of counts."""
-        called = self._wiring.index.called(node)
+        """Note the kind of a node's outputs."""
+        called = self._graph.index.called(node)
         for place, key in self._read(node) if called is not None else ():
             if key in self._kinds and called is not None:
                 self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
-        if not any((node.scope, name) in self._wiring.tensors for name in node.outputs):
+        if not any((node.scope, name) in self._graph.tensors for name in node.outputs):
             return
         facts, scope = traits_of(node.op), node.scope
         if facts.control.has_bodies:
@@ -99,7 +99,7 @@ class ExactIntegers:
             self._note((scope, name), kind, node, [key for _, key in read if key in self._kinds])
 
     def _begins(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
-        """What a node makes that begins to count."""
+        """The kind of the outputs of a node at which a count begins."""
         facts, scope = traits_of(node.op), node.scope
         if facts.dtype.is_cast and not read and node.inputs:
             return self._whole(scope, node.inputs[0])
@@ -113,10 +113,10 @@ class ExactIntegers:
         return CountKind.MADE if is_running_sum(node) and read and not self._is_fixed(read[0][1]) else None
 
     def _whole(self, scope: Scope, name: str) -> CountKind | None:
-        """What a Cast makes of integers; None of those that are fixed, and of sums of products."""
+        """The kind of a Cast of integers; None for constants and for sums of products."""
         home = scope.defining_scope(name)
-        dtype = None if home is None else self._wiring.dtype(home, name)
-        if home is None or dtype not in INTEGERS_AND_BOOL or self._wiring.index.constants.is_constant(scope, name):
+        dtype = None if home is None else self._graph.dtype(home, name)
+        if home is None or dtype not in INTEGERS_AND_BOOL or self._graph.index.constants.is_constant(scope, name):
             return None
         if dtype in _SMALL:
             return CountKind.BITS
@@ -124,13 +124,13 @@ class ExactIntegers:
         if maker is not None and traits_of(maker.op).products.kind:
             return None
         if home.function is None:
-            values = self._wiring.draft.shapes.value(home, name)
+            values = self._graph.draft.shapes.value(home, name)
             if values is not None and all(isinstance(one, int) and abs(one) <= self.most for one in values.flat):
                 return None
         return CountKind.WHOLE
 
     def _goes_on(self, node: Node, read: Sequence[tuple[int, TensorKey]]) -> CountKind | None:
-        """What a node makes of counts and constants alone: elementwise, by moving them, or by adding them up."""
+        """The kind of a node's output where all inputs are counts and constants: elementwise, moved, or summed."""
         facts = traits_of(node.op)
         data = [
             key
@@ -153,19 +153,19 @@ class ExactIntegers:
         return most if most is CountKind.BITS else CountKind.MADE
 
     def _enter(self, body: Scope) -> None:
-        """Note what the body of a Loop is given: counts, or what it adds the same to in each turn."""
+        """Note the inputs of a Loop's body: counts, or states that grow by the same amount in each turn."""
         owner = body.owner
         if owner is None or not traits_of(owner.op).control.trip_counts or body.function is not None:
             return
         for place, (given, made) in enumerate(zip(*self._carried(body), strict=False)):
             key = body, given
-            first = self._wiring.wire(owner.scope, owner.inputs[place + 2])
+            first = self._graph.wire(owner.scope, owner.inputs[place + 2])
             sources = [(body, made)] if first is None else [(body, made), (first.home, first.name)]
             if self._is_counter(body, given, made) or (first and (first.home, first.name) in self._kinds):
                 self._note(key, CountKind.MADE, owner, sources)
 
     def _carried(self, body: Scope) -> tuple[list[str], list[str]]:
-        """What a turn is given and hands on, behind its number and whether to go on."""
+        """The states of a turn, and their next values."""
         return _names(body.proto.input)[2:], _names(body.proto.output)[1:]
 
     def _is_counter(self, body: Scope, given: str, made: str) -> bool:
@@ -182,7 +182,7 @@ class ExactIntegers:
         return node
 
     def _leave(self, node: Node) -> None:
-        """Note what a node hands on of what its bodies make."""
+        """Note the outputs of a node with bodies, from its bodies' outputs."""
         for body in node.scope.bodies:
             if body.owner is node:
                 first = 1 if traits_of(node.op).control.trip_counts else 0
@@ -196,31 +196,31 @@ class ExactIntegers:
     # Back from what decides
 
     def _decides(self, node: Node, place: int, key: TensorKey) -> bool:
-        """Whether a node decides by a count that it reads at this place."""
+        """Whether a node branches on a count that it reads at this place."""
         kind, facts = self._kinds.get(key, CountKind.BITS), traits_of(node.op)
         if kind is CountKind.BITS:
             return False
         if facts.dtype.is_cast:
-            made = self._wiring.dtype(node.scope, node.outputs[0])
-            return made in INTEGERS_AND_BOOL and made != BOOL  # a truth is lost of nothing but zero
+            made = self._graph.dtype(node.scope, node.outputs[0])
+            return made in INTEGERS_AND_BOOL and made != BOOL  # a cast to boolean only separates zero
         if facts.algebra.compares:
             return kind is CountKind.MADE or not self._is_small(node.scope, node.inputs[1 - place])
         return node.op in STEP_FUNCTIONS or node.op in SELECTING or place in facts.operands.counts
 
     def _is_small(self, scope: Scope, name: str) -> bool:
-        """Whether whole numbers are told from what a tensor holds, however they are rounded."""
-        known = self._wiring.index.constants
+        """Whether a constant holds only integers that the new dtype separates from their neighbours."""
+        known = self._graph.index.constants
         found = known.get(scope, name) if known.is_constant(scope, name) else None
         if found is None:
             return False
         try:
             numbers = np.asarray(found.array, np.float64)
-        except ModelFileError:  # whoever has to write it will tell
+        except ModelFileError:  # reported when it is written
             return False
         return bool(np.all((np.abs(numbers) < self.most) & (numbers == np.rint(numbers))))
 
     def _follow(self, end: Node) -> None:
-        """Find what leads to a node that decides."""
+        """Find the nodes that lead to a branching node."""
         waiting = [key for _, key in self._read(end) if key in self._kinds]
         seen = set[TensorKey]()
         while waiting:

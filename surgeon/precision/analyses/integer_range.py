@@ -1,6 +1,7 @@
-"""How large integers can be that int32 is to hold: those that pick from tables, count and tell sizes stay small.
+"""Bounds of int64 tensors that int32 is to hold: indices, counts and sizes stay small.
 
-What runs show of made inputs tells nothing of a clock in milliseconds, nor of a hash.  So the bounds are of the graph.
+Runs on generated inputs do not show the values of a clock in milliseconds, or of a hash.  So the bounds come from the
+graph.
 """
 
 from collections.abc import Sequence
@@ -25,55 +26,54 @@ from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
 _SIZE = 2.0**16
-"""Sizes, and what tells them, are at most so large; elements are no more than int32 counts."""
-_ROWS = 2.0**20  # of a table whose size is free
-_TURNS = 2.0**14  # of a loop
-_BITS = 8.0  # of a mask
-_TAME = 1024.0  # what a function of floats that grows no faster than they makes of small ones
+"""Bound of sizes, and of tensors that hold sizes; a tensor has at most as many elements as int32 counts."""
+_ROWS = 2.0**20  # rows of a table of dynamic size
+_TURNS = 2.0**14  # trips of a loop
+_BITS = 8.0  # values of a mask
+_TAME = 1024.0  # bound of a float function that grows at most linearly, for small inputs
 _FAR = float("inf")
-_TELLING = frozenset(("count", "length", "target", "trip", "zero"))
-_ROUNDS = 3  # of looking at all nodes, as what a body hands on is known a round later
+_OF_SIZES = frozenset(("count", "length", "target", "trip", "zero"))
+_ROUNDS = 3  # passes over all nodes, because outputs of bodies are known one pass later
 
 
 class IntegerRange:
-    """The nodes that read or make integers which may be beyond the new dtype, each with the kind of reason and that.
+    """The nodes with integers that may be beyond the new dtype, each with the kind of its reason and the reason.
 
-    converts: whether the inputs of the model are of the new dtype too.
+    converts: whether the inputs of the model get the new dtype too.
     """
 
-    def __init__(self, wiring: DtypeGraph, *, converts: bool) -> None:
-        self._wiring = wiring
-        skeleton: ModelProto = wiring.draft.skeleton
-        self._most, self._named = finite_limits(wiring.change.new)[1], wiring.change.names[1]
+    def __init__(self, dtype_graph: DtypeGraph, *, converts: bool) -> None:
+        self._graph = dtype_graph
+        skeleton: ModelProto = dtype_graph.draft.skeleton
+        self._most, self._named = finite_limits(dtype_graph.change.new)[1], dtype_graph.change.names[1]
         self._bounds: dict[TensorKey, float] = {}
         self._calls: dict[TensorKey, float] = {}
         self._fixed: dict[TensorKey, float | None] = {}
-        self._sizes = set[TensorKey]()  # what tells how many elements there are
+        self._sizes = set[TensorKey]()  # tensors that hold sizes
         self._roles = DefUseGraph(skeleton)
         self.found: dict[NodeAddress, tuple[str, str]] = {}
         for value in skeleton.graph.input:
-            self._bounds[wiring.index.main, value.name] = self._of_input(value.name, converts=converts)
+            self._bounds[dtype_graph.index.main, value.name] = self._of_input(value.name, converts=converts)
         for _ in range(_ROUNDS):
-            for scope in wiring.scopes:
+            for scope in dtype_graph.scopes:
                 self._enter(scope)
                 for node in scope.nodes:
                     self._look_at(node)
-        for node in wiring.nodes():
+        for node in dtype_graph.nodes():
             self._keep(node)
 
     def _keep(self, node: Node) -> None:
-        ports = self._wiring.ports[node]
+        ports = self._graph.ports[node]
         if ports.keep_reason or not (ports.following_inputs or ports.following_outputs):
             return
         picks = {lookup.indices for lookup in traits_of(node.op).indexing.lookups}
-        names = [
-            node.inputs[place] for place in ports.following_inputs if place not in picks
-        ]  # an index is as large as its table
+        # An index is bounded by its table.
+        names = [node.inputs[place] for place in ports.following_inputs if place not in picks]
         for name in (*names, *(node.outputs[place] for place in ports.following_outputs)):
             bound = self._bound(node.scope, name)
             if bound > self._most and self._of_constant(node.scope, name) is None:
-                told = f"{name!r} is bound by nothing" if bound == _FAR else f"{name!r} may reach {bound:,.3g}"
-                self.found[node_address(node)] = "range", f"{told}, and {self._named} ends at {self._most:,.0f}"
+                what = f"{name!r} is bound by nothing" if bound == _FAR else f"{name!r} may reach {bound:,.3g}"
+                self.found[node_address(node)] = "range", f"{what}, and {self._named} ends at {self._most:,.0f}"
                 return
 
     def _of_input(self, name: str, *, converts: bool) -> float:
@@ -81,7 +81,7 @@ class IntegerRange:
         named = named_role(name)
         if named == "mask" or "mask" in role.flags:
             return _BITS
-        if named is not None or not role.flags.isdisjoint(_TELLING):
+        if named is not None or not role.flags.isdisjoint(_OF_SIZES):
             return _SIZE
         if "lookup" in role.flags:
             tables = [limit.table for limit in role.limits]
@@ -89,7 +89,7 @@ class IntegerRange:
         return self._most if converts else _FAR
 
     def _bound(self, scope: Scope, name: str) -> float:
-        """The largest magnitude that a tensor can hold, as far as that is known."""
+        """The largest magnitude that a tensor can hold, as far as it is known; else infinity."""
         home = scope.defining_scope(name)
         if home is None:
             return _FAR
@@ -102,10 +102,10 @@ class IntegerRange:
         return self._bounds[key]
 
     def _of_dtype(self, key: TensorKey) -> float:
-        dtype = self._wiring.dtype(*key)
+        dtype = self._graph.dtype(*key)
         if dtype == TensorProto.BOOL:
             return 1.0
-        if dtype not in INTEGERS_AND_BOOL or dtype is None or dtype in (self._wiring.change.old, TensorProto.UINT64):
+        if dtype not in INTEGERS_AND_BOOL or dtype is None or dtype in (self._graph.change.old, TensorProto.UINT64):
             return _FAR
         return float(np.iinfo(dtype_of(dtype)).max)
 
@@ -116,26 +116,26 @@ class IntegerRange:
         return self._fixed[key]
 
     def _largest(self, scope: Scope, name: str) -> float | None:
-        """The largest number of a constant; None of what is none, and of weights, which are not read for this."""
+        """The largest magnitude of a constant; None for others, and for weights, which are not read for this."""
         tensor = scope.initializers.get(name)
-        if tensor is not None and tensor.data_type != self._wiring.change.old and prod(tensor.dims) > SMALL:
+        if tensor is not None and tensor.data_type != self._graph.change.old and prod(tensor.dims) > SMALL:
             return None
-        constants = self._wiring.index.constants
+        constants = self._graph.index.constants
         try:
             array = constants.array(scope, name) if constants.is_constant(scope, name) else None
-        except ModelFileError:  # whoever has to write it will tell
+        except ModelFileError:  # reported when it is written
             return None
         if array is None or array.dtype.kind not in "iubf":
             return None
         if array.dtype.kind == "f":
             return float(np.abs(array, dtype=np.float64).max(initial=0.0))
         numbers = np.abs(array.astype(np.float64))
-        end = float(np.iinfo(np.int64).max)  # which says "to the end"
+        end = float(np.iinfo(np.int64).max)  # which means "to the end"
         most = float(numbers.max(initial=0.0, where=numbers < end))
-        return most if array.size <= SMALL else min(most, self._most)  # others are looked at where they are written
+        return most if array.size <= SMALL else min(most, self._most)  # larger ones are checked when they are written
 
     def _look_at(self, node: Node) -> None:
-        facts, called = traits_of(node.op), self._wiring.index.called(node)
+        facts, called = traits_of(node.op), self._graph.index.called(node)
         if facts.control.has_bodies:
             self._leave(node)
             return
@@ -160,7 +160,7 @@ class IntegerRange:
             self._bounds[key] = min(bound, self._of_dtype(key))
 
     def _data(self, node: Node, facts: OpTraits) -> list[str]:
-        """The inputs that numbers come from."""
+        """The inputs that values come from."""
         if facts.dtype.is_cast:
             return [node.inputs[0]]
         places = facts.data.carried if facts.data.carried and not facts.control.selectors else range(len(node.inputs))
@@ -171,7 +171,7 @@ class IntegerRange:
         return [name for place, name in enumerate(node.inputs) if name and place in places]
 
     def _is_size(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor tells sizes, or is a constant, as axes and widths beside sizes are."""
+        """Whether a tensor holds sizes, or is a small constant, as axes and widths are."""
         home = scope.defining_scope(name)
         if home is None or (home, name) in self._sizes:
             return home is not None
@@ -179,13 +179,13 @@ class IntegerRange:
         return bound is not None and bound <= _SIZE
 
     def _made(self, node: Node, facts: OpTraits, given: Sequence[float]) -> float:
-        """What a node makes at most of what it is given."""
+        """The bound of a node's output, given the bounds of its inputs."""
         value = node.attribute("value") if facts.shape.expands and not facts.data.carried else None
         if value is not None:
             return float(np.abs(numpy_helper.to_array(value.t).astype(np.float64)).max(initial=0.0))
         if not given:
             return _FAR
-        if facts.algebra.divisors and not facts.algebra.family:  # what is left of a division
+        if facts.algebra.divisors and not facts.algebra.family:  # a remainder
             return min(given)
         if facts.algebra.family == "product":
             return self._quotient(node, given[0]) if facts.algebra.divisors else float(np.prod(given))
@@ -202,16 +202,16 @@ class IntegerRange:
         return 1.0 if facts.dtype.returns_bool else _FAR
 
     def _quotient(self, node: Node, given: float) -> float:
-        """A quotient of integers is no larger than what is divided; one of floats is where the divisor is small."""
-        if self._wiring.dtype(node.scope, node.outputs[0]) in INTEGERS_AND_BOOL:
+        """The bound of a quotient: of integers that of the dividend; of floats it grows with a small divisor."""
+        if self._graph.dtype(node.scope, node.outputs[0]) in INTEGERS_AND_BOOL:
             return given
-        constants, name = self._wiring.index.constants, node.inputs[-1]
+        constants, name = self._graph.index.constants, node.inputs[-1]
         array = constants.array(node.scope, name) if constants.is_constant(node.scope, name) else None
         least = 0.0 if array is None or not array.size else float(np.abs(array.astype(np.float64)).min())
         return given / least if least else _FAR
 
     def _bounding(self, node: Node, given: Sequence[float]) -> Sequence[float]:
-        """What is given, or where both ends are fixed the bounds of what is between."""
+        """The bounds of the inputs; for a Clip with fixed ends, the bound of its range."""
         if (
             len(node.inputs) == 3
             and all(node.inputs)
@@ -225,7 +225,7 @@ class IntegerRange:
     # Bodies
 
     def _enter(self, body: Scope) -> None:
-        """What a Loop gives its body: the number of the turn, and what it carries."""
+        """The inputs of a Loop's body: the iteration number, and the states."""
         owner = body.owner
         if owner is None or not traits_of(owner.op).control.trip_counts:
             return
@@ -238,7 +238,7 @@ class IntegerRange:
             self._bounds[body, inner] = first + self._step(body, inner, after) * _TURNS
 
     def _step(self, body: Scope, inner: str, after: str) -> float:
-        """By how much what is carried grows in a turn."""
+        """How much a state grows in a turn."""
         node = body.producers.get(after)
         while node is not None and traits_of(node.op).data.identity_when == "always":
             after = node.inputs[0]
@@ -250,8 +250,8 @@ class IntegerRange:
         return sum(self._bound(body, name) for name in node.inputs if name != inner)
 
     def _leave(self, node: Node) -> None:
-        """What a node hands on of what its bodies make."""
-        first = 1 if traits_of(node.op).control.trip_counts else 0  # a Loop's body tells whether to go on
+        """The outputs of a node with bodies, from its bodies' outputs."""
+        first = 1 if traits_of(node.op).control.trip_counts else 0  # the first output of a Loop's body is its condition
         bodies = [(body, _names(body.proto.output)[first:]) for body in node.scope.bodies if body.owner is node]
         for place, name in enumerate(node.outputs):
             made = [self._bound(body, names[place]) for body, names in bodies if place < len(names)]
@@ -259,9 +259,9 @@ class IntegerRange:
                 self._bounds[node.scope, name] = max(made)
 
     def _call(self, node: Node, function: Scope) -> None:
-        """What a call gives its function, of all calls the largest, and what it hands on of that."""
+        """The inputs of a function, the largest of all its calls, and the outputs of a call."""
         for inner, outer in zip(_names(function.proto.input), node.inputs, strict=False):
-            if outer and self._wiring.dtype(node.scope, outer) is not None:
+            if outer and self._graph.dtype(node.scope, outer) is not None:
                 bound = max(self._calls.get((function, inner), 0.0), self._bound(node.scope, outer))
                 self._calls[function, inner] = self._bounds[function, inner] = bound
         for inner, outer in zip(_names(function.proto.output), node.outputs, strict=False):

@@ -1,7 +1,7 @@
-"""Numbers that stand for "as low as can be": the fills of masks and bounds that a narrower dtype cannot hold.
+"""Sentinels for minus infinity: fill values of masks, and bounds, that a narrower dtype cannot hold.
 
-A mask adds -3.4e38, or puts -1e9 there, so that a softmax gives nothing to a place.  In float16 both are infinite, and
-a row that is all masked is not a number then.  Half the lowest number does the same, also where two masks meet.
+A mask adds -3.4e38, or puts -1e9, so that a softmax gives a position no weight.  In float16 both are infinite, and a
+fully masked row becomes NaN.  Half the lowest number has the same effect, also where two masks add up.
 """
 
 from typing import NamedTuple
@@ -18,8 +18,8 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, TensorUse, TypedTensor
 from surgeon.precision.analyses.stored_tensors import held
 
-SMALL = 1024  # elements up to which stored values are looked at before anything is written
-_LOST = 1e-2  # of a stored tensor, the part that rounding may change
+SMALL = 1024  # elements up to which stored values are read before anything is written
+_LOST = 1e-2  # relative change of a stored tensor by rounding that is accepted
 
 
 class StoredMisfit(NamedTuple):
@@ -32,7 +32,7 @@ class StoredMisfit(NamedTuple):
 
 
 def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:
-    """What is said of a large stored tensor that does not fit a new dtype; None where it does."""
+    """Why a large stored tensor does not fit the new dtype; None where it does."""
     (low, high), named = finite_limits(new), dtype_name(new)
     most = f"{seen.largest:,.6g}"
     if seen.most > high or seen.least < low:
@@ -46,35 +46,35 @@ def range_misfit(name: str, seen: CastRange, new: int) -> StoredMisfit | None:
 
 
 class MaskSentinels:
-    """What is beyond the new dtype among small stored values, and among what only a softmax ever sees.
+    """Small stored values beyond the new dtype: sentinels that only softmax or bounds see, and misfits.
 
-    saturate: have all saturate that does not fit.  found: by stored tensor, the bounds that it saturates at.  unfit:
-    stored tensors that must keep the old dtype, with the reason; small: of those that lose their digits, the least
-    number.  clamped: of those that saturate instead, a sentence.
+    saturate: let all misfits saturate.  found: the bounds at which a stored tensor saturates.  misfits: stored tensors
+    that must keep the old dtype, with the reason; small: the least number of those that lose their digits.  clamped: a
+    sentence for each misfit that saturates.
     """
 
-    def __init__(self, wiring: DtypeGraph, *, saturate: bool) -> None:
-        self._wiring, self._saturate = wiring, saturate
-        self._low, self._high = finite_limits(wiring.change.new)
+    def __init__(self, dtype_graph: DtypeGraph, *, saturate: bool) -> None:
+        self._graph, self._saturate = dtype_graph, saturate
+        self._low, self._high = finite_limits(dtype_graph.change.new)
         self._known: dict[TensorKey, bool] = {}
         self.found: dict[TensorKey, tuple[float, float]] = {}
-        self.unfit: dict[TensorKey, str] = {}
+        self.misfits: dict[TensorKey, str] = {}
         self.clamped: dict[TensorKey, str] = {}
         self.small: dict[TensorKey, float] = {}
-        if not (wiring.change.narrows or wiring.change.is_integer):
+        if not (dtype_graph.change.narrows or dtype_graph.change.is_integer):
             return
-        for key, wire in wiring.tensors.items():
+        for key, wire in dtype_graph.tensors.items():
             tensor = held(wire) if wire.uses else None
             if tensor is not None:
                 self._look_at(key, wire, tensor)
-            elif wire.uses and wiring.change.narrows:
+            elif wire.uses and dtype_graph.change.narrows:
                 self._look_at_computed(key, wire)
 
     def only_masks(self, wire: TypedTensor) -> bool:
-        """Whether what is very low in a tensor is only ever seen by a softmax, or by a bound."""
+        """Whether only softmaxes and bounds see the very low elements of a tensor."""
         key = wire.home, wire.name
         if key not in self._known:
-            self._known[key] = False  # of a tensor that needs itself
+            self._known[key] = False  # for a cycle
             self._known[key] = bool(wire.uses) and all(self._is_masking(use) for use in wire.uses)
         return self._known[key]
 
@@ -87,7 +87,7 @@ class MaskSentinels:
         has_neutral = facts.shape.broadcasts and facts.algebra.neutral is not None
         passes = facts.algebra.family or use.place in facts.data.carried or has_neutral
         return bool(passes) and all(
-            (wire := self._wiring.wire(use.node.scope, name)) is not None and self.only_masks(wire)
+            (wire := self._graph.wire(use.node.scope, name)) is not None and self.only_masks(wire)
             for name in use.node.outputs
             if name
         )
@@ -96,18 +96,18 @@ class MaskSentinels:
         if int(np.prod(tensor.dims)) > SMALL:
             return
         try:
-            values = self._wiring.draft.value(tensor)
-        except ModelFileError:  # whoever has to write it will tell
+            values = self._graph.draft.value(tensor)
+        except ModelFileError:  # reported when it is written
             return
         finite = np.asarray(values[np.isfinite(values)], np.float64)
         if not finite.size:
             return
-        if self._wiring.change.is_integer:
-            ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # they mean "to the end"
+        if self._graph.change.is_integer:
+            ends = (float(np.iinfo(np.int64).min), float(np.iinfo(np.int64).max))  # these mean "to the end"
             others = [number for number in finite if number not in ends and not self._low <= number <= self._high]
             if others:
                 held_here = f"{wire.name!r} holds {others[0]:,.0f}"
-                self._misfits(key, f"{held_here}, and {self._named} ends at {self._high:,}", "saturates")
+                self._note_misfit(key, f"{held_here}, and {self._named} ends at {self._high:,}", "saturates")
             return
         if finite.min() < self._low or finite.max() > self._high:
             if all(self._bounds(use) for use in wire.uses):
@@ -117,42 +117,42 @@ class MaskSentinels:
             else:
                 most = float(np.abs(finite).max())
                 held_here = f"{wire.name!r} holds {most:.3g}"
-                self._misfits(key, f"{held_here}, and {self._named} ends at {self._high:,.6g}", "saturates")
+                self._note_misfit(key, f"{held_here}, and {self._named} ends at {self._high:,.6g}", "saturates")
             return
         self._lose(key, wire, finite)
 
     def _look_at_computed(self, key: TensorKey, wire: TypedTensor) -> None:
-        """What follows from stored values alone, as the square of an epsilon does."""
-        constants = self._wiring.index.constants
+        """Check a tensor that is computed only from stored values, as the square of an epsilon."""
+        constants = self._graph.index.constants
         found = constants.get(*key) if constants.is_constant(*key) else None
         try:
             values = None if found is None else np.asarray(found.array, np.float64)
-        except ModelFileError:  # whoever has to write it will tell
+        except ModelFileError:  # reported when it is written
             return
         if values is not None and 0 < values.size <= SMALL and np.isfinite(values).all():
             self._lose(key, wire, values.ravel())
 
     def _lose(self, key: TensorKey, wire: TypedTensor, finite: np.ndarray) -> None:
-        """Note a tensor whose small numbers lose their digits."""
+        """Note a tensor whose small elements lose their digits."""
         if np.abs(finite).max() > self._high:
             return
-        error = np.linalg.norm(finite - cast_array(finite, self._wiring.change.new).astype(np.float64))
+        error = np.linalg.norm(finite - cast_array(finite, self._graph.change.new).astype(np.float64))
         if error > _LOST * np.linalg.norm(finite):
             least = float(np.abs(finite[finite != 0]).min())
             held_here = f"{wire.name!r} holds {least:.3g}"
-            self._misfits(key, f"{held_here}, of which {self._named} keeps too little", "is rounded")
-            if key in self.unfit:
+            self._note_misfit(key, f"{held_here}, of which {self._named} keeps too little", "is rounded")
+            if key in self.misfits:
                 self.small[key] = least
 
-    def _misfits(self, key: TensorKey, reason: str, clamped: str) -> None:
+    def _note_misfit(self, key: TensorKey, reason: str, clamped: str) -> None:
         if self._saturate:
             self.clamped[key] = f"{reason}: it {clamped}"
         else:
-            self.unfit[key] = reason
+            self.misfits[key] = reason
 
     def _bounds(self, use: TensorUse) -> bool:
         return isinstance(use.node, Node) and use.place in CLIP_BOUNDS.get(use.node.op, ())
 
     @property
     def _named(self) -> str:
-        return self._wiring.change.names[1]
+        return self._graph.change.names[1]

@@ -1,4 +1,4 @@
-"""Tensors that a model states: stored ones, those of Constants, and what nodes fill their outputs with."""
+"""Stored tensors: initializers, Constants, and fill values of nodes."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from surgeon.file.protobuf.payloads import PAYLOAD_KEY
 from surgeon.ops.traits.dtype_traits import DTYPE_ATTRIBUTES
 from surgeon.precision.analyses.dtype_graph import STORED, TypedTensor
 
-_NOTES = ("name", "doc_string", "metadata_props")  # of a TensorProto (onnx.proto); all else are its numbers
+_NOTES = ("name", "doc_string", "metadata_props")  # fields of a TensorProto (onnx.proto) besides its values
 FILL = "value"
-"""The attribute that holds what a node fills its output with."""
+"""The attribute with the fill value of a node's output."""
 _STATED = {
     "value_float": np.float32,
     "value_floats": np.float32,
@@ -28,7 +28,7 @@ def lies_in_file(tensor: TensorProto) -> bool:
 
 
 def held(wire: TypedTensor) -> TensorProto | None:
-    """The tensor that a wire is stored as, or filled with; None for any other."""
+    """The stored tensor or fill value behind a tensor; None for any other."""
     tensor = wire.home.initializers.get(wire.name)
     if tensor is not None or wire.node is None:
         return tensor
@@ -38,7 +38,7 @@ def held(wire: TypedTensor) -> TensorProto | None:
 
 
 def as_tensor(node: NodeProto) -> TensorProto:
-    """The tensor of a node that states a value, which is written as one where it is a number or several."""
+    """The tensor of a Constant or a fill value; scalars and lists are rewritten as tensors."""
     tensor: TensorProto
     for item in node.attribute:
         if item.name == "value":
@@ -53,14 +53,14 @@ def as_tensor(node: NodeProto) -> TensorProto:
 
 
 def zero(node: NodeProto, key: str) -> TensorProto:
-    """The zero of float32 that a node fills its output with where it states nothing, from now on stated."""
+    """The default fill value of a node, a float32 zero, which becomes explicit."""
     node.attribute.append(helper.make_attribute(key, numpy_helper.from_array(np.zeros(1, np.float32))))
     tensor: TensorProto = node.attribute[-1].t
     return tensor
 
 
 def set_values(tensor: TensorProto, values: Any) -> None:
-    """Give a tensor other numbers; its notes stay, and fields that onnx does not know."""
+    """Replace the values of a tensor; its name and notes stay, and fields that onnx does not know."""
     for field, _ in tensor.ListFields():
         if field.name not in _NOTES:
             tensor.ClearField(field.name)

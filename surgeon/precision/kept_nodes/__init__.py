@@ -1,3 +1,3 @@
-"""Nodes that stay in float32, and why."""
+"""Nodes that keep the old dtype, and why."""
 
 __all__ = ["missing_kernels", "selectors", "sensitive_nodes"]

@@ -1,4 +1,4 @@
-"""Which nodes a user wants kept: 'op:Softmax', 'name:*/norm/*', 'rule:layer_norm'."""
+"""Selectors of nodes that a user wants to keep: 'op:Softmax', 'name:*/norm/*', 'rule:layer_norm'."""
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -19,12 +19,12 @@ _KINDS = ("op", "name", "rule")
 
 
 def node_address(node: Node) -> NodeAddress:
-    """Where a node of the file lies."""
+    """The scope and the slot of a node of the file."""
     return node.scope.address, node.slot
 
 
-def select_nodes(keep: Sequence[str], wiring: DtypeGraph, source: OutputModel) -> dict[NodeAddress, str]:
-    """The nodes that are named, with what named them.  Raises UsageError for what names nothing, and RuleError."""
+def select_nodes(keep: Sequence[str], dtype_graph: DtypeGraph, source: OutputModel) -> dict[NodeAddress, str]:
+    """The selected nodes, each with its selector.  Raises UsageError for a selector of no node, and RuleError."""
     found: dict[NodeAddress, str] = {}
     for text in keep:
         if text == AUTO:
@@ -32,29 +32,29 @@ def select_nodes(keep: Sequence[str], wiring: DtypeGraph, source: OutputModel) -
         kind, sign, pattern = text.partition(":")
         if not sign or kind not in _KINDS or not pattern:
             raise UsageError(f"{text!r} keeps nothing; write op:NAME, name:PATTERN, rule:NAME, or auto.")
-        named = list(_named(kind, pattern, wiring, source))
+        named = list(_named(kind, pattern, dtype_graph, source))
         if not named:
-            raise UsageError(f"{text!r} names no node of the model; {_near(kind, pattern, wiring)}")
+            raise UsageError(f"{text!r} names no node of the model; {_near(kind, pattern, dtype_graph)}")
         found.update((place, f"asked for by {text}") for place in named if place not in found)
     return found
 
 
-def _named(kind: str, pattern: str, wiring: DtypeGraph, source: OutputModel) -> Iterator[NodeAddress]:
+def _named(kind: str, pattern: str, dtype_graph: DtypeGraph, source: OutputModel) -> Iterator[NodeAddress]:
     if kind == "rule":
         for match in find(source, pattern):
             for node in match.nodes:
                 yield node_address(node)
         return
-    for node in wiring.nodes():
+    for node in dtype_graph.nodes():
         names = (node.op, node.op.rpartition("::")[2]) if kind == "op" else (node.label, *filter(None, node.outputs))
         if any(fnmatchcase(name, pattern) for name in names):
             yield node_address(node)
 
 
-def _near(kind: str, pattern: str, wiring: DtypeGraph) -> str:
+def _near(kind: str, pattern: str, dtype_graph: DtypeGraph) -> str:
     if kind == "rule":
         return f"why the rule finds no place there: {command('explain', 'IN', '--rules', pattern)}"
-    known = {node.op if kind == "op" else node.label for node in wiring.nodes()}
+    known = {node.op if kind == "op" else node.label for node in dtype_graph.nodes()}
     return did_you_mean(pattern, sorted(known))
 
 

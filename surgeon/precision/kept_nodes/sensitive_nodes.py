@@ -1,6 +1,6 @@
-"""What must not be of half precision, by what runs of the original showed, and by formulas that lose there.
+"""Nodes that must not run in half precision, by ranges of the original's tensors and by formulas that lose digits.
 
-Each reason has the number that it rests on.
+Each reason has the number that decides it.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -24,56 +24,56 @@ from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.tensor_types import BOOL, INTEGERS_AND_BOOL
 
 HEADROOM = 2.0
-"""How often what was seen has to fit: other inputs make larger numbers."""
+"""Factor on observed ranges: other inputs give larger numbers."""
 LONG_SOFTMAX = 2048
-"""Sums of so many parts of one lose digits in half precision."""
+"""Length of a softmax from which its sum loses digits in half precision."""
 MANY_ROWS = 4096
-"""Sums over a free axis have so many terms somewhere, however few are tried."""
-_WIDE = 1e30  # what reaches further holds all squares there are
-_MOST = 16  # nodes between a place in a text and its angle
+"""Terms assumed for a sum over a dynamic axis, however few the runs have."""
+_WIDE = 1e30  # a dtype with a larger range holds all squares
+_MOST = 16  # nodes between a position and its angle
 _UNSEEN = "no run that was made enters this body, so that nothing is known of its numbers"
-_ANGLE = 16.0  # from here on the rounding of an angle is a hundredth of a turn
+_ANGLE = 16.0  # an angle from which its rounding is a hundredth of a turn
 
 
 class SensitiveNodes:
     """Nodes to keep, each with the kind of its reason and the reason.
 
-    ranges: of tensors; without any only what the graph itself tells is found.  dims: the free dimensions whose size is
-    told, which are no longer elsewhere.
+    ranges: of tensors; without any, only the graph decides.  dims: dynamic dims whose size the user gives; they are not
+    longer elsewhere.
     """
 
     def __init__(
         self,
-        wiring: DtypeGraph,
-        fills: MaskSentinels,
+        dtype_graph: DtypeGraph,
+        sentinels: MaskSentinels,
         ranges: Mapping[Tensor, ObservedRange],
         dims: Collection[str] = (),
     ) -> None:
-        self._wiring, self._fills, self._ranges, self._dims = wiring, fills, ranges, frozenset(dims)
-        self._high = finite_limits(wiring.change.new)[1]
-        self._named = wiring.change.names[1]
+        self._graph, self._sentinels, self._ranges, self._dims = dtype_graph, sentinels, ranges, frozenset(dims)
+        self._high = finite_limits(dtype_graph.change.new)[1]
+        self._named = dtype_graph.change.names[1]
         self.found: dict[NodeAddress, tuple[str, str]] = {}
-        if not wiring.change.narrows:
+        if not dtype_graph.change.narrows:
             return
         self._stored()
-        for node, reason in EpsilonGuards(wiring, fills.small).found.items():
+        for node, reason in EpsilonGuards(dtype_graph, sentinels.small).found.items():
             self._keep(node, "weight", reason)
-        for (scope, name), wire in wiring.tensors.items():
+        for (scope, name), wire in dtype_graph.tensors.items():
             noted = ranges.get((scope.address, name))
             if noted is not None:
                 self._look_at(wire, noted)
-        for node, reason in ExactIntegers(wiring).reasons(self._named):
+        for node, reason in ExactIntegers(dtype_graph).reasons(self._named):
             self._keep(node, "range", reason)
-        for node, reason in Accumulation(wiring, dims).found.items():
+        for node, reason in Accumulation(dtype_graph, dims).found.items():
             self._keep(node, "sum", reason)
-        self._formulas = UnstableFormulas(wiring, dims)
+        self._formulas = UnstableFormulas(dtype_graph, dims)
         unseen = set(self._unseen())
-        for node in wiring.nodes():
+        for node in dtype_graph.nodes():
             if node.scope in unseen and not traits_of(node.op).data.copies_elements:
                 self._keep(node, "range", _UNSEEN)
-            elif not wiring.ports[node].keep_reason:
+            elif not dtype_graph.ports[node].keep_reason:
                 self._look_at_node(node)
-        for node in Norms(wiring).found:
+        for node in Norms(dtype_graph).found:
             self._keep(node, "formula", self._why_norm())
         for node, reason in self._formulas.found.items() if self._high <= _WIDE else ():
             self._keep(node, "formula", reason)
@@ -84,15 +84,15 @@ class SensitiveNodes:
         return f"a root of a mean of squares by hand, whose squares leave {self._named} at both ends"
 
     def _unseen(self) -> Iterator[Scope]:
-        """Bodies that no run reached."""
-        for scope in self._wiring.scopes if self._ranges else ():
+        """Bodies that no run entered."""
+        for scope in self._graph.scopes if self._ranges else ():
             tensors = (name for node in scope.nodes for name in node.outputs if scope.parent is not None)
             noted = [one for name in tensors if (one := self._ranges.get((scope.address, name))) is not None]
             if noted and all(one.max_abs == 0 and one.min_abs == INFINITY for one in noted):
                 yield scope
 
     def _keep(self, node: Node | None, kind: str, reason: str) -> None:
-        if node is not None and self._wiring.ports[node].any:
+        if node is not None and self._graph.ports[node].any:
             self.found.setdefault(node_address(node), (kind, reason))
 
     def _range(self, scope: Scope, name: str) -> ObservedRange | None:
@@ -100,17 +100,17 @@ class SensitiveNodes:
         return None if home is None else self._ranges.get((home.address, name))
 
     def _stored(self) -> None:
-        for key, reason in self._fills.unfit.items():
-            wire = self._wiring.tensors[key]
+        for key, reason in self._sentinels.misfits.items():
+            wire = self._graph.tensors[key]
             if wire.maker != STORED:
                 self._keep(wire.node, "weight", reason)
             for use in wire.uses:
-                if use.item != SOURCE:  # else it reads the old dtype whatever becomes of it
+                if use.item != SOURCE:  # otherwise it reads the old dtype anyway
                     self._keep(use.node, "weight", reason)
 
     def _look_at(self, wire: TypedTensor, noted: ObservedRange) -> None:
-        """Keep who makes and who reads what is too large."""
-        most = noted.max_abs_unmasked if self._fills.only_masks(wire) else noted.max_abs
+        """Keep the producer and the consumers of a tensor with too large elements."""
+        most = noted.max_abs_unmasked if self._sentinels.only_masks(wire) else noted.max_abs
         if wire.maker == STORED or most * HEADROOM <= self._high:
             return
         reason = f"{wire.name!r} reaches {most:,.6g}, and {self._named} ends at {self._high:,.6g}"
@@ -144,9 +144,9 @@ class SensitiveNodes:
             self._samples(node)
 
     def _samples(self, node: Node) -> None:
-        """Keep a picture that is read at places, where it may be larger than those that were tried, and the places."""
+        """Keep a picture that is read at coordinates, and the coordinates, where it may be larger than in the runs."""
         scope, places = node.scope, node.inputs[1]
-        shape = None if scope.function is not None else self._wiring.draft.shapes.shape(scope, node.inputs[0])
+        shape = None if scope.function is not None else self._graph.draft.shapes.shape(scope, node.inputs[0])
         sizes = [size for size in shape[2:] if not isinstance(size, int)] if shape is not None else []
         free = [size for size in sizes if not symbols(size) <= self._dims]
         if shape is not None and not free:
@@ -157,9 +157,9 @@ class SensitiveNodes:
             self._keep(one, "range", reason)
 
     def _near_zero(self, node: Node, name: str) -> None:
-        """Keep a division by what half precision takes for zero, or nearly so."""
-        noted, tiny = self._range(node.scope, name), smallest(self._wiring.change.new)
-        wire = self._wiring.wire(node.scope, name)
+        """Keep a division by numbers that are zero or nearly zero in half precision."""
+        noted, tiny = self._range(node.scope, name), smallest(self._graph.change.new)
+        wire = self._graph.wire(node.scope, name)
         if noted is None or wire is None or wire.maker == STORED or noted.min_abs >= tiny or noted.min_abs == INFINITY:
             return
         if noted.max_abs == 0:
@@ -171,7 +171,7 @@ class SensitiveNodes:
             self._keep(one, "range", reason)
 
     def _divides(self, node: Node) -> bool:
-        """Whether what a node makes is divided by, at once or behind a bound or another root."""
+        """Whether a node's output is a divisor, directly or behind a bound or another root."""
         for name in node.outputs:
             for reader in node.scope.readers(name):
                 facts = traits_of(reader.op)
@@ -180,7 +180,7 @@ class SensitiveNodes:
         return node.op in DIVERGING_AT_ZERO
 
     def _sum(self, node: Node, noted: ObservedRange) -> None:
-        """Keep a sum whose terms are in range together are not."""
+        """Keep a sum that overflows although its terms are in range."""
         made = self._range(node.scope, node.outputs[0])
         count = prod(noted.shape) / max(prod(made.shape), 1) if made is not None else 1
         mean = noted.mean_square if traits_of(node.op).numerics.squares else noted.mean_abs
@@ -191,28 +191,28 @@ class SensitiveNodes:
             self._keep(node, "sum", f"{total}, and {self._named} ends at {self._high:,.6g}")
 
     def _makers(self, scope: Scope, name: str) -> Iterator[Node]:
-        """The nodes that a tensor is made by, back to those that round."""
+        """The producers of a tensor, back to nodes that round."""
         waiting, seen = [(scope, name)], set[tuple[Scope, str]]()
         while waiting:
             key = waiting.pop()
-            wire = self._wiring.wire(*key)
+            wire = self._graph.wire(*key)
             node = None if wire is None else wire.node
             if key in seen or wire is None or node is None or wire.maker == STORED:
                 continue
             seen.add(key)
             yield node
-            if not self._wiring.ports[node].benefits:
-                ports = self._wiring.ports[node]
+            if not self._graph.ports[node].benefits:
+                ports = self._graph.ports[node]
                 waiting += [(node.scope, node.inputs[place]) for place in ports.following_inputs]
 
     def _counted(self, scope: Scope, name: str) -> list[Node]:
-        """The nodes that make a tensor of numbers from outside, as of places in a text; none where it is of none.
+        """The producers of a tensor that holds positions or times; empty where it holds neither.
 
-        They are integers, an input of floats itself, as a time is, a range or a running sum.  However small those are
-        that were seen, others are as large as a text is long.
+        These are integers, float inputs of the model, ranges or running sums.  However small they were in the runs,
+        they grow with the length of the input.
         """
         found: dict[Node, None] = {}
-        main = self._wiring.index.main
+        main = self._graph.index.main
         waiting, is_counted = [name], False
         while waiting and len(found) < _MOST:
             given = waiting.pop()
@@ -233,18 +233,18 @@ class SensitiveNodes:
                 or facts.products.kind in ("matmul", "einsum")
             ):
                 found[node] = None
-                waiting += [item for item in node.inputs if self._wiring.wire(scope, item) is not None]
+                waiting += [item for item in node.inputs if self._graph.wire(scope, item) is not None]
         return list(found) if is_counted else []
 
     def _is_place(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor holds integers that no constant is."""
+        """Whether a tensor holds computed integers."""
         home = scope.defining_scope(name)
-        is_whole = home is not None and self._wiring.dtype(home, name) in INTEGERS_AND_BOOL - {BOOL}
-        return is_whole and not self._wiring.index.constants.is_constant(scope, name)
+        is_whole = home is not None and self._graph.dtype(home, name) in INTEGERS_AND_BOOL - {BOOL}
+        return is_whole and not self._graph.index.constants.is_constant(scope, name)
 
 
 def _counts(node: Node) -> bool:
-    """Whether a node makes a range, or a running sum."""
+    """Whether a node computes a range, or a running sum."""
     facts = traits_of(node.op)
     is_range = facts.shape.expands and facts.operands.offsets and not facts.data.copies_elements
     return bool(is_range) or is_running_sum(node)

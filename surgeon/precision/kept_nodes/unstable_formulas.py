@@ -1,4 +1,4 @@
-"""Formulas that leave half precision just beyond what runs show: logarithms of little or much, and means by hand."""
+"""Formulas that leave half precision just beyond observed ranges: logarithms near 0 and 1, and decomposed means."""
 
 from collections.abc import Collection, Iterator
 
@@ -12,21 +12,21 @@ from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
 
-_MOST = 16  # nodes between a logarithm and what makes little or much of its input
-_FEW = 64  # elements of a constant that is looked at
+_MOST = 16  # nodes between a logarithm and the node that makes its input small or large
+_FEW = 64  # elements of a constant that is read
 
 
 class UnstableFormulas:
     """The nodes of such formulas, each with the reason.
 
-    dims: free dimensions whose size the user tells, which are no larger elsewhere.
+    dims: dynamic dims whose size the user gives; they are not larger elsewhere.
     """
 
-    def __init__(self, wiring: DtypeGraph, dims: Collection[str]) -> None:
-        self._wiring, self._dims = wiring, frozenset(dims)
-        self._high, self._named = finite_limits(wiring.change.new)[1], wiring.change.names[1]
+    def __init__(self, dtype_graph: DtypeGraph, dims: Collection[str]) -> None:
+        self._graph, self._dims = dtype_graph, frozenset(dims)
+        self._high, self._named = finite_limits(dtype_graph.change.new)[1], dtype_graph.change.names[1]
         self.found: dict[Node, str] = {}
-        for node in wiring.nodes():
+        for node in dtype_graph.nodes():
             if node.op in LOGARITHMS:
                 self._logarithm(node)
             elif node.op in UNBOUNDED_SUMS:
@@ -41,7 +41,7 @@ class UnstableFormulas:
     # Logarithms
 
     def _logarithm(self, end: Node) -> None:
-        """Keep a logarithm of what a softmax, a Sigmoid, an Exp or 1 - p makes, and what is between."""
+        """Keep a logarithm of a softmax, a Sigmoid, an Exp or 1 - p, and the nodes between."""
         readers: dict[Node, list[Node]] = {}
         waiting, seen = [end], {end}
         ends: list[Node] = []
@@ -61,7 +61,7 @@ class UnstableFormulas:
             self._keep(list(_onwards(first, readers)), self._reason(first))
 
     def _data(self, node: Node) -> Iterator[str]:
-        """The inputs that what a node makes follows from, bounds apart."""
+        """The inputs that a node's output depends on, without bounds."""
         facts = traits_of(node.op)
         places = facts.data.carried if facts.data.carried and not facts.shape.broadcasts else range(len(node.inputs))
         yield from (name for place, name in enumerate(node.inputs) if name and place in places)
@@ -79,11 +79,11 @@ class UnstableFormulas:
         if first.op in EXPONENTIALS:
             return f"a logarithm behind {first.op} by hand, and {self._named} ends at {self._high:,.6g}"
         what = "1 - p" if self._is_complement(first) else first.op
-        tiny = smallest(self._wiring.change.new)
+        tiny = smallest(self._graph.change.new)
         return f"a logarithm behind {what}, and {self._named} has all digits from {tiny:.3g} on"
 
     def _is_bounded(self, scope: Scope, name: str) -> bool:
-        """Whether an Exp is given 0 at most: a distance from the largest number, or a size with its sign turned."""
+        """Whether the input of an Exp is at most 0: a difference from the maximum, or a negated magnitude."""
         node = scope.producers.get(name)
         while node is not None and node.op in DATA_MOVEMENT:
             node = scope.producers.get(node.inputs[0])
@@ -100,12 +100,12 @@ class UnstableFormulas:
         )
 
     def _is_constant(self, scope: Scope, name: str) -> bool:
-        return self._wiring.index.constants.is_constant(scope, name)
+        return self._graph.index.constants.is_constant(scope, name)
 
-    # What is nearly one
+    # Numbers close to one
 
     def _is_complement(self, node: Node) -> bool:
-        """Whether a node makes 1 - p."""
+        """Whether a node computes 1 - p."""
         facts = traits_of(node.op)
         is_difference = facts.algebra.family == "sum" and facts.algebra.signs == (1, -1)
         if not is_difference or self._is_constant(node.scope, node.inputs[1]):
@@ -114,28 +114,28 @@ class UnstableFormulas:
         return values is not None and bool(np.all(values == 1))
 
     def _is_nearly_one(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is a constant that becomes 1 in the new dtype, and is not."""
-        wire = self._wiring.wire(scope, name) if name else None
+        """Whether a tensor is a constant that becomes 1 in the new dtype, and is not 1."""
+        wire = self._graph.wire(scope, name) if name else None
         values = None if wire is None else self._small(scope, name)
         if values is None or not values.size:
             return False
-        made = cast_array(values, self._wiring.change.new).astype(np.float64)
+        made = cast_array(values, self._graph.change.new).astype(np.float64)
         return bool(np.any((made == 1) & (values != 1)))
 
     def _small(self, scope: Scope, name: str) -> np.ndarray | None:
-        """What a small constant of floats holds."""
-        constants = self._wiring.index.constants
+        """The values of a small float constant."""
+        constants = self._graph.index.constants
         found = constants.get(scope, name) if constants.is_constant(scope, name) else None
         try:
             array = None if found is None else found.array
-        except ModelFileError:  # whoever has to write it will tell
+        except ModelFileError:  # reported when it is written
             return None
-        if array is None or array.size > _FEW or self._wiring.wire(scope, name) is None:
+        if array is None or array.size > _FEW or self._graph.wire(scope, name) is None:
             return None
         return np.asarray(array, np.float64)
 
     def _complement(self, node: Node) -> None:
-        """Keep what a number just below 1 bounds or scales, where 1 - p follows."""
+        """Keep a bound or a factor just below 1 where 1 - p follows."""
         facts = traits_of(node.op)
         if node.op not in CLIP_BOUNDS and facts.algebra.family != "product":
             return
@@ -145,7 +145,7 @@ class UnstableFormulas:
                 self._keep(path, f"a number just below 1 that 1 - p follows, and {self._named} takes it for 1")
 
     def _onwards(self, node: Node) -> Iterator[list[Node]]:
-        """The nodes that read what a node makes, behind those that move or bound it, each with the path to it."""
+        """The consumers of a node's output, also behind nodes that move or bound it, each with the path to it."""
         waiting, seen = [[node]], {node}
         while waiting:
             path = waiting.pop()
@@ -158,10 +158,10 @@ class UnstableFormulas:
                     if len(path) < _MOST and traits_of(reader.op).data.carried:
                         waiting.append([*path, reader])
 
-    # Means by hand
+    # Decomposed means
 
     def _mean(self, node: Node) -> None:
-        """Keep a sum over rows of which there may be any number, and what divides it."""
+        """Keep a sum over a dynamic number of rows, and the division by that number."""
         free = self.dynamic_sizes(node)
         for path in self._onwards(node) if free else ():
             last, before = path[-1], path[-2]
@@ -170,10 +170,10 @@ class UnstableFormulas:
                 self._keep(path, f"{reason}, and {self._named} ends at {self._high:,.6g}")
 
     def dynamic_sizes(self, node: Node) -> list[str]:
-        """The free sizes of the axes that a node reduces."""
+        """The dynamic sizes of the axes that a node reduces."""
         if node.scope.function is not None or not node.inputs:
             return []
-        shapes = self._wiring.draft.shapes
+        shapes = self._graph.draft.shapes
         given, made = (shapes.shape(node.scope, name) for name in (node.inputs[0], node.outputs[0]))
         if given is None or made is None:
             return []
@@ -182,7 +182,7 @@ class UnstableFormulas:
 
 
 def _onwards(first: Node, readers: dict[Node, list[Node]]) -> Iterator[Node]:
-    """A node, and those that lead on from it."""
+    """A node, and the nodes behind it."""
     waiting, seen = [first], set[Node]()
     while waiting:
         node = waiting.pop()

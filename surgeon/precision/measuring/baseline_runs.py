@@ -1,4 +1,4 @@
-"""One original on sets of inputs: what its inner tensors hold there, and how far another model's answers lie apart."""
+"""Runs of the original: the ranges of its inner tensors, and the errors of other models' outputs."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -28,7 +28,6 @@ from surgeon.precision.segments.selected_rows import choices, choosing, scores_o
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.exposed_outputs import exposing, fetch
 from surgeon.proof.model.hidden_rows import HiddenRows
-from surgeon.proof.model.model_check import require_options
 from surgeon.proof.model.model_cost import ModelCost
 from surgeon.proof.model.original_runs import MUCH
 from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
@@ -40,20 +39,21 @@ from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
-_SIZES = 2  # sets of sizes that inputs are made of, before the long one
-_MOST_BYTES = 1 << 28  # of inner tensors that are held
-_MOST_GAUGES = 10_000  # in one model; each is two dozen nodes, and what is more is fetched instead
-_LONG, _BATCH = 8, 2  # times the usual size, of what is no batch
+_SIZES = 2  # sets of further sizes, before the long one
+_MOST_BYTES = 1 << 28  # bytes of inner tensors in memory
+_MOST_PROBES = 10_000  # in one model; each has two dozen nodes, and more tensors are fetched instead
+_LONG, _BATCH = 8, 2  # factor for long sizes; batches are at most this size, and stay
 
 
 class BaselineRuns:
     """The original, run once on each set of inputs.
 
-    failure: one sentence on why nothing can be run, else empty.  invalid: what ONNX Runtime says of an original that it
-    does not load although it has all kernels.  engine: what ran the model that was tried last.
-    mismatch_fractions: of outputs that hold no floats, the part of their elements that were others there.
-    has_stale_value_info: whether what the file states of inner shapes is not what they are.  shown: the masks that hide
-    a first key; `inner_values` runs with that key shown.
+    failure: one sentence on why nothing can run, else empty.  invalid: ONNX Runtime's message on an original that it
+    does not load although it has all kernels.  engine: what ran the last model.  mismatch_fractions: of outputs that
+    are not floats, the fraction of changed elements.  has_stale_value_info: whether stated shapes of inner tensors are
+    wrong.  shown: the masks that hide a first key; `inner_values` runs with that key shown.
+
+    Running and comparing share the inputs and their state, so it has more than twelve attributes.
     """
 
     def __init__(
@@ -61,13 +61,12 @@ class BaselineRuns:
     ) -> None:
         self._original, self._skeleton, self._change = original, skeleton, change
         self._converts = io == "convert"
-        custom_ops = require_options(
-            options.seed, options.dims, options.custom_ops, rtol=options.rtol, atol=options.atol, inputs=options.inputs
-        )
-        self._away = IsolatedRuntime(custom_ops, options.run_time)
+        self._away = IsolatedRuntime(options.required(), options.run_time)
         self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
         self._nearness = OutputDeviation(skeleton.graph, change)
-        self._lengths = {f"len({value.name})" for value in skeleton.graph.output}  # of sequences, which are no outputs
+        self._lengths = {
+            f"len({value.name})" for value in skeleton.graph.output
+        }  # of sequences, which are not compared
         self.runs: list[tuple[Arrays, Arrays]] = []
         self.failure = "" if skeleton.graph.output else "The model has no outputs to compare."
         self.engine, self.has_stale_value_info, self.invalid = "", False, ""
@@ -78,29 +77,29 @@ class BaselineRuns:
 
     @property
     def has_users_inputs(self) -> bool:
-        """Whether it runs on what the user gave."""
+        """Whether it runs on the user's inputs."""
         return bool(self.options.inputs)
 
     def run(self, tensors: Collection[Tensor]) -> dict[Tensor, ObservedRange]:
-        """Run the original; returns what these tensors held.  `why` tells where it cannot be run."""
+        """Run the original; return the ranges of these tensors.  `failure` says why it cannot run."""
         found: dict[Tensor, ObservedRange] = {}
         if self.failure:
             return found
         imports = imports_of(self._skeleton.opset_import)
-        fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MOST_GAUGES else []
+        fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MOST_PROBES else []
         rest = [tensor for tensor in tensors if tensor[0] != MAIN_GRAPH] if fetched else tensors
         try:
             with ExitStack() as stack:
-                shown, gauged = self._original, ProbeOutputs(())
+                shown, probed = self._original, ProbeOutputs(())
                 if rest and imports.get("", 0) >= FIRST_OPSET:
-                    shown, gauged = stack.enter_context(instrumented(self._original, rest, self._low / 4))
-                self._run_all(stack.enter_context(self._away.open(shown)), gauged, found)
+                    shown, probed = stack.enter_context(instrumented(self._original, rest, self._low / 4))
+                self._run_all(stack.enter_context(self._away.open(shown)), probed, found)
             if fetched and self.runs:
                 self._fetch(fetched, found)
         except InputsUnknown as unknown:
             self.failure = f"Inputs cannot be made: {unknown.reason}."
         except (SessionError, GraphError, ModelFileError) as refused:
-            if tensors:  # what keeps gauges from being put in need not keep the model from running
+            if tensors:  # the model may run without probes
                 self.runs.clear()
                 of_main = [tensor for tensor in tensors if tensor[0] == MAIN_GRAPH]
                 return self.run(of_main if len(of_main) < len(tensors) else ())
@@ -113,9 +112,9 @@ class BaselineRuns:
             self.failure = "The original answers nothing that is a number on made-up inputs"
         return found
 
-    def _run_all(self, session: ModelSession, gauged: ProbeOutputs, found: dict[Tensor, ObservedRange]) -> None:
-        """Run on every set of inputs, the answers into `wanted`, and what the gauges say into `found`."""
-        load, more = ModelCost(self._original), set(gauged.names)
+    def _run_all(self, session: ModelSession, probed: ProbeOutputs, found: dict[Tensor, ObservedRange]) -> None:
+        """Run on every set of inputs; collect outputs in `runs` and ranges in `found`."""
+        cost, more = ModelCost(self._original), set(probed.names)
         for feeds in self._made():
             try:
                 answer = session.run(feeds)
@@ -126,16 +125,16 @@ class BaselineRuns:
             if _is_nothing(outputs) and not self.options.inputs:
                 continue
             self.runs.append((feeds, outputs))
-            shapes = gauged.read(answer, found)
+            shapes = probed.read(answer, found)
             shapes.update({name: array.shape for name, array in feeds.items()})
             self.has_stale_value_info = self.has_stale_value_info or self._is_misstated(shapes)
             for name, array in feeds.items():
                 self._note(found, name, array)
-            if load.of(feeds) > MUCH:
+            if cost.of(feeds) > MUCH:
                 break
 
     def _fetch(self, names: Sequence[str], found: dict[Tensor, ObservedRange]) -> None:
-        """Take in what these tensors of the main graph held in every run, as they are."""
+        """Collect the ranges of these tensors of the main graph by fetching them in every run."""
         with exposing(self._original, names) as shown, self._away.open(shown) as session:
             for feeds, _ in self.runs:
                 shapes: dict[str, Sequence[int]] = {name: array.shape for name, array in feeds.items()}
@@ -146,7 +145,7 @@ class BaselineRuns:
                 self.has_stale_value_info = self.has_stale_value_info or self._is_misstated(shapes)
 
     def _is_misstated(self, shapes: Mapping[str, Sequence[int]]) -> bool:
-        """Whether inner tensors of one run were of other shapes than the file states, or sizes of one name differ."""
+        """Whether inner tensors of a run have other shapes than the file states, or sizes of one name differ."""
         named: dict[str, int] = {}
         for value in (*self._skeleton.graph.input, *self._skeleton.graph.value_info):
             if value.name not in shapes or not value.type.tensor_type.HasField("shape"):
@@ -163,7 +162,7 @@ class BaselineRuns:
         return False
 
     def inner_values(self, names: Sequence[str]) -> Arrays:
-        """What these tensors of the main graph held on the first inputs, as far as memory takes.
+        """The values of these tensors of the main graph on the first inputs, as far as memory allows.
 
         With the first key of each mask shown; `shown` names the masks that this changes.  Raises SessionError.
         """
@@ -180,7 +179,7 @@ class BaselineRuns:
         return found
 
     def _with_keys(self, feeds: Arrays) -> Arrays:
-        """The same inputs with the first key of each mask shown, so that no row is one that a mask hides whole."""
+        """The same inputs with the first key of each mask shown, so that no row is fully masked."""
         hidden = HiddenRows(self._original, self._skeleton, self._away)
         masks = {name: feeds[name].copy() for name in hidden.masks_of(feeds)}
         for array in masks.values():
@@ -190,19 +189,19 @@ class BaselineRuns:
 
     @cached_property
     def choices(self) -> dict[str, str]:
-        """The rows that the original chooses by scores, as `choices` finds them: roundings may swap some of them."""
+        """The rows that the original chooses by scores, as `choices` finds them: rounding may swap some of them."""
         imports = imports_of(self._skeleton.opset_import)
         return choices(self._skeleton.graph) if imports.get("", 0) >= CHOOSING_OPSET else {}
 
     def error_of_choice(self, made: OutputModel, *, is_new: bool = True) -> float:
-        """The same as `error` under the original's own choice of rows, whose scores are compared too."""
+        """As `error`, under the original's own choice of rows, whose scores are compared too."""
         if self._choice is None:
             self._choice = list(self._chosen())
         with choosing(made, self.choices) as shown, self._away.open(shown) as session:
             return self._error(session, [wanted for _, wanted in self.runs], self._choice, is_new=is_new)
 
     def _chosen(self) -> Iterator[tuple[Arrays, Arrays]]:
-        """Of each run of the original the places that it chose, and the scores.  Raises SessionError."""
+        """The original's chosen indices and scores, for each run.  Raises SessionError."""
         found = self.choices
         names = list(dict.fromkeys((*found, *found.values())))
         for feeds, _ in self.runs:
@@ -217,11 +216,11 @@ class BaselineRuns:
             )
 
     def error(self, made: OutputModel, beside: OutputModel | None = None, *, is_new: bool = True) -> float:
-        """How far a model's outputs lie from the original's, as a part of their scale.  Raises SessionError.
+        """The largest error of a model's outputs, relative to their scale.  Raises SessionError.
 
-        An output of no floats lies as far as the part of its elements that are others; all of them in all runs,
-        `INFINITY`.  beside: a model of the old dtype to be held against instead of the original.  is_new: whether the
-        model's inputs are as they are converted; else they are as the original's.
+        The error of an output that is not float is the fraction of changed elements; `INFINITY` where all are changed
+        in all runs.  beside: a model of the old dtype to compare with instead of the original.  is_new: whether the
+        model's inputs have the new dtype; else they are as the original's.
         """
         others = [wanted for _, wanted in self.runs]
         if beside is not None:
@@ -238,22 +237,22 @@ class BaselineRuns:
         *,
         is_new: bool,
     ) -> float:
-        """The same of an open model.  others: what it is compared with.  choice: more inputs and outputs."""
+        """The same for an open model.  others: outputs to compare with.  choice: further inputs and outputs."""
         worst, parts = 0.0, dict[str, list[float]]()
         self.engine = session.name
         for (feeds, _), wanted, (places, scores) in zip(self.runs, others, choice, strict=True):
             given = {name: self._fed(array) for name, array in feeds.items()} if is_new else feeds
             answer = session.run({**given, **places})
             for name, array in {**wanted, **scores}.items():
-                apart = self._nearness.error(name, array, answer.get(name))
-                worst = max(worst, apart)
+                relative_error = self._nearness.error(name, array, answer.get(name))
+                worst = max(worst, relative_error)
                 if is_discrete(array) and array.size and name not in self._lengths:
-                    parts.setdefault(name, []).append(min(apart, 1.0))
+                    parts.setdefault(name, []).append(min(relative_error, 1.0))
         self.mismatch_fractions = {name: max(found) for name, found in parts.items()}
         return INFINITY if any(min(found) == 1 for found in parts.values()) else worst
 
     def uninformative_outputs(self, most: float) -> tuple[dict[str, str], bool]:
-        """The outputs that could show no difference where they may move by a part of `most`, and whether all are so."""
+        """The outputs that could not show a difference within the limit, and whether all are so."""
         return uninformative_outputs(
             [outputs for _, outputs in self.runs],
             lambda name, array: self._nearness.tolerance(name, array, most),
@@ -269,7 +268,7 @@ class BaselineRuns:
             return False
 
     def nondeterminism(self) -> float:
-        """How far the original's outputs lie from its own of another run: what is random moves them."""
+        """The error of the original's outputs in another run: random operators change them."""
         try:
             return self.error(self._original, is_new=False)
         except SessionError:
@@ -282,7 +281,7 @@ class BaselineRuns:
         return array
 
     def _note(self, found: dict[Tensor, ObservedRange], name: str, array: np.ndarray) -> None:
-        """Take in a tensor of the main graph of the old dtype, as its gauge would: what is no number counts as zero."""
+        """Add a tensor of the main graph to the ranges, as its probe would: non-finite elements count as zero."""
         if array.dtype == dtype_of(self._change.old) and array.size:
             wide = np.asarray(array, np.float64)
             size = np.where(np.isfinite(wide), np.abs(wide), 0.0)
@@ -303,7 +302,7 @@ class BaselineRuns:
         plan, dims, seed = InputGenerator(self._skeleton), self.options.dims, self.options.seed
         usual, fits = plan.size_sets(dims), ConsistentSizes(self._original, dims)
         for values in (ValueKind.USUAL, ValueKind.BENIGN):
-            # First with masks that hide no row whole: what such answer, rounding decides, and nobody reads.
+            # First with masks that hide no row fully: rounding decides the output of such rows, and nobody reads them.
             turns = list(enumerate((ValueKind.MASK_GAPS if values is ValueKind.USUAL else values, values)))
             sizes = usual
             yield from (plan.generate(seed + turn, sizes[0], kind) for turn, kind in turns)
@@ -326,6 +325,6 @@ class BaselineRuns:
 
 
 def _is_nothing(outputs: Arrays) -> bool:
-    """Whether a run answered nothing but NaN."""
+    """Whether a run gave only NaN."""
     floats = [array for array in outputs.values() if array.dtype.kind == "f" and array.size]
     return bool(floats) and all(np.isnan(array).all() for array in floats)

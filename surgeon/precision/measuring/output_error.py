@@ -1,4 +1,4 @@
-"""How far two answers lie apart: of floats as a part of the largest number, of a Sigmoid's by what went into it."""
+"""The error of an output: of floats relative to the largest magnitude, of a Sigmoid's by its input."""
 
 from collections.abc import Iterator
 
@@ -15,19 +15,19 @@ from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, max_magnitude, scale_per_slice
 
 _LEAST_SCALE = 1e-6
-_LEAST_OF_PART = 0.1  # probabilities that all are less show nothing, and move as far as others
+_LEAST_OF_PART = 0.1  # least scale of a row or column of probabilities: smaller ones are noise
 _NEARLY = 0.99  # of the lowest number: a fill of just that has scores added to it
-_BITS = 6  # digits that a probability has to have left, so that what went into it can be told
+_BITS = 6  # bits that a probability must have left to determine the Sigmoid's input
 
 
 class OutputDeviation:
-    """Answers of one model and of others for the same.
+    """Compares outputs of one model with those of others.
 
-    A probability of 0.0005 tells of an input of -7.6, whose rounding to float16 alone moves it by a part of 0.002: held
-    against the largest probability in a picture that shows nothing, roundings seem large.  The outputs that a Sigmoid
-    makes are therefore judged as a model without it would be: by log(p / (1 - p)), within what the new dtype can tell
-    from 0 and 1.  Where an output joins tensors of several kinds, as a detector's does pixels and scores, a number is
-    held against the largest of its row and of its column, as comparisons of models do it.
+    A probability of 0.0005 belongs to an input of -7.6, whose rounding to float16 changes it by 0.2 %: relative to the
+    largest probability of an image without objects, rounding errors seem large.  So outputs of a Sigmoid are compared
+    before the Sigmoid: by log(p / (1 - p)), within the range in which the new dtype separates p from 0 and 1.  Where an
+    output joins tensors of several kinds, as pixels and scores of a detector, a number is compared relative to its row
+    and its column, as comparisons of models do it.
     """
 
     def __init__(self, graph: GraphProto, change: DtypeChange) -> None:
@@ -37,7 +37,7 @@ class OutputDeviation:
         self._low = finite_limits(change.new)[0] if change.narrows else -INFINITY
 
     def error(self, name: str, array: np.ndarray, other: np.ndarray | None) -> float:
-        """How far two values of an output lie apart; of others than floats the part that differs."""
+        """The relative error of an output; for others than floats, the fraction of changed elements."""
         if other is None or other.shape != array.shape:
             return INFINITY
         if is_discrete(array):
@@ -48,21 +48,21 @@ class OutputDeviation:
         usual = ~np.isnan(one)
         if np.isnan(two[usual]).any():
             return INFINITY
-        fills = self._fills(one)
-        with np.errstate(invalid="ignore"):  # infinities that are the same are no distance apart
-            gap = np.where(usual & (one != two) & ~(fills & (two <= self._low / 4)), np.abs(one - two), 0.0)
-            held = np.where(np.isfinite(one) & ~fills, np.abs(one), 0.0)
+        sentinels = self._sentinels(one)
+        with np.errstate(invalid="ignore"):  # equal infinities have no distance
+            gap = np.where(usual & (one != two) & ~(sentinels & (two <= self._low / 4)), np.abs(one - two), 0.0)
+            held = np.where(np.isfinite(one) & ~sentinels, np.abs(one), 0.0)
         scale = max(float(held.max(initial=0.0)), _LEAST_SCALE)
         if name in self._joined:
             return float((gap / np.maximum(scale_per_slice(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
         return float(gap.max(initial=0.0)) / scale
 
     def tolerance(self, name: str, array: np.ndarray, most: float) -> float:
-        """What an output may move by, in its own numbers, where it may by a part of `most`."""
-        is_told = array.dtype.name not in TOLERANCES or name in self._squashed  # of a Sigmoid's any distance tells
-        return 0.0 if is_told else most * max_magnitude(array)
+        """The absolute tolerance of an output, for a relative one of `most`; 0 where any difference counts."""
+        is_exact = array.dtype.name not in TOLERANCES or name in self._squashed  # a Sigmoid's input always varies
+        return 0.0 if is_exact else most * max_magnitude(array)
 
-    def _fills(self, values: np.ndarray) -> np.ndarray:
+    def _sentinels(self, values: np.ndarray) -> np.ndarray:
         """Where an original answers what hides a score: what is so low is half the new dtype's lowest once converted.
 
         Numbers that are as large and positive are data.
@@ -71,7 +71,7 @@ class OutputDeviation:
         return made
 
     def _before(self, values: np.ndarray) -> np.ndarray:
-        """What a Sigmoid was given, by what it made."""
+        """The input of a Sigmoid, from its output."""
         dtype = ml_dtypes.finfo(dtype_of(self._change.new))
         least, most = float(dtype.smallest_subnormal) * 2**_BITS, 1.0 - float(dtype.eps)
         held = np.clip(values, least, most)
@@ -80,12 +80,12 @@ class OutputDeviation:
 
 
 def is_discrete(array: np.ndarray) -> bool:
-    """Whether an output is judged by how many of its elements are others: integers, truths and words."""
+    """Whether an output is judged by the fraction of changed elements: integers, booleans and strings."""
     return array.dtype.kind != "f" and array.dtype.name != "bfloat16"
 
 
 def _squashed(graph: GraphProto) -> frozenset[str]:
-    """The outputs that a Sigmoid makes, or nodes behind it that round nothing and have no other input of floats."""
+    """The outputs of a Sigmoid, or of nodes behind it that do not round and have no other float input."""
     makers = {name: node for node in graph.node for name in node.output}
     found = set[str]()
     for value in graph.output:
@@ -102,7 +102,7 @@ def _squashed(graph: GraphProto) -> frozenset[str]:
 
 
 def _joined(graph: GraphProto) -> Iterator[str]:
-    """The outputs that are put together of several tensors, and perhaps moved, or scaled by constants behind that."""
+    """The outputs that join several tensors, perhaps with moves or constant factors behind."""
     makers = {name: node for node in graph.node for name in node.output}
     stored = {tensor.name for tensor in graph.initializer}
     stored.update(name for node in graph.node if not node.input for name in node.output)

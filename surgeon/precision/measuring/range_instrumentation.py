@@ -1,7 +1,7 @@
-"""A model that measures itself: nodes beside its own, which answer in a few numbers what each inner tensor holds.
+"""A model with probes: additional nodes that measure the range of each inner tensor in a few numbers.
 
-To fetch the tensors themselves would take as much memory and time as they do.  What bodies of If, Loop and Scan and
-local functions hold comes out by outputs more: the largest of all turns and calls.
+Fetching the tensors themselves would take as much memory and time as they do.  Ranges inside of If, Loop, Scan and
+local functions come out by additional outputs: the largest of all turns and calls.
 """
 
 from collections import defaultdict
@@ -25,21 +25,21 @@ from surgeon.shapes.index_shapes import shapes_of
 
 INFINITY = float("inf")
 FIRST_OPSET = 9
-"""Of ai.onnx, from which on there is all that gauges are made of."""
+"""The least opset of ai.onnx that has all operators of the probes."""
 MAIN_GRAPH: Address = ((7, 0),)
-"""Where the main graph lies."""
+"""The address of the main graph."""
 Tensor = tuple[Address, str]
-"""A tensor of any graph, body or function of a model: where that lies, and its name there."""
+"""A tensor of any graph, body or function of a model: the address of that, and the name there."""
 _HIGHS, _MEANS = ("most", "above", "least"), ("mean", "square")
-_AT_ONCE = 1 << 23  # numbers that are measured together
-_RANK = 8  # dimensions that are told of a tensor inside of a body
+_AT_ONCE = 1 << 23  # elements that are measured together
+_RANK = 8  # dims that are reported of a tensor inside of a body
 _NOTHING: dict[int, np.ndarray] = {
     TensorProto.FLOAT: np.array([0.0, 0.0, -INFINITY, 0.0, 0.0], np.float32),
     TensorProto.INT64: np.zeros(1 + _RANK, np.int64),
 }
-"""By dtype what the gauge of a branch or of turns that never ran says: its numbers, its shape led by the rank."""
-_FIRST_INNER = 11  # opset of ai.onnx, from which on an index may count from the end
-_AXES_READ = 18  # opset of ai.onnx from which on ReduceMax reads its axes
+"""The probe of a branch or a loop that never ran, by dtype: its numbers, and its shape after the rank."""
+_FIRST_INNER = 11  # least opset of ai.onnx for probes in bodies: negative indices
+_AXES_READ = 18  # opset of ai.onnx from which axes of ReduceMax are an input
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class ObservedRange:
     """Shape in the run with the most elements."""
 
     def add(self, numbers: Sequence[float], shape: tuple[int, ...]) -> None:
-        """Take in what a run showed, in the order of the fields."""
+        """Add the numbers of a run, in the order of the fields."""
         most, above, least, mean, square = (INFINITY if np.isnan(number) else float(number) for number in numbers)
         if most == -INFINITY or (most == 0 and not prod(shape)):
             return
@@ -74,7 +74,7 @@ class ObservedRange:
             self.shape = shape
 
 
-class Gauge(NamedTuple):
+class RangeProbe(NamedTuple):
     """The probe of one tensor as one scope sees it."""
 
     tensor: Tensor
@@ -88,29 +88,29 @@ class Gauge(NamedTuple):
 
 
 class ProbeOutputs:
-    """The outputs of a gauged model."""
+    """The additional outputs of a model with probes."""
 
-    def __init__(self, gauges: Sequence[Gauge]) -> None:
-        self._gauges = gauges
+    def __init__(self, probes: Sequence[RangeProbe]) -> None:
+        self._probes = probes
 
     @property
     def names(self) -> list[str]:
-        """Of all outputs."""
-        return [name for gauge in self._gauges for name in (gauge.numbers, gauge.shape)]
+        """Names of all of these outputs."""
+        return [name for probe in self._probes for name in (probe.numbers, probe.shape)]
 
     def read(self, answer: Mapping[str, np.ndarray], found: dict[Tensor, ObservedRange]) -> dict[str, Sequence[int]]:
-        """Take in what a run answered; returns the shapes of the tensors of the main graph."""
+        """Add the outputs of a run to the ranges; return the shapes of the tensors of the main graph."""
         shapes: dict[str, Sequence[int]] = {}
-        for gauge in self._gauges:
-            if gauge.numbers not in answer or gauge.shape not in answer:
+        for probe in self._probes:
+            if probe.numbers not in answer or probe.shape not in answer:
                 continue
-            sizes = tuple(int(size) for size in answer[gauge.shape])
-            if gauge.is_inner:
+            sizes = tuple(int(size) for size in answer[probe.shape])
+            if probe.is_inner:
                 sizes = sizes[max(1 + _RANK - sizes[0], 1) :]
             else:
-                shapes[gauge.tensor[1]] = sizes
-            most, above, least, mean, square = answer[gauge.numbers].tolist()
-            found.setdefault(gauge.tensor, ObservedRange()).add((most, above, -least, mean, square), sizes)
+                shapes[probe.tensor[1]] = sizes
+            most, above, least, mean, square = answer[probe.numbers].tolist()
+            found.setdefault(probe.tensor, ObservedRange()).add((most, above, -least, mean, square), sizes)
         return shapes
 
 
@@ -118,23 +118,23 @@ class ProbeOutputs:
 def instrumented(
     model: OutputModel, tensors: Collection[Tensor], low: float
 ) -> Iterator[tuple[OutputModel, ProbeOutputs]]:
-    """Give the model with gauges at these floats.  low: from where on down a number is a fill.
+    """Give the model with probes at these floats.  low: the number below which an element is a mask's fill.
 
-    Of a file a copy lies beside it until the block is left.
+    A model in a file is copied beside it until the end of the block.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)
-        gauged = ProbeOutputs(_Gauging(draft, tensors, low).put())
+        probed = ProbeOutputs(_ProbeWriter(draft, tensors, low).put())
         patch = draft.patch()
         if isinstance(model, Path):
             with temporary_model(opened, patch, None) as path:
-                yield path, gauged
+                yield path, probed
         else:
-            yield patch.to_proto(), gauged
+            yield patch.to_proto(), probed
 
 
-class _Gauging:
-    """Gauges on their way into a draft: those of bodies and functions first, which hand on what theirs say."""
+class _ProbeWriter:
+    """Writes probes into a draft: inner scopes first, whose outputs the outer ones hand on."""
 
     def __init__(self, draft: ModelDraft, tensors: Collection[Tensor], low: float) -> None:
         self._draft, self._index, self._low = draft, draft.index, max(low, -3e38)
@@ -147,19 +147,19 @@ class _Gauging:
         while any(name.startswith(f"{self._prefix}:") for name in taken):
             self._prefix += "_"
         self._count = 0
-        self._of_functions: dict[Scope, list[Gauge]] = {}
+        self._of_functions: dict[Scope, list[RangeProbe]] = {}
 
-    def put(self) -> list[Gauge]:
-        """Put them in; what the main graph answers now."""
-        gauges, graph = self._scope(self._index.main), self._draft.graph
-        for gauge in gauges:
-            for name, kind in ((gauge.numbers, TensorProto.FLOAT), (gauge.shape, TensorProto.INT64)):
+    def put(self) -> list[RangeProbe]:
+        """Add the probes; return those that the main graph outputs."""
+        probes, graph = self._scope(self._index.main), self._draft.graph
+        for probe in probes:
+            for name, kind in ((probe.numbers, TensorProto.FLOAT), (probe.shape, TensorProto.INT64)):
                 graph.output.append(helper.make_tensor_value_info(name, kind, [None]))
-        return gauges
+        return probes
 
-    def _scope(self, scope: Scope) -> list[Gauge]:
-        """Gauge a scope and all below it; what can be read at its end."""
-        gauges: list[Gauge] = []
+    def _scope(self, scope: Scope) -> list[RangeProbe]:
+        """Add probes to a scope and all below it; return those that can be read at its end."""
+        probes: list[RangeProbe] = []
         behind: dict[int, list[NodeProto]] = {}
         bodies: defaultdict[Node, list[Scope]] = defaultdict(list)
         for body in scope.bodies:
@@ -170,19 +170,19 @@ class _Gauging:
             more: list[NodeProto] = []
             called = self._index.called(node)
             if called is not None:
-                gauges += self._through_call(node, called)
+                probes += self._through_call(node, called)
             elif node in bodies:
-                gauges += self._through_bodies(node, bodies[node], more)
+                probes += self._through_bodies(node, bodies[node], more)
             for name in node.outputs:
                 if name in wanted:
-                    gauge = Gauge((scope.address, name), *self._pair())
-                    gauges.append(gauge)
-                    more += self._nodes(gauge, scope)
+                    probe = RangeProbe((scope.address, name), *self._pair())
+                    probes.append(probe)
+                    more += self._nodes(probe, scope)
             if more:
                 behind[node.slot] = more
-        if gauges:
+        if probes:
             self._insert(scope, behind)
-        return gauges
+        return probes
 
     def _insert(self, scope: Scope, behind: Mapping[int, list[NodeProto]]) -> None:
         proto: Any = scope.proto
@@ -194,30 +194,30 @@ class _Gauging:
         del proto.node[:]
         proto.node.extend(nodes)
 
-    def _through_call(self, node: Node, function: Scope) -> list[Gauge]:
-        """Have a call answer what the gauges of its function do."""
+    def _through_call(self, node: Node, function: Scope) -> list[RangeProbe]:
+        """Give a call the outputs of its function's probes."""
         if function not in self._of_functions:
-            self._of_functions[function] = []  # of one that calls itself, which no model is run with
+            self._of_functions[function] = []  # for recursion, which no runnable model has
             is_new = function.versions.get("", 0) >= _FIRST_INNER
-            gauges = self._widened(function, self._scope(function) if is_new else [])
-            _proto(function).output.extend(name for gauge in gauges for name in (gauge.numbers, gauge.shape))
-            self._of_functions[function] = gauges
-        found = [Gauge(gauge.tensor, *self._pair(), is_inner=True) for gauge in self._of_functions[function]]
+            probes = self._widened(function, self._scope(function) if is_new else [])
+            _proto(function).output.extend(name for probe in probes for name in (probe.numbers, probe.shape))
+            self._of_functions[function] = probes
+        found = [RangeProbe(probe.tensor, *self._pair(), is_inner=True) for probe in self._of_functions[function]]
         _complete(node.proto, len(_proto(function).output) - 2 * len(found))
-        node.proto.output.extend(name for gauge in found for name in (gauge.numbers, gauge.shape))
+        node.proto.output.extend(name for probe in found for name in (probe.numbers, probe.shape))
         return found
 
-    def _through_bodies(self, node: Node, bodies: Sequence[Scope], behind: list[NodeProto]) -> list[Gauge]:
-        """Have an If, Loop or Scan answer what the gauges of its bodies do, of all turns the largest."""
+    def _through_bodies(self, node: Node, bodies: Sequence[Scope], behind: list[NodeProto]) -> list[RangeProbe]:
+        """Give an If, Loop or Scan the outputs of its bodies' probes, the largest of all turns."""
         if node.op not in ("If", "Loop", "Scan") or node.scope.versions.get("", 0) < _FIRST_INNER:
             return []
         _complete(node.proto, len(_proto(bodies[0]).output) - (node.op == "Loop"))
         by_body = [self._widened(body, self._scope(body)) for body in bodies]
-        found: list[Gauge] = []
-        for place, gauges in enumerate(by_body):
-            for gauge in gauges:
-                made = Gauge(gauge.tensor, *self._pair(), is_inner=True)
-                pairs = (gauge.numbers, made.numbers), (gauge.shape, made.shape)
+        found: list[RangeProbe] = []
+        for place, probes in enumerate(by_body):
+            for probe in probes:
+                made = RangeProbe(probe.tensor, *self._pair(), is_inner=True)
+                pairs = (probe.numbers, made.numbers), (probe.shape, made.shape)
                 for kind, (inner, outer) in zip(_NOTHING, pairs, strict=True):
                     for other, body in enumerate(bodies):
                         name = inner if other == place else self._nothing(body, kind)
@@ -233,16 +233,16 @@ class _Gauging:
                 item.ints.extend([0] * (2 * len(found)))
         return found
 
-    def _widened(self, scope: Scope, gauges: Sequence[Gauge]) -> list[Gauge]:
-        """The gauges of a scope with shapes that are all of one length, its nodes being put behind all others."""
+    def _widened(self, scope: Scope, probes: Sequence[RangeProbe]) -> list[RangeProbe]:
+        """The probes of a scope with shapes of one length, whose nodes come behind all others."""
         proto: Any = scope.proto
-        found: list[Gauge] = []
-        for gauge in gauges:
-            if not gauge.is_inner:
-                made = gauge._replace(shape=f"{gauge.shape}:long", is_inner=True)
-                proto.node.extend(self._lengthened(gauge.shape, made.shape))
-                gauge = made
-            found.append(gauge)
+        found: list[RangeProbe] = []
+        for probe in probes:
+            if not probe.is_inner:
+                made = probe._replace(shape=f"{probe.shape}:long", is_inner=True)
+                proto.node.extend(self._lengthened(probe.shape, made.shape))
+                probe = made
+            found.append(probe)
         return found
 
     def _pair(self) -> tuple[str, str]:
@@ -263,14 +263,14 @@ class _Gauging:
             yield self._constant(f"nothing{kind}", value[None])
 
     def _nothing(self, body: Scope, kind: int) -> str:
-        """What a branch that is not gauged says: its name there."""
+        """The name of an empty probe in a body without this one."""
         name = self._pair()[0]
         proto: Any = body.proto
         proto.node.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(_NOTHING[kind])))
         return name
 
     def _lengthened(self, shape: str, long: str) -> Iterator[NodeProto]:
-        """A shape led by ones to a fixed length, and that by the rank."""
+        """A shape padded with ones to a fixed length, after the rank."""
         p = self._prefix
         yield helper.make_node("Shape", [shape], [f"{long}:rank"])
         yield helper.make_node("Concat", [f"{p}:ones", shape], [f"{long}:led"], axis=0)
@@ -278,7 +278,7 @@ class _Gauging:
         yield helper.make_node("Concat", [f"{long}:rank", f"{long}:last"], [long], axis=0)
 
     def _over_turns(self, turns: str, made: str, kind: int, opset: int) -> Iterator[NodeProto]:
-        """The largest of all turns; of none, what says nothing."""
+        """The largest of all turns; an empty probe for no turns."""
         yield helper.make_node("Concat", [f"{self._prefix}:nothing{kind}", turns], [f"{made}:all"], axis=0)
         yield self._over_first("ReduceMax", f"{made}:all", made, opset)
 
@@ -288,22 +288,24 @@ class _Gauging:
             return helper.make_node(op, [source, f"{self._prefix}:first"], [made], keepdims=0)
         return helper.make_node(op, [source], [made], keepdims=0, axes=[0])
 
-    def _nodes(self, gauge: Gauge, scope: Scope) -> Iterator[NodeProto]:
-        """The nodes of one gauge.  The least comes with its sign turned."""
-        name = gauge.tensor[1]
-        highs, means = (f"{gauge.numbers}:{kind}" for kind in ("highs", "means"))
-        yield helper.make_node("Shape", [name], [gauge.shape])
+    def _nodes(self, probe: RangeProbe, scope: Scope) -> Iterator[NodeProto]:
+        """The nodes of one probe.  The least magnitude is negated."""
+        name = probe.tensor[1]
+        highs, means = (f"{probe.numbers}:{kind}" for kind in ("highs", "means"))
+        yield helper.make_node("Shape", [name], [probe.shape])
         cut, dtype = _cut_of(self._shapes.shape(scope, name)), self._shapes.dtype(scope, name)
         if not cut or dtype is None:
-            yield from self._measured(name, gauge.numbers, highs, means)
+            yield from self._measured(name, probe.numbers, highs, means)
         else:
-            part, slices = f"{gauge.numbers}:slice", f"{gauge.numbers}:slices"
+            part, slices = f"{probe.numbers}:slice", f"{probe.numbers}:slices"
             yield helper.make_node("Flatten", [name], [slices], axis=cut)
             yield from self._by_slices(slices, part, dtype, made=(highs, means), opset=scope.versions.get("", 0))
-        yield helper.make_node("Concat", [highs, means], [gauge.numbers], axis=0)
+        yield helper.make_node("Concat", [highs, means], [probe.numbers], axis=0)
 
-    def _by_slices(self, slices: str, part: str, dtype: int, made: tuple[str, str], opset: int) -> Iterator[NodeProto]:
-        """The same of each slice in turn, so that there are copies of no more at a time."""
+    def _by_slices(
+        self, slices: str, part: str, dtype: int, *, made: tuple[str, str], opset: int
+    ) -> Iterator[NodeProto]:
+        """The same for each slice in turn, so that only one slice is copied at a time."""
         inner, turns = ([f"{one}:{step}" for one in made] for step in ("slice", "turns"))
         inputs = [helper.make_tensor_value_info(part, dtype, None)]
         outputs = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [None]) for one in inner]
@@ -313,7 +315,7 @@ class _Gauging:
             yield self._over_first(op, source, target, opset)
 
     def _measured(self, name: str, prefix: str, highs: str, means: str) -> Iterator[NodeProto]:
-        """The largest of what a tensor holds, and the means, each as a tensor: what is no number counts as zero."""
+        """The largest magnitudes and the means of a tensor; non-finite elements count as zero."""
 
         def of(step: str) -> str:
             return f"{prefix}:{step}"
@@ -325,7 +327,7 @@ class _Gauging:
             yield helper.make_node(op, [of(source)], [of(f"{step}!")], keepdims=0)
             yield helper.make_node("Reshape", [of(f"{step}!"), constant("one")], [of(step)])
 
-        # What is as large as the tensor is read at once, so that little of it is there at a time.
+        # Each temporary of the tensor's size is consumed at once, so that few are in memory.
         yield helper.make_node("Cast", [name], [of("wide")], to=TensorProto.FLOAT)
         yield helper.make_node("Greater", [of("wide"), constant("low")], [of("high")])
         yield helper.make_node("Abs", [of("wide")], [of("any")])
@@ -341,14 +343,14 @@ class _Gauging:
         yield from reduced("least", "ReduceMax", "least?")
         yield helper.make_node("Mul", [of("size"), of("size")], [of("square?")])
         yield from reduced("square", "ReduceMean", "square?")
-        for told, made in ((_HIGHS, highs), (_MEANS, means)):
-            yield helper.make_node("Concat", [of(step) for step in told], [made], axis=0)
+        for steps, made in ((_HIGHS, highs), (_MEANS, means)):
+            yield helper.make_node("Concat", [of(step) for step in steps], [made], axis=0)
 
 
 def _cut_of(shape: Sequence[object] | None) -> int:
-    """How many axes of a tensor stand before slices of at most `_AT_ONCE` numbers; 0 where it is not larger itself.
+    """The number of leading axes before slices of at most `_AT_ONCE` elements; 0 where the tensor is not larger.
 
-    Sizes that are free are small where a model is tried.
+    Dynamic sizes are small where a model is tried.
     """
     sizes = [size for size in shape or () if isinstance(size, int)]
     if shape is None or len(sizes) < len(shape):
@@ -361,7 +363,7 @@ def _proto(scope: Scope) -> Any:
 
 
 def _complete(node: NodeProto, count: int) -> None:
-    """Write out the outputs that a node leaves out at its end."""
+    """Make the omitted trailing outputs of a node explicit."""
     node.output.extend([""] * (count - len(node.output)))
 
 

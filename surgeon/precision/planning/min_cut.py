@@ -1,6 +1,6 @@
-"""The least cut of a network, by Goldberg and Tarjan's method (1988): which of two sides each item is to be on.
+"""The minimum cut of a network by Goldberg and Tarjan's method (1988): the side of each item.
 
-Here the items are nodes that may be of either dtype, and what is cut are Casts.
+The items are nodes that can have either dtype, and the cut edges are Casts.
 """
 
 from collections import deque
@@ -11,10 +11,10 @@ INFINITE_CAPACITY = 1 << 40
 
 
 class FlowNetwork:
-    """Items by number, 0 and 1 being the two sides themselves; edges are cut where they lead from side 0 to side 1."""
+    """Items by number; 0 and 1 are the two sides.  An edge is cut where it leads from side 0 to side 1."""
 
     def __init__(self) -> None:
-        self.edges: list[list[int]] = [[], []]  # of an item, the places of its edges
+        self.edges: list[list[int]] = [[], []]  # indices of the edges of each item
         self.ends: list[int] = []
         self.left: list[int] = []
 
@@ -24,19 +24,19 @@ class FlowNetwork:
         return len(self.edges) - 1
 
     def edge(self, start: int, end: int, capacity: int) -> None:
-        """Have it cost so much that one is on side 0 and the other on side 1."""
+        """Add the cost of having one item on side 0 and the other on side 1."""
         for first, last, size in ((start, end, capacity), (end, start, 0)):
             self.edges[first].append(len(self.ends))
             self.ends.append(last)
             self.left.append(size)
 
     def cut(self) -> set[int]:
-        """The items on side 0, as few as there can be."""
+        """The items on side 0, as few as possible."""
         _Flow(self).run()
         return {item for item, level in enumerate(self.levels()) if level < len(self.edges)}
 
     def levels(self) -> list[int]:
-        """How far each item is from side 0, as many as there are items where it is not reached."""
+        """The distance of each item from side 0; the number of items where it is unreachable."""
         most = len(self.edges)
         levels = [most] * most
         levels[SOURCE] = 0
@@ -52,10 +52,10 @@ class FlowNetwork:
 
 
 class _Flow:
-    """What flows from side 1 back to side 0 against the edges, in bulk: what is farthest away goes first.
+    """The flow from side 1 back to side 0 against the edges; the most distant excess goes first.
 
-    What has no way there any more stays where it is: of a network whose cut alone is asked for, it need not go back
-    (the first of the two phases of the method).
+    Excess that cannot reach side 0 any more stays where it is: a minimum cut needs only the first of the two phases of
+    the method.
     """
 
     def __init__(self, network: FlowNetwork) -> None:
@@ -65,12 +65,12 @@ class _Flow:
         self._measure()
 
     def _measure(self) -> None:
-        """See anew how far each item is from side 0, as now and then has to be: lifting alone is slow to find out."""
+        """Measure all distances from side 0 again, because relabelling is slow to find that an item is cut off."""
         self._levels = self._network.levels()
         self._levels[SINK] = self._most
         self._nexts = [0] * self._most
-        self._members: list[set[int]] = [set() for _ in range(self._most + 1)]  # by level, the items
-        self._active: list[list[int]] = [[] for _ in range(self._most + 1)]  # by level, those with an excess
+        self._members: list[set[int]] = [set() for _ in range(self._most + 1)]  # items by level
+        self._active: list[list[int]] = [[] for _ in range(self._most + 1)]  # items with an excess, by level
         self._lifts = 0
         for item, level in enumerate(self._levels):
             self._members[level].add(item)
@@ -87,14 +87,14 @@ class _Flow:
                 highest -= 1
                 continue
             item = self._active[highest].pop()
-            if self._levels[item] == highest:  # it may have been lifted beyond all since
+            if self._levels[item] == highest:  # it may have been lifted meanwhile
                 highest = max(highest, self._empty(item))
             if self._lifts > self._most:
                 self._measure()
                 highest = self._most - 1
 
     def _empty(self, item: int) -> int:
-        """Send on what an item has; returns the highest level that it sent from, which rises until nothing is left."""
+        """Push the excess of an item; return its final level."""
         edges, level = self._edges[item], self._levels[item]
         while self._excess[item]:
             if self._nexts[item] == len(edges):
@@ -111,7 +111,7 @@ class _Flow:
         return level
 
     def _send(self, item: int, edge: int, size: int) -> None:
-        """Send so much from an item, against the edge that leads to it."""
+        """Push so much from an item, against the edge that leads to it."""
         end = self._ends[edge]
         self._left[edge ^ 1] -= size
         self._left[edge] += size
@@ -121,13 +121,13 @@ class _Flow:
         self._excess[end] += size
 
     def _lifted(self, item: int) -> int:
-        """Lift an item just above the lowest that it can send to; its level."""
+        """Lift an item just above the lowest item that it can push to; its new level."""
         old, edges = self._levels[item], self._edges[item]
         self._lifts += 1
         above = [self._levels[self._ends[edge]] + 1 for edge in edges if self._left[edge ^ 1]]
         self._move(item, min([*above, self._most]))
         self._nexts[item] = 0
-        if not self._members[old]:  # nothing above can come down any more
+        if not self._members[old]:  # gap: nothing above can reach side 0 any more
             level = old + 1
             while level < self._most and self._members[level]:
                 for other in list(self._members[level]):

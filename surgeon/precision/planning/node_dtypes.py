@@ -1,12 +1,12 @@
-"""What each node lets one choose: which of its inputs and outputs follow a new dtype, and which are fixed.
+"""The inputs and outputs of a node that follow a new dtype, and those that are fixed.
 
-By its schema, at the model's own opset; by what words of its specification say beside that (`ops.dtypes_told`).
+Decided by the node's schema at the model's own opset, and by the traits in `ops.traits.dtype_traits`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from onnx import AttributeProto, NodeProto, TensorProto
+from onnx import AttributeProto, TensorProto
 
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import type_string
@@ -25,7 +25,7 @@ from surgeon.ops.traits.trait_lookup import WITH_BODIES, traits_of
 from surgeon.ops.traversal import subgraphs
 from surgeon.printed_commands import upgrade_to
 
-_UNTOLD = "the dtype of what it reads cannot be told"
+_UNKNOWN = "the dtype of what it reads cannot be told"
 Dtype = Callable[[str], int | None]
 HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
@@ -41,17 +41,17 @@ class DtypeChange:
 
     @property
     def narrows(self) -> bool:
-        """Whether numbers lose digits by it."""
+        """Whether numbers lose digits."""
         return self.new in HALVES or (self.old, self.new) == (TensorProto.DOUBLE, TensorProto.FLOAT)
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is one of integers."""
+        """Whether it converts integers."""
         return self.old == TensorProto.INT64
 
     @property
     def names(self) -> tuple[str, str]:
-        """Both as people spell them."""
+        """The names of both dtypes."""
         return dtype_name(self.old), dtype_name(self.new)
 
 
@@ -74,30 +74,21 @@ class NodeDtypes:
 
     @property
     def any(self) -> bool:
-        """Whether anything of the node hangs on the choice."""
+        """Whether anything of the node depends on the choice."""
         return bool(self.following_inputs or self.following_outputs or self.fixed_inputs or self.fixed_outputs)
 
 
 def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool = False) -> NodeDtypes:
-    """The ports of a node.  dtype: of the tensors around it.  is_call: whether it calls a local function."""
+    """The dtypes of a node's inputs and outputs.
+
+    dtype: of the tensors around it.  is_call: whether it calls a local function.
+    """
     own = [place for place, name in enumerate(node.inputs) if name and dtype(name) == change.old]
     made = [place for place, name in enumerate(node.outputs) if name and dtype(name) == change.old]
     if node.op in SEQUENCE_LOOPS:
-        return NodeDtypes(
-            (),
-            (),
-            tuple(own),
-            fixed_outputs=tuple(made),
-            keep_reason=f"{node.op} handles sequences, which keep their dtype",
-        )
+        return _fixed(own, made, f"{node.op} handles sequences, which keep their dtype")
     if node.op not in WITH_BODIES and any(subgraphs(node.proto)):
-        return NodeDtypes(
-            (),
-            (),
-            tuple(own),
-            fixed_outputs=tuple(made),
-            keep_reason=f"nothing tells what the bodies of {node.op} are given",
-        )
+        return _fixed(own, made, f"nothing tells what the bodies of {node.op} are given")
     if not own and not made:
         return NodeDtypes()
     if node.op in WITH_BODIES or is_call:
@@ -117,15 +108,15 @@ def node_dtypes(node: Node, dtype: Dtype, change: DtypeChange, *, is_call: bool 
     domain, name = split_op(node.op)
     opset = node.scope.versions.get(domain, 1)
     version, cast = schema(domain, name, opset), schema("", CAST, node.scope.versions.get("", 1))
-    if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # nothing makes what it reads
-        return NodeDtypes((), (), tuple(own), fixed_outputs=tuple(made), keep_reason=_untaken(cast, change))
+    if domain and cast is not None and type_string(change.new) not in cast.types["T2"]:  # no Cast makes its inputs
+        return _fixed(own, made, _untaken(cast, change))
     if version is None:
-        return _without_schema(node, proto, dtype, change=change, own=own, made=made, opset=opset)
-    return _by_schema(node, version, dtype, change=change, own=own, made=made)
+        return _without_schema(node, dtype, change, own=own, made=made)
+    return _by_schema(node, version, dtype, change, own=own, made=made)
 
 
 def is_determined_by_schema(node: Node) -> bool:
-    """Whether the ports of a node follow from its op, its opset and the dtypes around it alone."""
+    """Whether only the op, the opset and the dtypes around a node determine the result of `node_dtypes`."""
     if node.op == "Constant" or node.op in DTYPE_ATTRIBUTES or node.op in WITH_BODIES or node.op in SEQUENCE_LOOPS:
         return False
     domain, name = split_op(node.op)
@@ -133,18 +124,18 @@ def is_determined_by_schema(node: Node) -> bool:
 
 
 def _by_schema(
-    node: Node, version: Schema, dtype: Dtype, change: DtypeChange, own: Sequence[int], made: Sequence[int]
+    node: Node, version: Schema, dtype: Dtype, change: DtypeChange, *, own: Sequence[int], made: Sequence[int]
 ) -> NodeDtypes:
     facts, text = traits_of(node.op), type_string(change.new)
     takes: list[int] = []
     makes: list[int] = []
     stays: list[int] = []
     fixed: list[int] = []
-    staying, told = FIXED_DTYPE_INPUTS.get(node.op, ()), FIXED_DTYPE_OUTPUTS.get(node.op, ())
+    staying, fixed_places = FIXED_DTYPE_INPUTS.get(node.op, ()), FIXED_DTYPE_OUTPUTS.get(node.op, ())
     tied = {formal.type for place in own if (formal := version.input_at(place)) and place not in staying}
     past = None if facts.products.attention_inputs is None else facts.products.attention_inputs.past_key
     if past is not None and not any(node.inputs[past : past + 1]) and (cache := version.input_at(past)):
-        tied.add(cache.type)  # of keys that are the first, the cache has the dtype
+        tied.add(cache.type)  # without past keys, the cache has the dtype of the keys
     for place in own:
         formal = version.input_at(place)
         if formal is not None and ((place == 0 and facts.shape.reads_only_shape) or facts.shape.returns_sizes):
@@ -154,47 +145,40 @@ def _by_schema(
     for place in made:
         formal = version.output_at(place)
         says = node.op in DTYPE_ATTRIBUTES or (formal is not None and formal.type in tied)
-        follows = formal is not None and place not in told and text in version.allowed(formal) and says
+        follows = formal is not None and place not in fixed_places and text in version.allowed(formal) and says
         (makes if follows else fixed).append(place)
     ports = NodeDtypes(tuple(takes), tuple(makes), tuple(stays), tuple(fixed))
     if _handles_lists(node, version):
-        return _pinned(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
+        return _kept(ports, f"{version.name} handles sequences or optionals, which keep their dtype")
     if takes and change.new in UNSUPPORTED_BODY_DTYPES.get(node.op, ()):
-        return _pinned(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
+        return _kept(ports, f"the body that ONNX defines for {version.name} does not take {change.names[1]}")
     if change.old in _tensors_of(node):
-        return _pinned(ports, f"attributes of {version.name} hold {change.names[0]}")
+        return _kept(ports, f"attributes of {version.name} hold {change.names[0]}")
     if not takes and not makes:
         could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
-        why = _UNTOLD if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
-        return _pinned(ports, why) if fixed or set(stays) - set(staying) else ports
-    if any(_is_own_word(version, place, node, tied=tied, text=text) for place in fixed if place not in told):
-        return _pinned(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
+        why = _UNKNOWN if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
+        return _kept(ports, why) if fixed or set(stays) - set(staying) else ports
+    if any(_has_free_type(version, place, node, tied=tied, text=text) for place in fixed if place not in fixed_places):
+        return _kept(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
     if _refers(node):
-        return _pinned(ports, "an attribute of the function's call says its dtype")
-    if any(_is_untold(name, formal, version, tied=tied, dtype=dtype) for name, formal in _formals(node, version)):
-        return _pinned(ports, _UNTOLD)
+        return _kept(ports, "an attribute of the function's call says its dtype")
+    if any(_is_unknown(name, formal, version, tied=tied, dtype=dtype) for name, formal in _formals(node, version)):
+        return _kept(ports, _UNKNOWN)
     decides = facts.algebra.compares or facts.dtype.returns_bool or facts.dtype.returns_indices
     chooses = decides or facts.numerics.reduces == "extremum"
     exact = facts.numerics.exact or chooses or bool(facts.data.copies_elements)
-    return NodeDtypes(
-        ports.following_inputs,
-        ports.following_outputs,
-        ports.fixed_inputs,
-        fixed_outputs=ports.fixed_outputs,
-        keep_reason="",
-        benefits=not exact,
-    )
+    return replace(ports, benefits=not exact)
 
 
 def _tensors_of(node: Node) -> list[int]:
-    """The dtypes of the tensors that attributes of a node hold; no operator of ai.onnx is bound to their dtype."""
+    """The dtypes of tensor attributes of a node; in ai.onnx no operator's dtype depends on these."""
     if not split_op(node.op)[0]:
         return []
     return [item.t.data_type for item in node.proto.attribute if item.type == AttributeProto.TENSOR]
 
 
 def _handles_lists(node: Node, version: Schema) -> bool:
-    """Whether an input or output can be no tensor at all."""
+    """Whether an input or output is never a tensor."""
     sides = ((node.inputs, version.input_at), (node.outputs, version.output_at))
     formals = [at(place) for names, at in sides for place, name in enumerate(names) if name]
     return any(
@@ -203,15 +187,15 @@ def _handles_lists(node: Node, version: Schema) -> bool:
     )
 
 
-def _is_own_word(version: Schema, place: int, node: Node, tied: set[str], text: str) -> bool:
-    """Whether an output could be of the new dtype, and neither an input nor an attribute says whether it is."""
+def _has_free_type(version: Schema, place: int, node: Node, *, tied: set[str], text: str) -> bool:
+    """Whether an output could have the new dtype, but neither inputs nor attributes determine that."""
     formal = version.output_at(place)
     return formal is not None and formal.type not in tied and text in version.allowed(formal) and bool(node.inputs)
 
 
 def _refers(node: Node) -> bool:
-    told = DTYPE_ATTRIBUTES.get(node.op)
-    item = None if told is None else node.attribute(told[0])
+    known = DTYPE_ATTRIBUTES.get(node.op)
+    item = None if known is None else node.attribute(known[0])
     return item is not None and bool(item.ref_attr_name)
 
 
@@ -222,23 +206,23 @@ def _formals(node: Node, version: Schema) -> Iterator[tuple[str, FormalParameter
             yield name, formal
 
 
-def _is_untold(name: str, formal: FormalParameter, version: Schema, tied: set[str], dtype: Dtype) -> bool:
-    """Whether an input that must be of one type with others is of a dtype that nothing tells."""
+def _is_unknown(name: str, formal: FormalParameter, version: Schema, *, tied: set[str], dtype: Dtype) -> bool:
+    """Whether an input that shares its type with others has an unknown dtype."""
     return formal.type in tied and formal.type in version.types and formal.homogeneous and dtype(name) is None
 
 
-def _pinned(ports: NodeDtypes, why: str) -> NodeDtypes:
-    return NodeDtypes(
-        (),
-        (),
-        (*ports.following_inputs, *ports.fixed_inputs),
-        fixed_outputs=(*ports.following_outputs, *ports.fixed_outputs),
-        keep_reason=why,
-    )
+def _kept(ports: NodeDtypes, why: str) -> NodeDtypes:
+    inputs = *ports.following_inputs, *ports.fixed_inputs
+    return _fixed(inputs, (*ports.following_outputs, *ports.fixed_outputs), why)
+
+
+def _fixed(inputs: Sequence[int], outputs: Sequence[int], why: str) -> NodeDtypes:
+    """A node that keeps the old dtype for all of these."""
+    return NodeDtypes(fixed_inputs=tuple(inputs), fixed_outputs=tuple(outputs), keep_reason=why)
 
 
 def _untaken(version: Schema, change: DtypeChange) -> str:
-    """Why a node cannot be of the new dtype: at this opset, or at all."""
+    """Why a node cannot have the new dtype: at this opset, or at all."""
     new, text = change.names[1], type_string(change.new)
     for later in history(version.domain, version.name):
         if later.since_version > version.since_version and any(text in allowed for allowed in later.types.values()):
@@ -250,12 +234,11 @@ def _untaken(version: Schema, change: DtypeChange) -> str:
 
 
 def _without_schema(
-    node: Node, proto: NodeProto, dtype: Dtype, change: DtypeChange, own: Sequence[int], made: Sequence[int], opset: int
+    node: Node, dtype: Dtype, change: DtypeChange, *, own: Sequence[int], made: Sequence[int]
 ) -> NodeDtypes:
-    """A node of a domain that nothing is known of, or a target's own, of which the target tells."""
-    kept = NodeDtypes(
-        (), (), tuple(own), fixed_outputs=tuple(made), keep_reason=f"nothing tells which dtypes {proto.op_type} takes"
-    )
+    """A node of an unknown domain, or of a target's own, whose support the target knows."""
+    proto, opset = node.proto, node.scope.versions.get(split_op(node.op)[0], 1)
+    kept = _fixed(own, made, f"nothing tells which dtypes {proto.op_type} takes")
     target = target_of_op(proto.domain, proto.op_type)
     if target is None or target.ops is None:
         return kept
@@ -265,7 +248,7 @@ def _without_schema(
     has_said = set(target.ops.check(proto, opset, before.get, False))
     says = set(target.ops.check(proto, opset, after.get, False)) - has_said
     if any(dtype(name) is None for name in node.outputs if name):
-        return _pinned(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
+        return _kept(kept, f"nothing tells of which dtype {proto.op_type} makes its outputs")
     if not target.ops.has(proto.domain, proto.op_type) or says:
-        return _pinned(kept, f"{proto.op_type} is not known to take {change.names[1]}")
+        return _kept(kept, f"{proto.op_type} is not known to take {change.names[1]}")
     return NodeDtypes(tuple(own), tuple(made), benefits=True)

@@ -1,6 +1,6 @@
-"""A product with a stored matrix that is too large to be run at once, in blocks of its columns.
+"""A product with a stored matrix that is too large for one run, in blocks of columns.
 
-Each column of a product hangs on one column of the matrix alone: a block is a product of its own.
+Each column of the product depends on only one column of the matrix, so each block is a product by itself.
 """
 
 from collections.abc import Container, Iterator
@@ -12,7 +12,7 @@ from surgeon.precision.segments.segment_run import Arrays
 
 
 def transposed_weights(graph: GraphProto) -> dict[str, str]:
-    """By the tensors that are stored matrices with their two axes swapped, those."""
+    """Stored matrices by the tensor that is their transpose."""
     stored = {tensor.name for tensor in graph.initializer if len(tensor.dims) == 2}
     return {
         node.output[0]: node.input[0]
@@ -23,14 +23,14 @@ def transposed_weights(graph: GraphProto) -> dict[str, str]:
 
 
 def can_split_columns(node: NodeProto, weights: Container[str]) -> bool:
-    """Whether a node makes the product of something and of a stored matrix, of whose columns it can make some alone."""
+    """Whether a node multiplies by a stored matrix whose columns can be split."""
     if node.domain or traits_of(node.op_type).products.factors != (0, 1) or len(node.output) != 1:
         return False
     return node.input[1] in weights and node.input[1] not in (node.input[0], *node.input[2:])
 
 
 def column_blocks(node: NodeProto, weights: Arrays, most: int) -> Iterator[Arrays]:
-    """The stored inputs of a product, so many columns of them at once that its matrix takes at most so many bytes."""
+    """The stored inputs of a product, in blocks of columns whose matrix takes at most so many bytes."""
     name = node.input[1]
     matrix = weights[name]
     axis = matrix.ndim - 1

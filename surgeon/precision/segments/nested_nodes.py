@@ -1,4 +1,4 @@
-"""What lies inside of nodes of the main graph: in their bodies, and in the functions that they call."""
+"""Nodes inside of nodes of the main graph: in their bodies, and in the functions that they call."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""One stretch of a converted model run by itself, on what the original's inner tensors held: what a child does."""
+"""One segment of a converted model, run in a worker on values of the original's inner tensors."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.precision.convert_report import MAX_MEANINGFUL_ERROR
-from surgeon.precision.segments.activation_ranges import GROSS, Far
+from surgeon.precision.segments.activation_ranges import GROSS, ScaledActivations
 from surgeon.runtime.implementations.implementation import import_registry
 from surgeon.runtime.numerics.rounding_perturbation import (
     AMPLITUDE_INPUT,
@@ -28,13 +28,11 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = Mapping[str, np.ndarray]
 TURNS, FEW = 3, 256
-"""How many sets of random directions the roundings of a stretch are shaken in that hands on few elements; of many, one
-set shows what the largest error is.
-"""
+"""Rounding perturbations of a segment with few output elements; with many, one perturbation shows the largest error."""
 MARGIN = 4.0
-"""How often what the reference moves by then a stretch may be off: one set of roundings is no worst case."""
-_FAR = 1e9  # of what is infinitely far, in numbers that JSON holds
-_HALF = 0.5  # units in the last place by which a rounding to nearest errs at most
+"""Factor on the change of the perturbed reference: one perturbation is not the worst case."""
+_FAR = 1e9  # in place of infinity, which JSON cannot hold
+_HALF = 0.5  # largest error of rounding to nearest, in units in the last place
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +57,22 @@ class SegmentJob:
     """Inner tensors that are outputs only to compare them at scaled activations."""
 
     def reference(self, change: Callable[..., ModelProto | None]) -> Float64Reference:
-        """The stretch in float64, changed throughout, in bodies too.  Raises SessionError."""
+        """The segment in float64, changed throughout, in bodies too.  Raises SessionError."""
         return Float64Reference(
             self.upgraded_model or self.model, custom_ops=self.custom_ops, change=partial(change, bodies=True)
         )
 
 
-def hold(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Hold a stretch against itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
+def compare_with_float64(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
+    """Compare a segment with itself in float64: {"error", "allowed", "output"} of the worst output, or {"why"}.
 
-    With {"far"}, a size and an output, where it is off only for activations of another size.
+    With {"far"}, a magnitude and an output, where only scaled activations fail.
 
     Each step of a computation errs by fl(x op y) = (x op y)(1 + d) with |d| <= u, u being half a unit in the last place
-    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2.2).  What such errors come to at the end is
-    measured: the reference runs with each of its numbers moved by u to a random side (Parker, Monte Carlo Arithmetic,
-    1997), up to `TURNS` times.  A stretch may be off by `MARGIN` times the most that it moved by, and by u once more
-    for what it hands on; all as parts of the largest number in the output.
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 2.2).  The sum of such errors is measured: the
+    reference runs with each of its numbers moved by u in a random direction (Parker, Monte Carlo Arithmetic, 1997), up
+    to `TURNS` times.  A segment may err by `MARGIN` times the largest change, and by u once more for its outputs; all
+    relative to the largest magnitude of the output.
     """
     import_registry(asked.implementations)
     unit = float(ml_dtypes.finfo(dtype_of(asked.new)).eps) * _HALF
@@ -84,13 +82,13 @@ def hold(asked: SegmentJob, _: ReportProgress) -> tuple[dict[str, Any], list[Any
             if not ways:
                 return {"why": "nothing here runs it"}, []
             reference = stack.enter_context(asked.reference(perturb_rounding))
-            return _held(reference, ways, asked, unit), []
+            return _worst_error(reference, ways, asked, unit), []
     except SessionError as refused:
         return {"why": refused.message.rstrip(".")}, []
 
 
 def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Mapping[str, np.ndarray]]]:
-    """What runs the stretch in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
+    """Runs of the segment in the new dtype: ONNX Runtime where it has kernels, and float64 rounded at each node."""
     try:
         yield stack.enter_context(open_model(asked.model, asked.custom_ops)).run
     except SessionError as refused:
@@ -103,13 +101,13 @@ def _ways(asked: SegmentJob, stack: ExitStack) -> Iterator[Callable[[Arrays], Ma
             raise
 
 
-def _held(
+def _worst_error(
     reference: Float64Reference,
     ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]],
     asked: SegmentJob,
     unit: float,
 ) -> dict[str, Any]:
-    """The output that is worst: off by more than is allowed to it, or lost in roundings, or nearest to its limit."""
+    """The worst output: beyond its limit, or lost in rounding, or nearest to its limit."""
     new = asked.new
 
     def outer(answer: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -123,23 +121,23 @@ def _held(
     has_few = min((array.size for array in exact.values()), default=0) < FEW
     for turn in range(1, 1 + (TURNS if has_few else 1)):
         for name, array in moved(_HALF, turn).items():
-            allowed[name] = max(allowed.get(name, 0.0), apart(exact.get(name, array), array, new))
+            allowed[name] = max(allowed.get(name, 0.0), relative_error(exact.get(name, array), array, new))
     errors = [(0.0, unit, "")]
     for run in ways:
         found = outer(run(asked.feeds))
-        for name in sorted(exact.keys() & found.keys()):  # a sequence may come in other pieces
-            error, most = apart(exact[name], found[name], new), MARGIN * allowed[name] + unit
+        for name in sorted(exact.keys() & found.keys()):  # a sequence may have other elements
+            error, most = relative_error(exact[name], found[name], new), MARGIN * allowed[name] + unit
             errors.append((min(error, _FAR), min(most, _FAR), name))
-    error, most, name = max(errors, key=lambda item: harm(item[0], item[1]))
-    if error <= most and (far := _far(reference, ways, asked)) is not None:
+    error, most, name = max(errors, key=lambda item: severity(item[0], item[1]))
+    if error <= most and (far := _worst_scaled(reference, ways, asked)) is not None:
         return far
     return {"error": error, "allowed": most, "output": name}
 
 
-def _far(
+def _worst_scaled(
     reference: Float64Reference, ways: Sequence[Callable[[Arrays], Mapping[str, np.ndarray]]], asked: SegmentJob
 ) -> dict[str, Any] | None:
-    """What is grossly off for activations of another size; None where nothing is, or nothing runs there."""
+    """The output with a gross error at scaled activations; None where there is none, or nothing runs there."""
 
     def exact(feeds: Arrays) -> Mapping[str, np.ndarray]:
         return reference.run({**feeds, AMPLITUDE_INPUT: np.array(0.0), SEED_INPUT: np.array(0)})
@@ -147,8 +145,8 @@ def _far(
     if not asked.activations:
         return None
     try:
-        found = Far(exact, asked.feeds, asked.activations, asked.new).worst(ways, apart)
-    except SessionError:  # an index, say, that follows from activations: such a stretch has one size
+        found = ScaledActivations(exact, asked.feeds, asked.activations, asked.new).worst(ways, relative_error)
+    except SessionError:  # as for an index that depends on activations
         return None
     if found is None:
         return None
@@ -156,15 +154,15 @@ def _far(
     return {"error": min(error, _FAR), "allowed": GROSS, "output": name, "far": (size, name)}
 
 
-def harm(error: float, allowed: float) -> tuple[bool, bool, float]:
-    """By which of several outputs or runs the worst comes first: off by too much, then lost in roundings."""
+def severity(error: float, allowed: float) -> tuple[bool, bool, float]:
+    """Sort key of outputs or runs: beyond the limit, then lost in rounding."""
     return error > allowed, allowed > MAX_MEANINGFUL_ERROR, error / allowed
 
 
-def apart(exact: np.ndarray, other: np.ndarray, new: int) -> float:
-    """How far a value is from what it should be: as a part of the largest, of no floats how many differ.
+def relative_error(exact: np.ndarray, other: np.ndarray, new: int) -> float:
+    """The error of a value, relative to the largest magnitude; for others than floats, the fraction that differs.
 
-    What is below the new dtype's lowest number is as good as that: so low are fills of masks alone.
+    Numbers below the new dtype's lowest count as equal to it: only fill values of masks are so low.
     """
     if other.shape != exact.shape:
         return float("inf")

@@ -1,8 +1,8 @@
-"""Rows that a model chooses by its scores, compared under the choice of the original.
+"""Rows that a model chooses by scores, compared under the original's choice.
 
-Where two scores are nearly alike a rounding swaps two rows, and every output behind them differs as far as two rows do.
-That is no error of the conversion.  The original's places are put into the converted model, in place of the nodes that
-choose; the scores are outputs then, and compared like these.
+Where two scores are nearly equal, rounding swaps two rows, and all later outputs differ as much as two rows do.  That
+is not an error of the conversion.  So the original's indices replace the choosing nodes in the converted model; the
+scores become outputs and are compared too.
 """
 
 from collections.abc import Collection, Iterator
@@ -20,14 +20,14 @@ from surgeon.ops.traversal import names_read
 from surgeon.pipeline.editing.draft import ModelDraft
 
 FIRST_OPSET = 11
-"""Of ai.onnx, from which on there is GatherElements, which takes the values at the places."""
+"""The least opset of ai.onnx with GatherElements, which takes the values at the indices."""
 _SCORES = "scores of {}"
 
 
 def choices(graph: GraphProto) -> dict[str, str]:
-    """By the places that nodes of a graph choose and that others read, the scores that they follow from.
+    """The scores by the indices that nodes choose by them and other nodes read.
 
-    A node that makes places only, and these are an output, is left out: it is judged by how many of them are others.
+    A node that gives only indices which are an output is left out: it is judged by the fraction of changed elements.
     """
     read = {name for node in graph.node for name in names_read(node)}
     ends = {value.name for value in graph.output}
@@ -41,12 +41,12 @@ def choices(graph: GraphProto) -> dict[str, str]:
 
 
 def scores_of(places: str) -> str:
-    """What the scores are called that these places follow from, whatever their tensor is called in a model."""
+    """The name of the scores of these indices, whatever their tensor is called in a model."""
     return _SCORES.format(places)
 
 
 def _places(node: NodeProto) -> str:
-    """The places that a node chooses; empty for one that chooses none."""
+    """The indices that a node chooses; empty for other nodes."""
     facts = _facts(node)
     if not facts.numerics.is_argsort_like or not (facts.dtype.returns_indices or facts.dtype.later_outputs_are_indices):
         return ""
@@ -54,7 +54,7 @@ def _places(node: NodeProto) -> str:
 
 
 def _picks(node: NodeProto) -> bool:
-    """Whether a node that chooses makes the values at the places too, as its first output."""
+    """Whether a choosing node also gives the values at the indices, as its first output."""
     return _facts(node).dtype.later_outputs_are_indices
 
 
@@ -64,9 +64,9 @@ def _facts(node: NodeProto) -> OpTraits:
 
 @contextmanager
 def choosing(model: OutputModel, chosen: Collection[str]) -> Iterator[OutputModel]:
-    """Give a model with these places as inputs, and the scores behind its outputs, as `scores_of` calls them.
+    """Give a model with these indices as inputs, and their scores as further outputs, named by `scores_of`.
 
-    Of a file a copy lies beside it until the block is left.
+    A model in a file is copied beside it until the end of the block.
     """
     with Model.open(model) as opened:
         draft = ModelDraft(opened)
@@ -80,7 +80,7 @@ def choosing(model: OutputModel, chosen: Collection[str]) -> Iterator[OutputMode
 
 
 def _put(graph: GraphProto, chosen: Collection[str]) -> None:
-    """Put the inputs and the outputs into a graph."""
+    """Add the inputs and outputs to a graph."""
     nodes: list[NodeProto] = []
     for node in graph.node:
         places = _places(node)

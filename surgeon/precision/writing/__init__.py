@@ -1,3 +1,3 @@
-"""A plan of dtypes, written into the model."""
+"""Writing a plan of dtypes into the model."""
 
 __all__ = ["conversion_candidates", "type_check"]

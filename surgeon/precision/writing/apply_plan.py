@@ -1,4 +1,4 @@
-"""A plan written into a model: Casts, attributes, stored values and what graphs state of dtypes."""
+"""Writing a plan into a model: Casts, attributes, stored values and stated dtypes."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,16 +19,18 @@ from surgeon.precision.analyses.stored_tensors import FILL, as_tensor, held, lie
 from surgeon.precision.planning.dtype_plan import DtypePlan
 from surgeon.runtime.sessions.float16_cast import float16_caster
 
-_OPSET = 13  # of ai.onnx, for the Casts of a model that has no op of it; every runtime of today reads it
-_TWICE = 4096  # bytes up to which a stored tensor that is wanted in both dtypes is stored in both
+_OPSET = 13  # of ai.onnx, for the Casts of a model without ops of it; every current runtime supports it
+_TWICE = 4096  # bytes up to which a stored tensor that is needed in both dtypes is stored twice
 
 
 class DtypeWriter:
-    """One plan on its way into the draft that its wiring was made of.
+    """Writes one plan into the draft of its graph.
 
-    emulate_rounding: write no new dtypes, but a Cast there and back wherever a tensor would be of the new one: the same
-    roundings for a runtime that has few kernels for it.  sentinel_bounds: the bounds at which stored numbers saturate.
-    saturate: of weights, what is too large.
+    emulate_rounding: write no new dtypes, but a Cast there and back wherever a tensor would get the new one: the same
+    rounding for a runtime with few kernels for it.  sentinel_bounds: the bounds at which stored numbers saturate.
+    saturate: large weights saturate too.
+
+    All steps share the names and dtypes of the tensors, so it has more than twelve attributes.
     """
 
     def __init__(
@@ -41,13 +43,13 @@ class DtypeWriter:
     ) -> None:
         self.plan, self.sentinel_bounds = plan, sentinel_bounds
         self.emulate_rounding, self.saturate = emulate_rounding, saturate
-        self.draft: ModelDraft = plan.wiring.draft
-        self.old, self.new = plan.wiring.change.old, plan.wiring.change.new
+        self.draft: ModelDraft = plan.dtype_graph.draft
+        self.old, self.new = plan.dtype_graph.change.old, plan.dtype_graph.change.new
         self._by = float16_caster() if (self.old, self.new) == (TensorProto.FLOAT, TensorProto.FLOAT16) else None
         self.casts = 0
-        self.slots: list[int | None] = []  # of the main graph's nodes once it is written, those that they had before
-        self.recasts: list[tuple[TensorKey, TensorCast]] = []  # of stored tensors, seen once they are written
-        self.cast_stored: dict[TensorKey, TensorProto] = {}  # those that a Cast narrows when the model runs
+        self.slots: list[int | None] = []  # the former slot of each node of the main graph, once written
+        self.recasts: list[tuple[TensorKey, TensorCast]] = []  # of stored tensors; ranges are known once written
+        self.cast_stored: dict[TensorKey, TensorProto] = {}  # stored tensors that a Cast narrows at run time
         self._dtypes: dict[TensorKey, int] = {}
         self._names: dict[tuple[Scope, str, bool], str] = {}
         self._behind: dict[Scope, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
@@ -55,9 +57,9 @@ class DtypeWriter:
         self._taken = _taken(self.draft)
 
     def write(self) -> None:
-        """Retyping the draft's skeleton; its index is of no use any more."""
+        """Change the dtypes in the draft's skeleton; its index is invalid afterwards."""
         others = {id(wire): new for wire, new in self.plan.casts()}
-        for wire in self.plan.wiring.tensors.values():
+        for wire in self.plan.dtype_graph.tensors.values():
             self._settle(wire, others.get(id(wire)))
         self._redirect()
         self._retype_nodes()
@@ -66,9 +68,9 @@ class DtypeWriter:
         self.draft.changed()
 
     def write_sentinels(self) -> None:
-        """Change nothing but the stored numbers that saturate."""
+        """Change only the stored numbers that saturate."""
         for key in self.sentinel_bounds:
-            wire = self.plan.wiring.tensors[key]
+            wire = self.plan.dtype_graph.tensors[key]
             tensor = held(wire)
             if tensor is not None:
                 set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
@@ -76,23 +78,26 @@ class DtypeWriter:
 
     @property
     def dtypes(self) -> dict[str, int]:
-        """Of the tensors of the main graph that the change is about, as they are written."""
-        main = self.plan.wiring.index.main
+        """The dtypes of changed tensors of the main graph, as written."""
+        main = self.plan.dtype_graph.index.main
         return {name: dtype for (home, name), dtype in self._dtypes.items() if home is main}
 
     @property
     def sources(self) -> dict[str, str]:
-        """What the tensors of the main graph that bear new names, or hold others in another dtype, were called."""
-        main = self.plan.wiring.index.main
+        """The former names of tensors of the main graph that have new names, or copies in another dtype."""
+        main = self.plan.dtype_graph.index.main
         return {made: name for (home, name, _), made in self._names.items() if home is main and made != name}
 
     # Tensors
 
     def _settle(self, wire: TypedTensor, other: bool | None) -> None:
-        """Name a tensor in each dtype that it is wanted in.  other: whether the second is the new one; None for one."""
+        """Name a tensor in each dtype that it needs.
+
+        other: whether the second dtype is the new one; None for one dtype.
+        """
         is_new = self.plan.is_produced_new(wire)
         made = wire.name
-        source = self.plan.wiring.sources.get((wire.home, wire.name))
+        source = self.plan.dtype_graph.sources.get((wire.home, wire.name))
         if source is not None:
             self._settle_widened(wire, source)
             return
@@ -108,7 +113,7 @@ class DtypeWriter:
             return
         slot = -1 if wire.node is None else wire.node.slot
         default = wire.home.initializers.get(wire.name)
-        if default is not None and is_new and not self.emulate_rounding:  # of an input that need not be given
+        if default is not None and is_new and not self.emulate_rounding:  # the default of an optional input
             self._convert(wire, default)
         if self.emulate_rounding and is_new:
             made = self._pair(wire, slot)
@@ -121,10 +126,10 @@ class DtypeWriter:
             name = wire.name if made != wire.name and not self.emulate_rounding else self._cast_name(wire, other)
             self._names[wire.home, wire.name, other] = name
             self._dtypes[wire.home, name] = self._of(other)
-            self._cast(wire.home, slot, made, name=name, new=other)
+            self._cast(wire.home, slot, made, name, new=other)
 
     def _settle_widened(self, wire: TypedTensor, source: str) -> None:
-        """Have readers in the new dtype read what the model stores in it, and leave out the Cast if none is left."""
+        """Let consumers of the new dtype read the stored tensor, and remove the Cast if none is left."""
         assert wire.node is not None
         home = wire.home.defining_scope(source)
         assert home is not None
@@ -136,38 +141,38 @@ class DtypeWriter:
             self._gone.add(wire.node)
 
     def _is_rounded_late(self, wire: TypedTensor) -> bool:
-        """Whether a stored tensor is left in its file and rounded as the model runs.
+        """Whether a stored tensor stays in its file and is rounded at run time.
 
-        Of float16 the converted model itself runs, with its own weights; of bfloat16 nothing else shows what is lost.
+        For float16 the converted model itself runs, with its own weights; for bfloat16 nothing else shows the loss.
         """
         tensor = held(wire)
         return tensor is not None and self.new == TensorProto.BFLOAT16 and lies_in_file(tensor)
 
     def _rounded_late(self, wire: TypedTensor) -> str:
-        """Round a stored tensor by two Casts; what they make."""
+        """Round a stored tensor by two Casts; return the result's name."""
         slot = -1 if wire.node is None else wire.node.slot
         half, back = self._fresh(f"{wire.name}_rounded"), self._fresh(f"{wire.name}_back")
-        self._put(wire.home, slot, wire.name, name=half, dtype=self.new)
-        self._put(wire.home, slot, half, name=back, dtype=self.old)
+        self._put(wire.home, slot, wire.name, half, dtype=self.new)
+        self._put(wire.home, slot, half, back, dtype=self.old)
         return back
 
     def _is_end(self, wire: TypedTensor, other: bool) -> bool:
-        """Whether a tensor is an output of the model that is wanted in the other dtype: it keeps its name there."""
-        ends = [use for use in wire.uses if use.node is None and use.scope is self.plan.wiring.index.main]
+        """Whether a tensor is a model output that is needed in the other dtype: it keeps its name there."""
+        ends = [use for use in wire.uses if use.node is None and use.scope is self.plan.dtype_graph.index.main]
         return wire.node is not None and any(self.plan.is_new(use.item) == other for use in ends)
 
     def _cast_name(self, wire: TypedTensor, new: bool) -> str:
         return self._fresh(f"{wire.name}_{dtype_name(self.new if new else self.old)}")
 
     def _pair(self, wire: TypedTensor, slot: int) -> str:
-        """Round a tensor behind the node that makes it; it keeps its name, and what the node makes gets another."""
+        """Round a tensor behind its producer; the rounded one keeps the name, the other gets a new one."""
         if wire.node is None:
             return self._rounded_late(wire)
         half = self._fresh(f"{wire.name}_rounded")
         made = self._fresh(f"{wire.name}_exact")
         self._rename_made(wire, made)
-        self._put(wire.home, slot, made, name=half, dtype=self.new)
-        self._put(wire.home, slot, half, name=wire.name, dtype=self.old)
+        self._put(wire.home, slot, made, half, dtype=self.new)
+        self._put(wire.home, slot, half, wire.name, dtype=self.old)
         return wire.name
 
     def _rename_made(self, wire: TypedTensor, name: str) -> None:
@@ -175,18 +180,18 @@ class DtypeWriter:
         proto = wire.node.proto
         proto.output[list(proto.output).index(wire.name)] = name
 
-    def _cast(self, scope: Scope, slot: int, source: str, name: str, new: bool) -> None:
+    def _cast(self, scope: Scope, slot: int, source: str, name: str, *, new: bool) -> None:
         self.casts += 1
         if self.emulate_rounding and new:
             half = self._fresh(f"{name}_rounded")
-            self._put(scope, slot, source, name=half, dtype=self.new)
-            self._put(scope, slot, half, name=name, dtype=self.old)
+            self._put(scope, slot, source, half, dtype=self.new)
+            self._put(scope, slot, half, name, dtype=self.old)
         elif self.emulate_rounding:
-            self._put(scope, slot, source, name=name, dtype=self.old)
+            self._put(scope, slot, source, name, dtype=self.old)
         else:
-            self._put(scope, slot, source, name=name, dtype=self._of(new))
+            self._put(scope, slot, source, name, dtype=self._of(new))
 
-    def _put(self, scope: Scope, slot: int, source: str, name: str, dtype: int) -> None:
+    def _put(self, scope: Scope, slot: int, source: str, name: str, *, dtype: int) -> None:
         label = self._fresh(f"{name}/cast")
         self._behind[scope][slot].append(helper.make_node("Cast", [source], [name], label, to=dtype))
 
@@ -203,14 +208,14 @@ class DtypeWriter:
     # Stored values
 
     def _second(self, wire: TypedTensor) -> str:
-        """A stored tensor of the old dtype in the new one too: as another, or by a Cast where it is large."""
+        """A stored tensor of the old dtype in the new one too: a copy, or a Cast where it is large."""
         tensor = wire.home.initializers.get(wire.name)
         name = self._fresh(f"{wire.name}_{dtype_name(self.new)}")
         is_large = tensor is not None and (raw_size(tensor) > _TWICE or tensor.data_location == TensorProto.EXTERNAL)
         if tensor is None or is_large:
             if tensor is not None:
                 self.cast_stored[wire.home, wire.name] = tensor
-            self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name=name, new=True)
+            self._cast(wire.home, -1 if wire.node is None else wire.node.slot, wire.name, name, new=True)
             self._dtypes[wire.home, name] = self._of(True)
             return name
         copy = TensorProto()
@@ -229,7 +234,7 @@ class DtypeWriter:
             proto.initializer.append(tensor)
 
     def _convert(self, wire: TypedTensor, tensor: TensorProto | None) -> None:
-        """Have a stored tensor be of the new dtype, or rounded to it."""
+        """Convert a stored tensor to the new dtype, or round it."""
         tensor = held(wire) if tensor is None else tensor
         assert tensor is not None
         if lies_in_file(tensor):
@@ -250,7 +255,7 @@ class DtypeWriter:
         self.recasts.append(((wire.home, wire.name), change))
 
     def _saturated(self, wire: TypedTensor, values: Any) -> Any:
-        """Fills of masks and bounds that are beyond the new dtype, as the nearest that do the same there."""
+        """Replace mask fills and bounds beyond the new dtype by the nearest numbers with the same effect."""
         fill = self.sentinel_bounds.get((wire.home, wire.name))
         if fill is None:
             return values
@@ -260,8 +265,8 @@ class DtypeWriter:
     # Nodes
 
     def _redirect(self) -> None:
-        """Have each reader read the tensor in its dtype."""
-        for wire in self.plan.wiring.tensors.values():
+        """Let each consumer read the tensor in its dtype."""
+        for wire in self.plan.dtype_graph.tensors.values():
             for use in wire.uses:
                 name = self._names.get((wire.home, wire.name, self.plan.is_new(use.item)))
                 if name is None or name == wire.name:
@@ -276,16 +281,20 @@ class DtypeWriter:
                     proto.output[use.place].name = name
 
     def _retype_nodes(self) -> None:
-        """Have nodes whose attributes say a dtype say the new one, or the old one beside what is new now."""
-        for node, ports in self.plan.wiring.ports.items():
-            told = DTYPE_ATTRIBUTES.get(node.op)
-            if told is None or not ports.following_outputs or (node.scope, node.outputs[0]) in self.plan.wiring.sources:
+        """Update dtype attributes of nodes: the new dtype, or an explicit old one behind a new input."""
+        for node, ports in self.plan.dtype_graph.ports.items():
+            known = DTYPE_ATTRIBUTES.get(node.op)
+            if (
+                known is None
+                or not ports.following_outputs
+                or (node.scope, node.outputs[0]) in self.plan.dtype_graph.sources
+            ):
                 continue
-            proto, key = node.proto, told[0]
+            proto, key = node.proto, known[0]
             item = node.attribute(key)
-            if not self.plan.is_new(self.plan.wiring.dtype_groups[node]):
-                if told[1] is None and item is None and self._reads_new(node) and not dtype_follows_input(node.op):
-                    proto.attribute.append(helper.make_attribute(key, self.plan.wiring.change.old))
+            if not self.plan.is_new(self.plan.dtype_graph.dtype_groups[node]):
+                if known[1] is None and item is None and self._reads_new(node) and not dtype_follows_input(node.op):
+                    proto.attribute.append(helper.make_attribute(key, self.plan.dtype_graph.change.old))
             elif key == FILL:
                 self._retype_fill(node, as_tensor(proto) if item is not None else zero(proto, key))
             elif self.emulate_rounding:
@@ -296,21 +305,21 @@ class DtypeWriter:
                 proto.attribute.append(helper.make_attribute(key, self.new))
 
     def _reads_new(self, node: Node) -> bool:
-        """Whether the first input is of the new dtype, as what makes it writes it."""
+        """Whether the first input has the new dtype, as written."""
         name = node.inputs[0]
         home = node.scope.defining_scope(name)
         return home is not None and self._dtypes.get((home, name)) == self.new
 
     def _retype_fill(self, node: Node, tensor: TensorProto) -> None:
-        """Have what a node fills its output with be of the new dtype, or rounded to it."""
-        wire = self.plan.wiring.tensors[node.scope, node.outputs[0]]
+        """Convert the fill value of a node to the new dtype, or round it."""
+        wire = self.plan.dtype_graph.tensors[node.scope, node.outputs[0]]
         set_values(tensor, self._saturated(wire, self.draft.value(tensor)))
         if not self.emulate_rounding:
             self.draft.recast(tensor, self.new, saturate=True)
 
     def _retype_values(self) -> None:
-        """Have graphs state what tensors are now."""
-        for scope in self.plan.wiring.scopes:
+        """Update the stated dtypes of tensors."""
+        for scope in self.plan.dtype_graph.scopes:
             proto: Any = scope.proto
             values = [*proto.value_info]
             if not scope.is_function:
@@ -323,11 +332,11 @@ class DtypeWriter:
                     value.type.tensor_type.elem_type = dtype
 
     def _insert(self) -> None:
-        """Put the Casts behind the nodes that make what they read."""
+        """Insert the Casts behind the producers of their inputs."""
         imported = imports_of(self.draft.skeleton.opset_import).get("") or _OPSET
         if self._behind and "" not in imports_of(self.draft.skeleton.opset_import):
             self.draft.skeleton.opset_import.add(domain="", version=imported)
-        main = self.plan.wiring.index.main
+        main = self.plan.dtype_graph.index.main
         self.slots = list(range(len(self.draft.graph.node)))
         gone = {(node.scope, node.slot) for node in self._gone}
         changed = {*self._behind, *(scope for scope, _ in gone)}
@@ -363,4 +372,3 @@ def _taken(draft: ModelDraft) -> set[str]:
                 for graph in nested_graphs(body):
                     found.update(names_in(graph))
     return found
-

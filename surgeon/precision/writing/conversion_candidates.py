@@ -1,4 +1,4 @@
-"""Converted copies of one model: which nodes keep their dtype is said by place, so that each copy is made anew."""
+"""Converted copies of one model; kept nodes are given by place, because each copy is built anew."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import OutputModel
 from surgeon.file.temporary_model import temporary_model
 from surgeon.pipeline.editing.draft import ModelDraft
-from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, Told
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, KnownDtypes, TensorKey
 from surgeon.precision.analyses.mask_sentinels import MaskSentinels
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.precision.measuring.range_instrumentation import Tensor
@@ -33,11 +33,11 @@ class KeptNodes:
     """Reasons by stored tensor."""
 
     def keep(self, place: NodeAddress, kind: str, reason: str) -> None:
-        """Keep a node; the first reason stands."""
+        """Keep a node; the first reason stays."""
         self.nodes.setdefault(place, (kind, reason))
 
     def plus(self, places: Collection[NodeAddress]) -> "KeptNodes":
-        """The same and these nodes beside, on trial."""
+        """The same with these nodes kept on trial."""
         return KeptNodes({**dict.fromkeys(places, ("", "tried")), **self.nodes}, self.weights)
 
 
@@ -57,16 +57,15 @@ class Candidate:
     """One sentence for each stored tensor that saturates."""
 
     def patch(self, output: Path | None) -> Patch:
-        """The edits that make it of its source."""
+        """The edits that turn the source into it."""
         return self.draft.patch(output)
 
 
 class CandidateBuilder:
-    """One model, and how it is to be converted.
+    """One model, and the settings of its conversion.
 
-    saturate: of weights, what is too large.  on_gpu: whether a GPU is to run the result.  has_stale_value_info: whether
-    what the file states of inner shapes is not what they are, so that it is left out: ONNX Runtime gives tensors of one
-    stated size one place in memory.
+    saturate: large weights saturate.  on_gpu: whether a GPU will run the result.  has_stale_value_info: whether stated
+    inner shapes are wrong, so that they are removed: ONNX Runtime shares memory between tensors of equal stated size.
     """
 
     def __init__(
@@ -75,54 +74,57 @@ class CandidateBuilder:
         self._model, self._change, self._io, self._on_gpu = model, change, io, on_gpu
         self._saturate, self._output = saturate, output
         self.has_stale_value_info = False
-        self._next: DtypeGraph | None = None  # of the next copy, as nothing is written in it yet
-        self._told: Told = {}
+        self._next: DtypeGraph | None = None  # of the next copy, not changed yet
+        self._told: KnownDtypes = {}
 
     @property
     def narrows(self) -> bool:
         """Whether the new dtype holds less than the old one."""
         return self._change.narrows
 
-    def wiring(self) -> DtypeGraph:
-        """Who makes and who reads each tensor, in the draft of the next copy; it changes once that is built."""
-        self._next = self._next or self._wired()
+    def dtype_graph(self) -> DtypeGraph:
+        """The graph of the next copy; it changes once that copy is built."""
+        self._next = self._next or self._new_graph()
         return self._next
 
-    def _wired(self) -> DtypeGraph:
-        """The wiring of a draft in which no function is called with two dtypes."""
+    def _new_graph(self) -> DtypeGraph:
+        """The graph of a draft in which no function is called with two dtypes."""
         draft = ModelDraft(self._model)
         specialize_functions(draft, self._change.old)
         return DtypeGraph(draft, self._change, self._io, self._told)
 
-    def build(self, keeping: KeptNodes, *, rounded: bool = False, only_fills: bool = False) -> Candidate:
+    def build(self, kept_nodes: KeptNodes, *, rounded: bool = False, only_sentinels: bool = False) -> Candidate:
         """Convert a copy.
 
-        rounded: in the old dtype, with a rounding at each node.  only_fills: with nothing but its fills changed.
+        rounded: in the old dtype, with a rounding at each node.  only_sentinels: change only its sentinels.
         """
-        wiring, self._next = self.wiring(), None
-        fills = MaskSentinels(wiring, saturate=self._saturate)
-        pins = keeping.nodes
-        by_node = {node: pins[place][1] for node in wiring.nodes() if (place := node_address(node)) in pins}
-        unfit = {**fills.unfit, **self._unfit(wiring, keeping.weights)}
-        plan = plan_dtypes(wiring, by_node, unfit, transposed_first=not self._on_gpu)
-        writer = DtypeWriter(plan, fills.found, emulate_rounding=rounded, saturate=self._saturate)
-        if only_fills:
+        dtype_graph, self._next = self.dtype_graph(), None
+        sentinels = MaskSentinels(dtype_graph, saturate=self._saturate)
+        kept = kept_nodes.nodes
+        by_node = {node: kept[place][1] for node in dtype_graph.nodes() if (place := node_address(node)) in kept}
+        misfits = {**sentinels.misfits, **self._by_scope(dtype_graph, kept_nodes.weights)}
+        plan = plan_dtypes(dtype_graph, by_node, misfits, transposed_first=not self._on_gpu)
+        writer = DtypeWriter(plan, sentinels.found, emulate_rounding=rounded, saturate=self._saturate)
+        if only_sentinels:
             writer.write_sentinels()
         else:
             writer.write()
             if self.has_stale_value_info:
-                del wiring.draft.graph.value_info[:]
-        clamped = [told for key, told in fills.clamped.items() if plan.is_produced_new(wiring.tensors[key])]
-        return Candidate(wiring.draft, plan, writer, weight_reasons=frozenset(unfit.values()), saturated=clamped)
+                del dtype_graph.draft.graph.value_info[:]
+        clamped = [
+            sentence for key, sentence in sentinels.clamped.items() if plan.is_produced_new(dtype_graph.tensors[key])
+        ]
+        reasons = frozenset(misfits.values())
+        return Candidate(dtype_graph.draft, plan, writer, weight_reasons=reasons, saturated=clamped)
 
-    def _unfit(self, wiring: DtypeGraph, stored: Mapping[Tensor, str]) -> dict[TensorKey, str]:
+    def _by_scope(self, dtype_graph: DtypeGraph, stored: Mapping[Tensor, str]) -> dict[TensorKey, str]:
         """Stored tensors by the scopes of this copy."""
-        by_address = {scope.address: scope for scope in wiring.scopes} if stored else {}
+        by_address = {scope.address: scope for scope in dtype_graph.scopes} if stored else {}
         return {(by_address[address], name): reason for (address, name), reason in stored.items()}
 
     @contextmanager
     def as_file(self, built: Candidate) -> Iterator[OutputModel]:
-        """A converted copy as a runtime reads it: as a file beside the source where that is one."""
+        """A converted copy as a runtime reads it: a file beside the source if that is a file."""
         patch = built.patch(self._output)
         if self._model.path is None:
             yield patch.to_proto()

@@ -14,26 +14,26 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.shapes.shape_inference import ShapeInference
 
 Given = tuple[bool, ...]
-"""Which inputs of a function a call gives in the dtype that is to change."""
+"""Whether each argument of a call has the old dtype."""
 
 
 def specialize_functions(draft: ModelDraft, old: int) -> None:
-    """Give each function of a draft one copy for each choice of its inputs that calls give in this dtype.
+    """Copy the functions of a draft so that each is called with one choice of inputs of the old dtype.
 
-    The first call's keeps the function as it is; a copy bears the dtype in its name, or that it has none of it.
+    The first call keeps the function; the name of a copy has the dtype, or says that it has no such input.
     """
     while draft.skeleton.functions and _divide(draft, old):
         draft.changed()
 
 
 def _divide(draft: ModelDraft, old: int) -> bool:
-    """Copy the functions of whose calls none gives now this and now that; whether there were any."""
+    """Copy functions with several kinds of calls; whether there were any."""
     has_divided = False
     for function, by_given in _calls(draft, old).items():
         ways = list(by_given.items())
         counts = [set(calls) for _, calls in ways]
         if len(ways) < 2 or len(set.union(*counts)) < sum(map(len, counts)):
-            continue  # such a call lies in a function that has to be copied first
+            continue  # such a call lies in a function that must be copied first
         proto: Any = function.proto
         for given, calls in ways[1:]:
             copy = FunctionProto()
@@ -48,7 +48,7 @@ def _divide(draft: ModelDraft, old: int) -> bool:
 
 
 def _calls(draft: ModelDraft, old: int) -> dict[Scope, dict[Given, list[Node]]]:
-    """The calls of each function by what they give it, wherever the functions around them are called."""
+    """The calls of each function by their arguments, for all calls of the functions around them."""
     index = draft.index
     found: dict[Scope, dict[Given, list[Node]]] = defaultdict(lambda: defaultdict(list))
     waiting: list[tuple[Scope | None, ShapeInference]] = [(None, draft.shapes)]

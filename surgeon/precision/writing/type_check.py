@@ -1,8 +1,8 @@
-"""Strict typing: whether every node of a model is given, and makes, the dtypes that its schema allows.
+"""Strict typing: whether every input and output of a node has a dtype that its schema allows.
 
-A checker that infers what it can passes over what it cannot, and ONNX Runtime puts Casts where a model lacks them; a
-strongly typed network does neither.  Dtypes follow from the inputs and weights alone here, and what graphs state of
-inner tensors is held against them.
+A checker with partial inference skips unknown dtypes, and ONNX Runtime inserts missing Casts; a strongly typed network
+does neither.  Here dtypes follow only from the inputs and weights, and stated dtypes of inner tensors are compared with
+them.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -29,7 +29,7 @@ _OF_CONSTANTS = {
 
 
 def type_errors(model: Model) -> list[str]:
-    """What in a model is not of the dtype that it must be, one sentence each; none where it is well typed.
+    """The type errors of a model, one sentence each; empty where it is well typed.
 
     Raises GraphError for a model that breaks ONNX's rules.
     """
@@ -37,16 +37,16 @@ def type_errors(model: Model) -> list[str]:
 
 
 class _Typing:
-    """One pass from front to back, into bodies where they stand and into functions where they are called."""
+    """One pass in topological order, through bodies and called functions."""
 
     def __init__(self, draft: ModelDraft) -> None:
         self._index = draft.index
         self._known: dict[tuple[Scope, str], int | None] = {}
-        self._right: dict[Hashable, Dtypes] = {}  # by what tells that a node breaks nothing, what it makes
+        self._right: dict[Hashable, Dtypes] = {}  # outputs of a correct node, by its content
         self._calls: dict[tuple[Scope, tuple[int | None, ...]], Dtypes] = {}
 
     def whole(self) -> Iterator[str]:
-        """The sentences."""
+        """The errors as sentences."""
         main = self._index.main
         graph: Any = main.proto
         for value in graph.input:
@@ -67,9 +67,9 @@ class _Typing:
             yield from self._node(scope, node)
         stated = list(proto.value_info) + ([] if scope.is_function else list(proto.output))
         for value in stated:
-            told, made = value.type.tensor_type.elem_type, self._of(scope, value.name)
-            if told and made and told != made:
-                yield f"{value.name!r} is stated to be {dtype_name(told)}, and is made as {dtype_name(made)}."
+            stated, made = value.type.tensor_type.elem_type, self._of(scope, value.name)
+            if stated and made and stated != made:
+                yield f"{value.name!r} is stated to be {dtype_name(stated)}, and is made as {dtype_name(made)}."
 
     def _node(self, scope: Scope, node: Node) -> Iterator[str]:
         bodies = [body for body in scope.bodies if body.owner is node]
@@ -88,14 +88,14 @@ class _Typing:
             self._known[scope, name] = dtype
 
     def _plain(self, scope: Scope, node: Node, made: Dtypes) -> Iterator[str]:
-        """A node by itself; what is like one that is right is so."""
+        """A plain node; a node equal to a correct one is correct."""
         opset, in_function = scope.versions.get(split_op(node.op)[0], 1), scope.function is not None
         given = [self._of(scope, name) for name in node.inputs]
         key: Hashable = None
-        if node.op != "Constant":  # whose attribute may be large
-            told = b"".join(item.SerializeToString() for item in node.proto.attribute)
+        if node.op != "Constant":  # its attribute may be large
+            attributes = b"".join(item.SerializeToString() for item in node.proto.attribute)
             has = (*map(bool, node.inputs), None, *map(bool, node.outputs))
-            key = node.op, opset, in_function, (*given,), has, told
+            key = node.op, opset, in_function, (*given,), has, attributes
         known = self._right.get(key)
         if known is not None:
             made += known
@@ -110,14 +110,14 @@ class _Typing:
             self._right[key] = list(made)
 
     def _by_schema(self, scope: Scope, node: Node, opset: int) -> Dtypes:
-        told = DTYPE_ATTRIBUTES.get(node.op)
+        known_attribute = DTYPE_ATTRIBUTES.get(node.op)
         if node.op == "Constant":
             return [_of_constant(item) for item in node.proto.attribute][:1]
-        if told is not None:
-            item = node.attribute(told[0])
+        if known_attribute is not None:
+            item = node.attribute(known_attribute[0])
             says = None if item is None else item.t.data_type if item.type == AttributeProto.TENSOR else item.i
-            if says or told[1]:
-                return [says or told[1]]
+            if says or known_attribute[1]:
+                return [says or known_attribute[1]]
         known = {name: self._of(scope, name) for name in node.inputs if name}
         infer_output_dtypes(node.proto, opset, known)
         return [known.get(name) for name in node.outputs]
@@ -135,7 +135,7 @@ class _Typing:
         made += self._calls[key]
 
     def _with_bodies(self, scope: Scope, node: Node, bodies: Sequence[Scope], made: Dtypes) -> Iterator[str]:
-        """The bodies of a node; `made` is filled with what it makes."""
+        """A node with bodies; `made` receives its output dtypes."""
         given = [self._of(scope, name) for name in node.inputs]
         ends: list[Dtypes] = []
         for body in bodies:
@@ -143,9 +143,9 @@ class _Typing:
             starts = [TensorProto.INT64, TensorProto.BOOL, *given[2:]] if node.op == "Loop" else given
             for value, dtype in zip(proto.input, starts, strict=False):
                 self._known[body, value.name] = dtype
-                told = value.type.tensor_type.elem_type
-                if told and dtype and told != dtype:
-                    yield f"{value.name!r} is stated to be {dtype_name(told)}, and is given {dtype_name(dtype)}."
+                stated = value.type.tensor_type.elem_type
+                if stated and dtype and stated != dtype:
+                    yield f"{value.name!r} is stated to be {dtype_name(stated)}, and is given {dtype_name(dtype)}."
             yield from self._scope(body)
             ends.append([self._of(body, value.name) for value in proto.output])
         first = ends[0][1:] if node.op == "Loop" else ends[0]

@@ -1,3 +1,3 @@
-"""When the proof of one site holds for another."""
+"""When a proof of one site applies to another."""
 
 __all__ = ["proof_class", "proof_key", "region_signature"]

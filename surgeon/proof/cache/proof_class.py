@@ -1,10 +1,9 @@
-"""The form of an experiment: all of it but how large its large fixed dims are and which numbers its weights hold.
+"""The class of a proof case: equal for cases that differ only in large fixed dims and in the values of weights.
 
-Experiments of one form compute the same but for widths: convolutions of 32 and of 48 channels, each with its own
-weights, layers of 768 and of 1,024.  A number that is no dim, as where a cut ends, is told as it is.  Where nodes move
-windows, the sizes of those and of what they move over are widths too, however small: of a kernel it counts whether it
-is one element, of strides and padding whether there are any.  Numbers that inputs are compared with are told too:
-usual inputs seldom come near them.
+Cases of one class compute the same at other widths: convolutions of 32 and of 48 channels, layers of 768 and of 1,024.
+A number that is not a dim, as the end of a Slice, is part of the class.  Where nodes move windows, the sizes of the
+windows and of their input are widths too: only whether a kernel has one element, and whether there are strides and
+padding, is part of the class.  So are thresholds, because usual inputs seldom come near them.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
@@ -25,60 +24,60 @@ from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.tensor_types import FLOATS
 
 ProofClass = bytes
-MOST_TOLD = 4  # elements of a tensor of floats up to which it says what is computed, and not only how wide that is
-# Significant digits that a person writes, as in 1e-05, 0.044715 and 1.702; and the powers of two within which a number
-# of more digits is one that was learned, as the scale of a layer is.
+MAX_EXACT_ELEMENTS = 4  # elements of a float tensor up to which its values are part of the class
+# Significant digits of a number that a person writes, as in 1e-05, 0.044715 and 1.702; and the exponents of a number
+# with more digits that was learned, as the scale of a layer.
 _WRITTEN, _LEARNED = 5, range(-24, 11)
-# Attributes that say how large a window is and how it moves, each with the number that says nothing.
+# Attributes for the size and the movement of a window, each with its neutral value.
 _OF_WINDOWS = {"kernel_shape": 1, "group": 1, **AT_REST}
 _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 
 
-def proof_class_of(experiment: ProofCase) -> ProofClass:
-    """The form of an experiment: equal for equal ones, whatever their names and widths."""
-    form = _Form(experiment.ops, experiment.position_literals)
-    minis = experiment.models
+def proof_class_of(case: ProofCase) -> ProofClass:
+    """The class of a case: equal for cases that differ only in names and widths."""
+    classifier = _Classifier(case.ops, case.position_literals)
+    minis = case.models
     content = (
-        tuple(form.input(item) for item in experiment.inputs),
+        tuple(classifier.input(item) for item in case.inputs),
         tuple(port.type.tensor_type.elem_type for port in minis.before.graph.input),
-        form.nodes(minis.before.graph.node),
-        form.nodes(minis.after.graph.node),
-        tuple(form.number(name) for name in experiment.outputs),
+        classifier.nodes(minis.before.graph.node),
+        classifier.nodes(minis.after.graph.node),
+        tuple(classifier.number(name) for name in case.outputs),
         tuple(
             sorted(
-                (form.number(tensor.name), form.tensor(tensor), name_of_side)
+                (classifier.number(tensor.name), classifier.tensor(tensor), name_of_side)
                 for name_of_side, model in enumerate((minis.before, minis.after))
                 for tensor in model.graph.initializer
             )
         ),
         tuple(edges_of(scopes_of(minis.before))),
         _of_all((*minis.before.functions, *minis.after.functions)),
-        _of_all((*experiment.bodies_before.values(), *experiment.bodies_after.values())),
+        _of_all((*case.bodies_before.values(), *case.bodies_after.values())),
         tuple(sorted((item.domain, item.version) for item in minis.before.opset_import)),
         tuple(sorted((item.domain, item.version) for item in minis.after.opset_import)),
-        tuple(sorted(form.number(name) for name in experiment.always_empty)),
-        tuple(sorted(form.number(name) for name in experiment.sign_sensitive)),
-        (experiment.slack, tuple(sorted(experiment.intended_differences)), experiment.picks_by_products),
+        tuple(sorted(classifier.number(name) for name in case.always_empty)),
+        tuple(sorted(classifier.number(name) for name in case.sign_sensitive)),
+        (case.slack, tuple(sorted(case.intended_differences)), case.picks_by_products),
     )
     return blake2b(repr(content).encode(), digest_size=32).digest()
 
 
-class _Form:
-    """Names, free sizes and large numbers of one experiment, by the order of their first use.
+class _Classifier:
+    """Numbers for names, dynamic sizes and large numbers of one case, by first use.
 
-    places: numbers that constants and attributes hold and that are more than widths, as where a cut ends and what is
-    divided by; None where each of them may be.
+    places: numbers in constants and attributes that are more than widths, as the end of a Slice or a divisor; None
+    where each of them may be.
     """
 
     def __init__(self, ops: Collection[str], places: Collection[int] | None) -> None:
         self._moves_windows = any(guess_traits(op).products.slides_window for op in ops)
-        self._telling = places
+        self._exact_numbers = places
         self._names: dict[str, int] = {}
         self._widths: dict[int, str] = {}
         self._sizes: dict[Size, str] = {}
 
     def number(self, name: str) -> int:
-        """A tensor by the order of its first use; -1 for none."""
+        """The number of a tensor, by first use; -1 for none."""
         return self._names.setdefault(name, len(self._names)) if name else -1
 
     def input(self, item: CaseInput) -> Hashable:
@@ -102,27 +101,27 @@ class _Form:
         )
 
     def tensor(self, tensor: TensorProto) -> str:
-        """A constant: floats that are many by their dims and what they may hide, anything else by its numbers."""
+        """A constant: long float tensors by dims and kinds of values, anything else by its values."""
         dims = self._kernel(tuple(tensor.dims))
         array = decode_tensor(tensor)
-        if tensor.data_type in FLOATS and prod(tensor.dims) > MOST_TOLD:
+        if tensor.data_type in FLOATS and prod(tensor.dims) > MAX_EXACT_ELEMENTS:
             return repr((tensor.data_type, dims, *_kinds(array)))
         if tensor.data_type in FLOATS:
-            return repr((tensor.data_type, dims, *map(_told, array.ravel())))
+            return repr((tensor.data_type, dims, *map(_number_class, array.ravel())))
         if array.dtype.kind in "iu" and array.size <= MAX_UNREDUCED_DIM:
-            return repr((tensor.data_type, dims, *map(self._said, array.ravel().tolist())))
+            return repr((tensor.data_type, dims, *map(self._number, array.ravel().tolist())))
         return repr((tensor.data_type, dims, _digest(np.ascontiguousarray(array))))
 
     def _kernel(self, dims: Sequence[Size]) -> tuple[str, ...]:
-        """The dims of a constant: where windows are moved, of those a kernel has behind its channels only whether."""
+        """The dims of a constant; where windows move, of the dims behind channels only whether they are 1."""
         return self._dims(dims, range(2, len(dims)))
 
     def _places(self, dims: Sequence[Size]) -> tuple[str, ...]:
-        """The dims of an input: of those that windows are moved over it counts whether there is more than one place."""
+        """The dims of an input; where windows move over it, of spatial dims only whether they are 1."""
         return self._dims(dims, [at for at in range(2, len(dims)) if isinstance(dims[at], int)])
 
     def _dims(self, dims: Sequence[Size], of_windows: Collection[int]) -> tuple[str, ...]:
-        """Dims, those at the places of windows as whether they are 1, where windows are moved."""
+        """Dims, those of windows as whether they are 1, where windows are moved."""
         places = of_windows if self._moves_windows else ()
         return tuple(str(size == 1) if at in places else self._size(size) for at, size in enumerate(dims))
 
@@ -136,20 +135,20 @@ class _Form:
             return repr((len(item.ints), any(number != usual for number in (*item.ints, *[item.i] * (not item.ints)))))
         if item.type in _INTS:
             numbers = (item.i,) if item.type == AttributeProto.INT else item.ints
-            return repr(tuple(map(self._said, numbers)))
+            return repr(tuple(map(self._number, numbers)))
         if item.type == AttributeProto.TENSOR:
             return self.tensor(item.t)
         copy = AttributeProto()
         copy.CopyFrom(item)
         return repr((item.type in GRAPHS, copy.SerializeToString(deterministic=True)))
 
-    def _said(self, number: int) -> str:
-        """A number that a constant or an attribute holds: as a size, and as it is where it is more than that."""
-        is_width = self._telling is not None and abs(number) not in self._telling
+    def _number(self, number: int) -> str:
+        """A number in a constant or an attribute: as a size, with its value where it is more than a width."""
+        is_width = self._exact_numbers is not None and abs(number) not in self._exact_numbers
         return self._size(number) if is_width else f"{self._size(number)}={number}"
 
     def _size(self, size: Size) -> str:
-        """A small number as it is; a large one, and one that is free, by the order of its first use."""
+        """A small number as it is; a large one, or a dynamic size, numbered by first use."""
         if isinstance(size, int):
             return (
                 str(size) if abs(size) <= MAX_UNREDUCED_DIM else self._widths.setdefault(size, f"w{len(self._widths)}")
@@ -157,10 +156,10 @@ class _Form:
         return self._sizes.setdefault(size, f"s{len(self._sizes)}")
 
 
-def _told(number: np.floating) -> str:
-    """A number by itself; of one that was learned it counts its sign and that it was, as of many only their dims do.
+def _number_class(number: np.floating) -> str:
+    """A float by its value; of a learned one only its sign.
 
-    Each site is run with its own on inputs of usual size, which show whether what is computed from it is right.
+    Each site runs with its own values on usual inputs, which show whether what is computed from them is right.
     """
     digits = np.format_float_scientific(number).partition("e")[0].strip("-").replace(".", "")
     is_learned = len(digits) > _WRITTEN and int(np.frexp(number)[1]) in _LEARNED
@@ -168,9 +167,9 @@ def _told(number: np.floating) -> str:
 
 
 def _kinds(array: np.ndarray) -> Sequence[float | str]:
-    """What kinds of numbers there are among many; the number itself where all are one, as zeros and ones.
+    """The kinds of numbers in a long tensor; the number itself where all are equal.
 
-    What is wrong with other than usual inputs may not be seen behind a weight that is zero, infinite or far from one.
+    A weight that is zero, infinite or far from one can hide a fault that other inputs show.
     """
     numbers = array.ravel()
     if (numbers == numbers[0]).all():
@@ -188,7 +187,7 @@ def _kinds(array: np.ndarray) -> Sequence[float | str]:
 
 
 def _of_all(functions: Iterable[FunctionProto]) -> Hashable:
-    """Functions by all that they hold."""
+    """Functions by their serialized content."""
     return tuple(sorted(_digest(item.SerializeToString(deterministic=True)) for item in functions))
 
 

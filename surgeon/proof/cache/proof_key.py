@@ -1,6 +1,6 @@
-"""Proofs that are shared by models: what of an experiment is the same wherever its region stands, and a store for that.
+"""Proofs that models share: a key of a proof case that is independent of names, and access to a store.
 
-Only what is proved is shared: why something fails or is open is told of the model at hand.
+Only proved cases are shared.  The reason of a failed or unproved one refers to its own model.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from surgeon.proof.proof_case import ProofCase
 from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.implementations.implementation import available
 
-_OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not decide what is proved
-# Fields of text that names tensors or nodes; that of others names dims.
+_OF_RUNS = ("jobs", "proof_time", "implementations")  # options that do not affect the result
+# Fields with names of tensors or nodes; text in other fields names dims.
 _NAMES = defaultdict[str, tuple[str, ...]](
     tuple,
     ProofCase=(
@@ -41,14 +41,14 @@ _UNKNOWN = re.compile(r"\?[^\s\])*+,]*\[\]|\?[\w.:/-]+")
 
 
 class ProofStore(Protocol):
-    """Where proofs of other models are."""
+    """A store of proofs of other models."""
 
     def find(self, key: str) -> SiteProof | None:
-        """The proof of an experiment, its outputs called by their numbers."""
+        """The proof of a case, with its outputs numbered."""
         ...
 
     def keep(self, key: str, proof: SiteProof) -> None:
-        """Keep one for others."""
+        """Store a proof."""
         ...
 
 
@@ -57,7 +57,7 @@ _store: ContextVar[ProofStore | None] = ContextVar("proofs", default=None)
 
 @contextmanager
 def use_proof_store(store: ProofStore | None) -> Iterator[None]:
-    """Share proofs with other models meanwhile."""
+    """Share proofs with other models in this context."""
     token = _store.set(store)
     try:
         yield
@@ -66,40 +66,40 @@ def use_proof_store(store: ProofStore | None) -> Iterator[None]:
 
 
 def current_store() -> ProofStore | None:
-    """The store of proofs, where they are shared."""
+    """The store of this context; None where proofs are not shared."""
     return _store.get()
 
 
-def find_proof(experiment: ProofCase, key: str | None, store: ProofStore) -> SiteProof | None:
-    """The proof that another model has for this experiment, in the words of this one.  key: of `proof_key`."""
+def find_proof(case: ProofCase, key: str | None, store: ProofStore) -> SiteProof | None:
+    """The stored proof of this case, with this case's names.  key: of `proof_key`."""
     found = None if key is None else store.find(key)
-    return None if found is None else found.at(dict(zip(_numbers(experiment), experiment.outputs, strict=True)))
+    return None if found is None else found.at(dict(zip(_numbers(case), case.outputs, strict=True)))
 
 
-def store_proof(experiment: ProofCase, key: str | None, proof: SiteProof, store: ProofStore) -> None:
-    """Keep a proof, if it is one that others can use."""
+def store_proof(case: ProofCase, key: str | None, proof: SiteProof, store: ProofStore) -> None:
+    """Store a proof if it can be shared."""
     if key is not None and proof.outcome is Outcome.PROVED:
-        store.keep(key, proof.at(dict(zip(experiment.outputs, _numbers(experiment), strict=True))))
+        store.keep(key, proof.at(dict(zip(case.outputs, _numbers(case), strict=True))))
 
 
-def _numbers(experiment: ProofCase) -> list[str]:
-    return [f"output {place}" for place in range(len(experiment.outputs))]
+def _numbers(case: ProofCase) -> list[str]:
+    return [f"output {place}" for place in range(len(case.outputs))]
 
 
-def proof_key(experiment: ProofCase) -> str | None:
-    """What experiments have in common that prove the same of equal regions, whatever their tensors are called.
+def proof_key(case: ProofCase) -> str | None:
+    """A key that is equal for cases of equal regions, whatever their tensors are called.
 
-    None where a proof rests on more than can be told: on what users implement.
+    None where the proof depends on users' implementations, which a key cannot describe.
     """
-    minis, own = experiment.models, available()
-    if experiment.options.custom_ops or holds_any(minis.before, own) or holds_any(minis.after, own):
+    minis, own = case.models, available()
+    if case.options.custom_ops or holds_any(minis.before, own) or holds_any(minis.after, own):
         return None
-    canon = _Canon((minis.before, minis.after))
-    return blake2b(repr(canon.told(experiment)).encode(), digest_size=24).hexdigest()
+    canonical = _Canonical((minis.before, minis.after))
+    return blake2b(repr(canonical.anonymous(case)).encode(), digest_size=24).hexdigest()
 
 
-class _Canon:
-    """Names by the order of their first use, but where bodies of nodes, or functions, have names of their own."""
+class _Canonical:
+    """Numbers for names, by first use; names stay where nodes have bodies or the models have functions."""
 
     def __init__(self, models: Sequence[ModelProto]) -> None:
         self._names: dict[str, str] = {}
@@ -108,8 +108,8 @@ class _Canon:
             for name in (name for model in models for name in _names_of(model)):
                 self._names.setdefault(name, f"t{len(self._names)}")
 
-    def told(self, value: Any, named: bool = False) -> Hashable:
-        """A value without names.  named: whether its text is names of tensors and nodes, and not of dims."""
+    def anonymous(self, value: Any, named: bool = False) -> Hashable:
+        """A value without names.  named: whether its text names tensors and nodes, and not dims."""
         if isinstance(value, str):
             return self._names.get(value, value) if named else value
         if isinstance(value, ModelProto):
@@ -117,18 +117,22 @@ class _Canon:
         if isinstance(value, ProtoMessage):
             return _digest(value.SerializeToString(deterministic=True))
         if isinstance(value, np.ndarray):
-            numbers = [self.told(item) for item in value.flat] if value.dtype == object else _digest(value.tobytes())
+            numbers = (
+                [self.anonymous(item) for item in value.flat] if value.dtype == object else _digest(value.tobytes())
+            )
             return (value.dtype.str, value.shape, repr(numbers))
         if dataclasses.is_dataclass(value):
             fields = [item.name for item in dataclasses.fields(value) if item.name not in _OF_RUNS]
-            inside = [self.told(getattr(value, name), name in _NAMES[type(value).__name__]) for name in fields]
+            inside = [self.anonymous(getattr(value, name), name in _NAMES[type(value).__name__]) for name in fields]
             return (type(value).__name__, *inside)
         if isinstance(value, Mapping):
-            return tuple(sorted((repr(self.told(key, named)), repr(self.told(item))) for key, item in value.items()))
+            return tuple(
+                sorted((repr(self.anonymous(key, named)), repr(self.anonymous(item))) for key, item in value.items())
+            )
         if isinstance(value, set | frozenset):
-            return tuple(sorted(repr(self.told(item, named)) for item in value))
+            return tuple(sorted(repr(self.anonymous(item, named)) for item in value))
         if isinstance(value, list | tuple):
-            return tuple(self.told(item, named) for item in value)
+            return tuple(self.anonymous(item, named) for item in value)
         return _UNKNOWN.sub(lambda found: self._sizes.setdefault(found[0], f"?{len(self._sizes)}"), repr(value))
 
     def _model(self, model: ModelProto) -> Hashable:

@@ -1,4 +1,4 @@
-"""What makes two regions equal: structure, constants, dtypes and shapes.  Equal regions are proved once."""
+"""Signatures of regions: structure, constants, dtypes and shapes.  Equal regions are proved once."""
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
@@ -25,12 +25,12 @@ from surgeon.shapes.algebra.size_expressions import Size, SizeError, substitute,
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL, UNKNOWN, TensorType, ValueArray, is_unknown
 
-Signature = int  # regions with the same one are equal; good for the `Signatures` that gave it
-_ABSENT, _END = "", None  # stand between the names of tensors: an input that is left out, the end of a list
+Signature = int  # equal for equal regions; valid for the `Signatures` that gave it
+_ABSENT, _END = "", None  # markers among the names of tensors: an omitted input, the end of a list
 
 
 class Signatures:
-    """Signatures of the regions of one model; 20,000 of them must cost less than finding the regions did."""
+    """Signatures of the regions of one model.  20,000 of them must cost less than finding the regions did."""
 
     def __init__(self, origin: OriginalModel) -> None:
         self._origin = origin
@@ -42,7 +42,7 @@ class Signatures:
         self._of_data: dict[int, tuple[TensorType, bool]] = {}
 
     def of(self, region: Region, shapes: ShapeInference) -> Signature:
-        """The signature of a region, whose inputs have the dtypes and shapes that `shapes` tells."""
+        """The signature of a region whose inputs have the dtypes and shapes that `shapes` gives."""
         scope = region.scope
         versions = self._versions.get(id(scope.versions))
         if versions is None:
@@ -65,7 +65,7 @@ class Signatures:
         facts, above = self._outside(region, outside, shapes)
         if self._bakes(scope, outside):
             above = (above, self._own(scope, outside))
-        told = (
+        content = (
             versions,
             ops,
             attributes,
@@ -78,11 +78,11 @@ class Signatures:
             region.intended_differences,
         )
         zeros = sign_sensitive_outputs(region)
-        return self._number((told, *[name in zeros for name, _ in region.outputs]) if zeros else told)
+        return self._number((content, *[name in zeros for name, _ in region.outputs]) if zeros else content)
 
     def of_data(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:
-        """What tells data that regions read; None where a proof may rest on more of one, as its value or its maker."""
-        source, told, ops = self._origin.scope(scope), list[Hashable](), set[str]()
+        """The types of data that regions read; None where a proof may depend on the value or the producer of one."""
+        source, content, ops = self._origin.scope(scope), list[Hashable](), set[str]()
         for name in names:
             home = source if name in source.producers else source.defining_scope(name)
             facts = UNKNOWN if home is None else shapes.facts_at(home, name)
@@ -96,11 +96,11 @@ class Signatures:
                 if maker.op in TRANSPARENT or maker.op in ops or self._are_fixed(source, name, shapes):
                     return None
                 ops.add(maker.op)
-            told.append(facts)
-        return None if self._are_regrouped(source, names) else tuple(told)
+            content.append(facts)
+        return None if self._are_regrouped(source, names) else tuple(content)
 
     def _are_regrouped(self, source: Scope, names: Sequence[str]) -> bool:
-        """Whether one of these tensors has the elements of another, or of what another has them of."""
+        """Whether two of these tensors have the same elements behind reshapes."""
         makers = [self._origin.producer(source, name) for name in names]
         if not any(found is not None and found[1].op in RESHAPE_OPS for found in makers):
             return False
@@ -108,28 +108,28 @@ class Signatures:
         return len(set(behind)) < len(behind)
 
     def _are_fixed(self, source: Scope, name: str, shapes: ShapeInference) -> bool:
-        """Whether the numbers of a tensor are computed from constants alone: a cut goes back to these."""
+        """Whether a tensor is computed only from constants: a slice goes back to these."""
         same = partial(self._origin.substitute, taken=set())
         return DataDependence(self._origin, shapes, same).depends_only_on(source, name)
 
     def _bakes(self, scope: Scope, names: Iterable[str]) -> bool:
-        """Whether the replacement holds large constants of its own, which may be computed from a model's weights."""
+        """Whether the replacement holds large constants, which may be computed from the model's weights."""
         source = self._origin.scope(scope)
         made = (scope.initializers.get(name) for name in names if source.defining_scope(name) is None)
         return any(tensor is not None and math.prod(tensor.dims) > MAX_CONSTANT_ELEMENTS for tensor in made)
 
     def _own(self, scope: Scope, names: Iterable[str]) -> Hashable:
-        """The tensors of the source among those from outside: what is computed from a weight speaks of that alone."""
+        """The outside tensors that the source has: a constant computed from a weight is valid only for that weight."""
         source = self._origin.scope(scope)
         homes = [(source.defining_scope(name), name) for name in names]
         return tuple([(id(home), name) for home, name in homes if home is not None])
 
     def _number(self, content: Hashable) -> int:
-        """The same number for what is equal."""
+        """A number that is equal for equal content."""
         return self._numbers.setdefault(content, len(self._numbers))
 
     def _names(self, scope: Scope, nodes: Sequence[Node], made: set[str]) -> list[str | None]:
-        """What the nodes read and make, one after the other; tensors from outside that were made one by one name."""
+        """The names that the nodes read and produce, in order; equal outside tensors under one name."""
         names: list[str | None] = []
         changed = bool(scope.redirected)
         for node in nodes:
@@ -143,7 +143,7 @@ class Signatures:
         return names
 
     def _are_plain(self, versions: int, scope: Scope, ops: Iterable[str]) -> bool:
-        """Whether the schemas give none of the ops any attributes."""
+        """Whether the schemas give none of these ops attributes."""
         for op in ops:
             plain = self._plain.get((versions, op))
             if plain is None:
@@ -160,10 +160,10 @@ class Signatures:
         return tuple([None if known else _attributes(node, shapes) for node, known in zip(nodes, plain, strict=True)])
 
     def _outside(self, region: Region, names: Sequence[str], shapes: ShapeInference) -> tuple[Hashable, Hashable]:
-        """What tells the tensors from outside of a region, and what stands above them if the proof may rest on that.
+        """The types of the tensors from outside of a region, and the nodes above them that the proof may depend on.
 
-        A constant is told by its value, a large weight or any other tensor by dtype and shape.  The proof may hold only
-        for what stands above where a cut goes back from any of them.
+        A constant counts by its value, a large weight or any other tensor by dtype and shape.  The proof may depend on
+        the nodes above where a slice goes back from any of these tensors.
         """
         scope, origin = region.scope, self._origin
         source = origin.scope(scope)
@@ -171,17 +171,17 @@ class Signatures:
         goes_back = any(map(origin.bodies, region.before))
         unknown: dict[str, Size] = {}
         ops: set[str] = set()
-        told: list[Hashable] = []
+        contents: list[Hashable] = []
         for name in names:
             known = constants.get(name)
             if known is None and (content := self._constant(source, scope, name)) is not None:
                 known = constants[name] = self._number(content)
             if known is not None:
-                told.append(known)
+                contents.append(known)
                 continue
             facts, is_weight = shapes.facts(source, name), origin.constants.is_constant(source, name)
             value = shapes.value(source, name) if facts.dtype in INTEGERS_AND_BOOL else None
-            told.append(self._told(source, name, facts, value=value, is_weight=is_weight, unknown=unknown))
+            contents.append(self._tensor_content(source, name, facts, value, is_weight=is_weight, unknown=unknown))
             if facts.dtype in (EXACT_DTYPES if is_weight else INTEGERS_AND_BOOL) and value is None:
                 goes_back = True
             found = None if is_weight or goes_back else origin.producer(source, name)
@@ -189,21 +189,22 @@ class Signatures:
                 goes_back = found[1].op in TRANSPARENT or found[1].op in ops or self._are_fixed(source, name, shapes)
                 ops.add(found[1].op)
         goes_back = goes_back or self._are_regrouped(source, names)
-        return tuple(told), self._above(region, names, shapes, unknown) if goes_back else None
+        return tuple(contents), self._above(region, names, shapes, unknown) if goes_back else None
 
-    def _told(
+    def _tensor_content(
         self,
         source: Scope,
         name: str,
         facts: TensorType,
         value: ValueArray | None,
+        *,
         is_weight: bool,
         unknown: dict[str, Size],
     ) -> Hashable:
-        """A tensor that is no small constant; weights take other values than data."""
+        """The type of a tensor that is not a small constant; weights take other values than data."""
         if facts.shape is None:
             return (*facts, id(source.defining_scope(name)), name)
-        known = self._extents.get(id(facts))  # kept beside: an id is good for as long as its object lives
+        known = self._extents.get(id(facts))  # stored with it, because an id is valid only while its object lives
         if known is None:
             has_own = any(map(is_unknown, facts.shape))
             known = self._extents[id(facts)] = (facts, None if has_own else self._number(facts))
@@ -214,7 +215,7 @@ class Signatures:
     def _above(
         self, region: Region, names: Sequence[str], shapes: ShapeInference, unknown: dict[str, Size]
     ) -> Hashable:
-        """What a cut takes in beside the region, with tensors numbered as they come; of no other region if it fails."""
+        """The nodes that a slice adds to the region, with tensors numbered by first use; unique if the slice fails."""
         try:
             cut = RegionSlice(region, self._origin, shapes)
         except CannotSlice:
@@ -234,12 +235,13 @@ class Signatures:
             reads = tuple([number(node.scope, name) for name in self._origin.inputs(node)])
             makes = tuple([number(node.scope, name) for name in node.outputs])
             nodes.append((node.op, reads, makes, _attributes(node, shapes)))
-        leaves = [
-            (numbers.get(leaf.name), leaf.dtype, *_extent(leaf, unknown)) for leaf in cut.boundary_inputs.values()
+        boundaries = [
+            (numbers.get(boundary.name), boundary.dtype, *_extent(boundary, unknown))
+            for boundary in cut.boundary_inputs.values()
         ]
         constants = [(numbers.get(name), _content(tensor)) for name, tensor in cut.constants.items()]
         given = shapes.call if held else None  # bodies may refer to the attributes of a function
-        return (read, tuple(held), tuple(nodes), tuple(leaves), tuple(constants), given)
+        return (read, tuple(held), tuple(nodes), tuple(boundaries), tuple(constants), given)
 
     def _constant(self, source: Scope, scope: Scope, name: str) -> Hashable:
         """A small constant by its value; None for anything else."""
@@ -260,7 +262,7 @@ class Signatures:
 
 
 def _is_of_data(facts: TensorType) -> bool:
-    """Whether a tensor of floats has dims that all are numbers or have names."""
+    """Whether a tensor of floats has only dims that are numbers or have names."""
     return (
         facts.shape is not None
         and facts.dtype not in (None, *INTEGERS_AND_BOOL)
@@ -272,16 +274,16 @@ def _numbered(names: Iterable[str | None], start: int = 0, step: int = 1) -> dic
     return dict(zip(names, count(start, step), strict=False))
 
 
-def _extent(leaf: BoundaryInput, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
-    """The shape of a leaf and its value, where there are such; a leaf of unknown rank is like no other."""
-    if leaf.shape is None:
-        return (id(leaf.scope), leaf.tensor), None
-    value = None if leaf.value is None else tuple([_renamed(item, unknown) for item in leaf.value.flat])
-    return tuple([_renamed(size, unknown) for size in leaf.shape]), value
+def _extent(boundary: BoundaryInput, unknown: dict[str, Size]) -> tuple[Hashable, Hashable]:
+    """The shape and the value of a boundary input, where known; one of unknown rank equals no other."""
+    if boundary.shape is None:
+        return (id(boundary.scope), boundary.tensor), None
+    value = None if boundary.value is None else tuple([_renamed(item, unknown) for item in boundary.value.flat])
+    return tuple([_renamed(size, unknown) for size in boundary.shape]), value
 
 
 def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
-    """A size in which dims that nothing tells are called by the order of their first use."""
+    """A size in which generated names of dims are numbered by first use."""
     if isinstance(size, int):
         return size
     for name in sorted(symbols(size)):
@@ -294,23 +296,23 @@ def _renamed(size: Size, unknown: dict[str, Size]) -> Hashable:
 
 
 def _attributes(node: Node, shapes: ShapeInference) -> Hashable:
-    """A node's attributes by value, and the overload that it calls, if it names one.
+    """A node's attributes by value, and the overload that it calls, if any.
 
-    A reference to a function's attribute is told by what the call gives.
+    A reference to an attribute of a function counts by the value in the call.
     """
     proto = node.proto
     items: list[AttributeProto] = list(proto.attribute)
     given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
     named = zip(items, given, strict=True)
-    told = sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None)
-    return (*told, proto.overload) if proto.overload else tuple(told)
+    content = sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None)
+    return (*content, proto.overload) if proto.overload else tuple(content)
 
 
 def _content(tensor: TensorProto) -> Hashable:
-    """A tensor but for its name."""
+    """A tensor without its name."""
     return _short(bytes_but(tensor, "name"))
 
 
 def _short(data: bytes) -> bytes:
-    """The bytes themselves, or their digest: signatures are kept until all is proved."""
+    """The bytes, or their digest if they are long: signatures are kept until all regions are proved."""
     return data if len(data) <= 64 else blake2b(data, digest_size=32).digest()

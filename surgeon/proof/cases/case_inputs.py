@@ -1,4 +1,4 @@
-"""Inputs for both sides of an experiment: at any sizes, of any kind, with what is known of the region put into them."""
+"""Inputs for both sides of a case: at any sizes, of any kind, with the literals of the region put into them."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.proof.cases.counts import MOST_TURNS, count, countable, numbers_for, turns_of
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import (
-    LARGE_PIN,
-    PINS_WITHIN,
-    ROOMY_PIN,
+    LARGE_LITERAL,
+    LITERAL_LIMITS,
+    ROOMY_LITERAL,
     Feeds,
     inject_equal_values,
     inject_literals,
@@ -33,10 +33,10 @@ from surgeon.proof.cases.value_strategies import (
     EQUAL_VALUES_VARIANT,
     FULL_SCHEDULE,
     HIDES_ALONE,
+    LITERALS_OUT_OF_ROLE,
     LITERALS_VARIANT,
     MOST_OUT_OF_ROLE,
     NAN_FIRST,
-    PINS_OUT_OF_ROLE,
     ROOM,
     TIES_VARIANT,
     VARIANT_STRIDE,
@@ -53,36 +53,38 @@ from surgeon.runtime.inputs.string_values import vocabulary
 from surgeon.shapes.algebra.size_expressions import SizeError
 from surgeon.shapes.constraints.input_dims import dim_kind, is_total
 
-_MOST_WORDS = 100  # turns for the strings that a region speaks of, of which an input of few elements holds one or two
+_MOST_WORDS = 100  # turns for strings of the region; an input of few elements holds one or two in a turn
 SIZED = COUNTED + MOST_TURNS  # the first turn of counts that are sizes of the run
-_COMBINED = [item for item in FULL_SCHEDULE if item[0] is ValueKind.USUAL]  # turns that conditions are combined in
+_COMBINED = [item for item in FULL_SCHEDULE if item[0] is ValueKind.USUAL]  # turns that combine conditions
 
 
 class CaseInputs:
-    """Makes the inputs of one experiment.
+    """Makes the inputs of one case.
 
     plain: float inputs of no special role, by name.  Raises InputsUnknown for inputs that cannot be made.
     """
 
-    def __init__(self, experiment: ProofCase) -> None:
-        minis = experiment.models
-        self._experiment, self._seed, self._apart = experiment, experiment.options.seed, experiment.intended_differences
-        self._plan = InputGenerator(minis.before, names=False, bare=experiment.shape_only_inputs)
+    def __init__(self, case: ProofCase) -> None:
+        minis = case.models
+        self._case, self._seed, self._intended = case, case.options.seed, case.intended_differences
+        self._plan = InputGenerator(minis.before, names=False, bare=case.shape_only_inputs)
         self.plain = self._plan.edged
-        self.weights = frozenset(item.name for item in experiment.inputs if item.weight)
+        self.weights = frozenset(item.name for item in case.inputs if item.weight)
         self._beside = inputs_beside_softmax(minis.before)
-        self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, once for which fixed dims are made smaller
-        told = {f"/{name}": numbers for name, numbers in region_literals(minis.after).items() if name.startswith("/")}
-        self._told = told.keys()  # what attributes of the replacement say
-        self._constants = region_literals(minis.before) | told
+        self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, by the reduced dims
+        replacement = {
+            f"/{name}": numbers for name, numbers in region_literals(minis.after).items() if name.startswith("/")
+        }
+        self._replacement_only = replacement.keys()  # constants from attributes of the replacement
+        self._constants = region_literals(minis.before) | replacement
         self._edges = list(dict.fromkeys((*edges_of(scopes_of(minis.before)), *edges_of(scopes_of(minis.after)))))
         self._plan.speak(vocabulary(minis.after))
         self._countable = countable(self._plan.wants)
 
     def is_informative(self, values: ValueKind, turn: int) -> bool:
-        """Whether inputs of a kind tell something here."""
+        """Whether inputs of a kind can show a fault of this region."""
         if self._is_beside_alone(values):
-            is_apart = values is ValueKind.UNIFORM_LARGE and self._spares_scores
+            is_apart = values is ValueKind.UNIFORM_LARGE and self._benign_scores
             return not is_apart and not self._beside.isdisjoint(self._plan.edged)
         if values is ValueKind.HIDDEN_ROWS and turn >= HIDES_ALONE and self._hiding_alone(turn) is None:
             return False
@@ -93,70 +95,72 @@ class CaseInputs:
         ):
             return False
         if values is ValueKind.NON_FINITE and turn in BESIDE_USUAL:
-            decides = chooses(self._experiment.ops) and self._among(turn, BESIDE_USUAL)
-            return bool(decides) and is_worth_trying(self._plan, values, self._seed + turn, self._apart)
+            decides = chooses(self._case.ops) and self._among(turn, BESIDE_USUAL)
+            return bool(decides) and is_worth_trying(self._plan, values, self._seed + turn, self._intended)
         if values is ValueKind.ZEROS and turn and not self._among(turn, ZEROS_BESIDE):
             return False
         if values is ValueKind.COUNTS and self._totals:
             return True
         if values is ValueKind.COUNTS and turn >= COUNTED and not self._countable:
             return False
-        return is_worth_trying(self._plan, values, self._seed + turn, self._apart)
+        return is_worth_trying(self._plan, values, self._seed + turn, self._intended)
 
-    def more(self, setting: DimAssignment) -> list[tuple[ValueKind, int]]:
-        """More turns, for conditions, of which all values are to meet, and for constants of the region."""
+    def more(self, assignment: DimAssignment) -> list[tuple[ValueKind, int]]:
+        """More turns, to combine conditions and to use all literals of the region."""
         turns = max(self._plan.seeds() if self._plan.conditions else 0, min(self._plan.words, _MOST_WORDS))
         combined = range(len(_COMBINED), turns)
         return [
             *((ValueKind.USUAL, turn) for turn in combined),
-            *self._pins_in_turn(setting),
-            *self._turns_counted(setting, COUNTED),
+            *self._literal_variants(assignment),
+            *self._turns_counted(assignment, COUNTED),
         ]
 
-    def counts_sized(self, setting: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
+    def counts_sized(self, assignment: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
         """Turns for counts that are sizes of the run."""
-        return self._turns_counted(setting, SIZED)
+        return self._turns_counted(assignment, SIZED)
 
-    def _turns_counted(self, setting: DimAssignment, first: int) -> Iterator[tuple[ValueKind, int]]:
-        turns = turns_of(self._countable, self._sizes(setting), self._counted(setting, first))
+    def _turns_counted(self, assignment: DimAssignment, first: int) -> Iterator[tuple[ValueKind, int]]:
+        turns = turns_of(self._countable, self._sizes(assignment), self._counted(assignment, first))
         yield from ((ValueKind.COUNTS, first + turn) for turn in range(turns))
 
-    def _counted(self, setting: DimAssignment, first: int) -> list[int]:
-        """What is counted in turns from the first on: the region's own constants and longer ones, or sizes."""
-        dims = setting.dims.values()
+    def _counted(self, assignment: DimAssignment, first: int) -> list[int]:
+        """The counts for turns from `first` on: the region's literals and longer ones, or sizes of the run."""
+        dims = assignment.dims.values()
         if first == SIZED:
             longest = max(dims, default=1)
-            return [longest, -(longest // 2)]  # and a place that is counted from the end
-        return numbers_for(self._constants.values(), dims, setting.elements)
+            return [longest, -(longest // 2)]  # and an index that counts from the end
+        return numbers_for(self._constants.values(), dims, assignment.elements)
 
-    def _pins_in_turn(self, setting: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
-        """More turns for the region's own constants, and for ties, where inputs of few elements hold few each."""
-        for number in range(1, self._turns(setting, [want for want in self._plan.wants if want.is_unconstrained])):
+    def _literal_variants(self, assignment: DimAssignment) -> Iterator[tuple[ValueKind, int]]:
+        """More turns for literals and for ties, where inputs of few elements hold few in each."""
+        for number in range(1, self._turns(assignment, [want for want in self._plan.wants if want.is_unconstrained])):
             yield from (
                 (ValueKind.USUAL, number * VARIANT_STRIDE + special) for special in (LITERALS_VARIANT, TIES_VARIANT)
             )
-        bound = min(self._turns(setting, [want for want in self._plan.wants if want.may_ignore_role]), MOST_OUT_OF_ROLE)
-        yield from ((ValueKind.OUT_OF_ROLE, PINS_OUT_OF_ROLE + number) for number in range(bound))
+        bound = min(
+            self._turns(assignment, [want for want in self._plan.wants if want.may_ignore_role]), MOST_OUT_OF_ROLE
+        )
+        yield from ((ValueKind.OUT_OF_ROLE, LITERALS_OUT_OF_ROLE + number) for number in range(bound))
 
-    def _turns(self, setting: DimAssignment, wants: Collection[InputSpec]) -> int:
-        """How many turns these inputs take to hold the region's own constants."""
-        sizes = self._sizes(setting)
+    def _turns(self, assignment: DimAssignment, wants: Collection[InputSpec]) -> int:
+        """The number of turns after which these inputs have held all literals."""
+        sizes = self._sizes(assignment)
         least = min((math.prod(want.shape(sizes)) for want in wants), default=ROOM)
         return injections_needed(self._constants, len(self._edges), least)
 
     def _is_beside_alone(self, values: ValueKind) -> bool:
-        """Whether inputs that no softmax hangs on are alone of this kind: of scores so large it picks one, or none."""
+        """Whether only inputs that no softmax depends on have this kind: large scores would pick one value or none."""
         if values is ValueKind.UNIFORM_LARGE:
-            return self._experiment.picks_by_products
-        return values is ValueKind.SAFE_ROW_MAGNITUDES and self._spares_scores
+            return self._case.picks_by_products
+        return values is ValueKind.SAFE_ROW_MAGNITUDES and self._benign_scores
 
     @property
-    def _spares_scores(self) -> bool:
-        """Whether the rule differs for extreme numbers: then those that no softmax hangs on are so alone."""
-        return kind_name(ValueKind.EXTREME) in self._apart
+    def _benign_scores(self) -> bool:
+        """Whether the rule differs for extreme numbers: then only inputs that no softmax depends on are extreme."""
+        return kind_name(ValueKind.EXTREME) in self._intended
 
     def _hiding_alone(self, turn: int) -> str | None:
-        """Which of several masks hides rows in a turn, beside usual ones; None where all do, or there is no other."""
+        """The mask that hides rows in a turn while the others are usual; None where all do, or there is one mask."""
         place, hiding = (turn - HIDES_ALONE) // WAYS_TO_HIDE, self._plan.hiding
         return hiding[place] if len(hiding) > 1 and 0 <= place < len(hiding) else None
 
@@ -167,19 +171,19 @@ class CaseInputs:
 
     @cached_property
     def _totals(self) -> list[InputSpec]:
-        """Lengths that may count past and new rows; none where the region has not both."""
-        kinds = {dim_kind(name) for name in self._experiment.free if not is_total(name)}
+        """Lengths that may count past and new rows; empty where the region does not have both."""
+        kinds = {dim_kind(name) for name in self._case.free if not is_total(name)}
         has_cache = {"past", "sequence"} <= kinds
         return [want for want in self._plan.wants if has_cache and not want.is_unconstrained and _counts_rows(want)]
 
     def _among(self, turn: int, turns: Sequence[int]) -> list[str]:
-        """Which inputs are special in one of these turns, beside the others; none without others."""
+        """The inputs that are special in one of these turns, among others; empty where there is only one."""
         inputs = sorted(self.plain - self.weights)
         return inputs[turns.index(turn) :: len(turns)] if len(inputs) > 1 else []
 
-    def make(self, setting: DimAssignment, values: ValueKind, turn: int) -> Feeds:
-        """One set of inputs: weights stay usual, and what follows from the sizes is computed from them."""
-        sizes = self._sizes(setting)
+    def make(self, assignment: DimAssignment, values: ValueKind, turn: int) -> Feeds:
+        """One set of inputs: weights stay usual, and inputs that depend on sizes are computed from them."""
+        sizes = self._sizes(assignment)
         is_nan_first = (values, turn) == (ValueKind.INFINITE, NAN_FIRST)
         kind = ValueKind.USUAL if is_nan_first else values
         feeds = self._plan.generate(self._seed + turn, sizes, kind, leave=self.weights)
@@ -187,12 +191,12 @@ class CaseInputs:
             nan_first(feeds, self.plain - self.weights)
         if values is ValueKind.HIDDEN_ROWS and (alone := self._hiding_alone(turn)) is not None:
             feeds.update(self._plan.generate(self._seed + turn, sizes, leave={*self.weights, alone}))
-        # Of what attention picks by, infinity leaves NaN alone of what it picks from.
+        # An infinite score of an attention would turn all its values to NaN.
         if self._is_beside_alone(values) or (values is ValueKind.NON_FINITE and turn and self._beside):
             feeds.update(self._plan.generate(self._seed + turn, sizes, leave=self.weights | self._beside))
-        if values is ValueKind.SAFE_ROW_MAGNITUDES:  # nothing that overflows is made of what is beside a softmax
+        if values is ValueKind.SAFE_ROW_MAGNITUDES:  # values that an attention picks from do not overflow
             scores = feeds.keys() - self._beside
-            seed = self._seed + (turn + 1) % 2  # first all values of a batch of one magnitude, for they are mixed
+            seed = self._seed + (turn + 1) % 2  # first one magnitude for all values of a batch, because they are mixed
             feeds.update(self._plan.generate(seed, sizes, ValueKind.ROW_MAGNITUDES, leave=self.weights | scores))
         if values is ValueKind.NON_FINITE and turn in BESIDE_BITS:
             special = self._among(turn, BESIDE_BITS)
@@ -204,14 +208,14 @@ class CaseInputs:
                 leave = self.weights.union(self._among(turn, turns))
                 feeds.update(self._plan.generate(self._seed + turn, sizes, leave=leave))
         if values is ValueKind.COUNTS:
-            feeds.update(self._behind_a_cache(setting, turn))
+            feeds.update(self._behind_a_cache(assignment, turn))
             if turn >= COUNTED:
                 first = SIZED if turn >= SIZED else COUNTED
-                feeds.update(count(self._countable, sizes, self._counted(setting, first), turn - first))
+                feeds.update(count(self._countable, sizes, self._counted(assignment, first), turn - first))
         if (values, turn) in ((ValueKind.USUAL, EQUAL_VALUES_VARIANT), (ValueKind.NON_FINITE, 0)):
             inject_equal_values(feeds, self._plan, self._seed, opposed=values is ValueKind.NON_FINITE)
         if self.weights:
-            shrunk = frozenset(setting.reduced.items())
+            shrunk = frozenset(assignment.reduced.items())
             if shrunk not in self._made:
                 self._made.clear()
                 self._made[shrunk] = self._plan.generate(self._seed, sizes, leave=feeds.keys())
@@ -224,68 +228,73 @@ class CaseInputs:
                 self._constants,
                 self._seed + turn,
                 edges=self._edges,
-                most=min(self._largest_pin, np.inf if turn < VARIANT_STRIDE or setting.elements < ROOM else ROOMY_PIN),
-                small=self._counts.union(self._experiment.replacement_only, self._told),
+                most=min(
+                    self._largest_literal,
+                    np.inf if turn < VARIANT_STRIDE or assignment.elements < ROOM else ROOMY_LITERAL,
+                ),
+                small=self._counts.union(self._case.replacement_only, self._replacement_only),
                 ties=way == TIES_VARIANT,
             )
-        if values is ValueKind.OUT_OF_ROLE and turn >= PINS_OUT_OF_ROLE:
+        if values is ValueKind.OUT_OF_ROLE and turn >= LITERALS_OUT_OF_ROLE:
             seed = self._seed + turn * VARIANT_STRIDE
-            inject_literals(feeds, self._plan, self._constants, seed, most=LARGE_PIN, out_of_role=True)
-        for item in self._experiment.inputs:
+            inject_literals(feeds, self._plan, self._constants, seed, most=LARGE_LITERAL, out_of_role=True)
+        for item in self._case.inputs:
             if item.value is not None:
-                feeds[item.name] = setting.value(item.value, feeds[item.name].dtype)
+                feeds[item.name] = assignment.value(item.value, feeds[item.name].dtype)
         return feeds
 
-    def _behind_a_cache(self, setting: DimAssignment, turn: int) -> Feeds:
-        """Lengths that count past and new rows: a lone one all, of several each what is before the last of its own."""
-        sizes = {name: size for name, size in setting.by_symbol.items() if not is_total(name)}
+    def _behind_a_cache(self, assignment: DimAssignment, turn: int) -> Feeds:
+        """Lengths that count past and new rows: a scalar all of them, in a vector each is the last row of its own."""
+        sizes = {name: size for name, size in assignment.by_symbol.items() if not is_total(name)}
         past, new = (sum(sizes[name] for name in sizes if dim_kind(name) == kind) for kind in ("past", "sequence"))
         random, made = np.random.default_rng(self._seed + turn), {}
         for want in self._totals if past and new else ():
-            shape = want.shape(self._sizes(setting))
+            shape = want.shape(self._sizes(assignment))
             last = random.integers(new - 1, past + new, shape) if shape else np.asarray(past + new)
             last.reshape(-1)[:1] = past + new - bool(shape)
             made[want.name] = last.astype(want.dtype)
         return made
 
     def overflows(self, values: ValueKind, turn: int) -> bool:
-        """Whether inputs of a kind are finite, and so large that what is made of them may not be."""
+        """Whether inputs of a kind are finite, but so large that results may overflow."""
         hides = values in MASKED_KINDS and not hides_endlessly(self._seed + turn)
         return values in OVERFLOWING or hides
 
-    def with_weights(self, setting: DimAssignment, values: ValueKind) -> Feeds:
-        """Usual inputs, but weights of a kind."""
-        feeds = self.make(setting, ValueKind.USUAL, 0)
-        feeds.update(self._plan.generate(self._seed, self._sizes(setting), values, leave=feeds.keys() - self.weights))
+    def with_weights(self, assignment: DimAssignment, values: ValueKind) -> Feeds:
+        """Usual inputs, with weights of another kind."""
+        feeds = self.make(assignment, ValueKind.USUAL, 0)
+        feeds.update(
+            self._plan.generate(self._seed, self._sizes(assignment), values, leave=feeds.keys() - self.weights)
+        )
         return feeds
 
     @cached_property
     def _counts(self) -> frozenset[str]:
-        """Constants that are no numbers of what is computed."""
-        return counts(self._experiment.models.before)
+        """Constants that are counts, indices or sizes, not operands of arithmetic."""
+        return counts(self._case.models.before)
 
-    def _sizes(self, setting: DimAssignment) -> Mapping[str, int]:
+    def _sizes(self, assignment: DimAssignment) -> Mapping[str, int]:
         found: dict[str, int] = {}
-        for text, size in self._experiment.models.dims.items():
-            with suppress(SizeError):  # of a table alone, which has no rows then
-                found[text] = setting.size(size)
+        for text, size in self._case.models.dims.items():
+            with suppress(SizeError):  # only a size of a table, which has no rows then
+                found[text] = assignment.size(size)
         return found
 
     @cached_property
-    def _largest_pin(self) -> float:
-        """Up to where numbers of the region's own are of a kind of input that the rule does not differ for."""
-        return next((most for kind, most in PINS_WITHIN if kind_name(kind) in self._apart), np.inf)
+    def _largest_literal(self) -> float:
+        """The largest literal for which inputs are not of a kind that the rule intends to differ for."""
+        return next((most for kind, most in LITERAL_LIMITS if kind_name(kind) in self._intended), np.inf)
 
 
 def _counts_rows(want: InputSpec) -> bool:
-    """Whether an input is a length, or the last row below one, as GroupQueryAttention takes it of each sequence."""
+    """Whether an input is a length, or the index of the last row, as GroupQueryAttention takes it of each sequence."""
     return want.kind == "lengths" or (want.kind == "indices" and want.role.flags & {"beyond", "lookup"} == {"beyond"})
 
 
 def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
-    """The inputs of a graph that no softmax of it hangs on, as the values of an attention; none without a softmax."""
+    """The inputs of a graph that no softmax depends on, as the values of an attention; empty without a softmax."""
     hanging: set[str] = set()
-    for node in reversed(model.graph.node):  # which are sorted
+    for node in reversed(model.graph.node):  # topologically sorted
         values = _beside(traits_of(qualified_name(node.domain, node.op_type)))
         if not hanging.isdisjoint(node.output):
             hanging.update(node.input)
@@ -295,7 +304,7 @@ def inputs_beside_softmax(model: ModelProto) -> frozenset[str]:
 
 
 def _beside(known: OpTraits) -> Slots | None:
-    """Which inputs of an operator with a softmax inside it does not hang on: values; None for any other operator."""
+    """The inputs of an operator that the softmax in it does not depend on; None for operators without a softmax."""
     if known.products.attention_inputs is not None:
         return [
             slot

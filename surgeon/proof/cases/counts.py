@@ -1,4 +1,4 @@
-"""Counts that come from outside of a region: the numbers that it speaks of, those beside them, and longer ones."""
+"""Values for inputs that are counts: the literals of the region, their neighbours, and longer ones."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -6,40 +6,40 @@ import numpy as np
 
 from surgeon.runtime.inputs.input_spec import InputSpec
 
-_LADDER = (0, 9, 17, 33, 65, 129, 257)  # past each power of two that a count may be compared with unsaid
-_MOST = 1 << 12  # of a number that a count may be
-_MADE = 1 << 20  # elements that are made of a tensor so many times as large, up to which a count is tried
+_LADDER = (0, 9, 17, 33, 65, 129, 257)  # beyond each power of two that a kernel may compare a count with
+_MOST = 1 << 12  # the largest count
+_MADE = 1 << 20  # elements of a tensor that is repeated by a count, up to which the count is tried
 MOST_TURNS = 64
 
 
 def countable(wants: Iterable[InputSpec]) -> list[InputSpec]:
-    """The inputs that are counts, steps or places, as whole numbers; no shapes, of which each number has its own."""
+    """The inputs that are counts, steps or indices, as integers; target shapes are left out."""
     found = (want for want in wants if want.kind == "counts" and want.dtype.kind in "iu")
     return [want for want in found if "target" not in want.role.flags]
 
 
 def numbers_for(constants: Iterable[np.ndarray], dims: Iterable[int], elements: int) -> list[int]:
-    """The numbers to try: those of a region and the sizes of a run, each with those beside it, then longer ones.
+    """The counts to try: literals of the region and sizes of the run with their neighbours, then longer ones.
 
-    elements: how many the inputs of the run have.
+    elements: of all inputs of the run.
     """
-    spoken = [int(number) for array in constants for number in array.tolist() if float(number).is_integer()]
-    beside = [number + by for number in (*spoken, *dims) for by in (0, 1, -1)]
+    literals = [int(number) for array in constants for number in array.tolist() if float(number).is_integer()]
+    beside = [number + by for number in (*literals, *dims) for by in (0, 1, -1)]
     most = min(_MOST, _MADE // max(elements, 1))
     return [number for number in dict.fromkeys((*beside, *_LADDER)) if abs(number) <= most]
 
 
 def turns_of(wants: Collection[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int]) -> int:
-    """How many turns it takes to put each number at each place."""
+    """The number of turns that put each number at each place."""
     return min(len(numbers) * sum(int(np.prod(want.shape(sizes))) for want in wants), MOST_TURNS)
 
 
 def count(
     wants: Sequence[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int], turn: int
 ) -> dict[str, np.ndarray]:
-    """One number at one place among all of these inputs; elsewhere 1 is counted, from 0 on.
+    """One number at one place among all of these inputs; the other places hold 1, or 0 where they may.
 
-    Of parts that add up to a whole, what the number leaves of it is spread over the others.
+    Where parts have a fixed sum, the rest is spread over the other parts.
     """
     made = {want.name: np.full(want.shape(sizes), int("zero" not in want.role.flags)) for want in wants}
     places = [(want, place) for want in wants for place in range(made[want.name].size)]

@@ -1,4 +1,4 @@
-"""The sizes of one run of an experiment."""
+"""The sizes of one run of a case."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from surgeon.shapes.constraints.input_dims import told_sizes
 
 
 class DimAssignment:
-    """The sizes of one run: of symbols, and of fixed dims that are made smaller.
+    """The sizes of one run: of symbols, and of fixed dims that are reduced.
 
-    dims: what each dim of the inputs is.  elements: how many all inputs have, or the largest tensor made of them.
-    work: what the nodes compute, in multiplications.  is_empty: some dim is 0.  is_informative: whether some dim that
-    is free to choose is not 1, where everything broadcasts.
+    dims: the number of each dim of the inputs.  elements: of all inputs, or of the largest tensor if that has more.
+    work: of the nodes, in multiplications.  is_empty: whether some dim is 0.  is_informative: whether some dynamic dim
+    is not 1; at 1 everything broadcasts.
     """
 
     def __init__(self, by_symbol: Mapping[str, int], shrunk: Mapping[int, int]) -> None:
@@ -25,21 +25,21 @@ class DimAssignment:
 
     @property
     def description(self) -> str:
-        """The sizes of symbols that have names, in words."""
+        """The sizes of named symbols, in words."""
         return told_sizes({name: size for name, size in self.by_symbol.items() if not name.startswith("?")})
 
     def size(self, size: Size) -> int:
-        """The number that a size is here."""
+        """The number of a size."""
         return self.reduced.get(size, size) if isinstance(size, int) else evaluate(size, self.by_symbol)
 
     def value(self, value: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        """A tensor of sizes in numbers."""
+        """A tensor of sizes as numbers."""
         flat = [evaluate(item, self.by_symbol) for item in value.reshape(-1)]
         return np.asarray(flat, dtype=dtype).reshape(value.shape)
 
 
 def size_or_zero(size: Size, given: Mapping[str, int]) -> int:
-    """What a size is; 0 where it is divided by nothing."""
+    """The number of a size; 0 where it has none, as after a division by zero."""
     try:
         return evaluate(size, given)
     except SizeError:
@@ -47,6 +47,6 @@ def size_or_zero(size: Size, given: Mapping[str, int]) -> int:
 
 
 def grows_with(size: Size, name: str, to: int) -> bool:
-    """Whether a size is larger where one symbol is as large as that, the others being 1."""
+    """Whether a size is larger where one symbol is `to` and the others are 1 than where all are 1."""
     ones = dict.fromkeys(symbols(size), 1)
     return size_or_zero(size, {**ones, name: to}) > size_or_zero(size, ones)

@@ -1,4 +1,4 @@
-"""Smaller numbers that stand in for large fixed dims."""
+"""Smaller numbers in place of large fixed dims."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
@@ -7,15 +7,15 @@ from surgeon.proof.region.literals import MAX_UNREDUCED_DIM
 REDUCED_SIZES = (5, 7, 9, 11, 13, 10, 14, 15)
 
 
-def reduced_dims(sizes: Iterable[int], taken: Iterable[int], spoken_of: Collection[int]) -> dict[int, int]:
-    """A smaller number for each dim that may have one: no two alike, and none like those that are taken.
+def reduced_dims(sizes: Iterable[int], taken: Iterable[int], literals: Collection[int]) -> dict[int, int]:
+    """A smaller number for each dim that can have one, different from each other and from those taken.
 
-    spoken_of: numbers of which it stays above those that are below the dim.
+    literals: a reduced dim stays above every literal that is below the dim.
     """
     found: dict[int, int] = {}
     known = set(taken)
     for size in sizes:
-        least = max((number for number in spoken_of if number < size), default=0)
+        least = max((number for number in literals if number < size), default=0)
         numbers = (
             number
             for number in (*REDUCED_SIZES, *range(max(least, MAX_UNREDUCED_DIM) + 1, size))
@@ -29,9 +29,10 @@ def reduced_dims(sizes: Iterable[int], taken: Iterable[int], spoken_of: Collecti
 def restore_in_turn(
     shrunk: Mapping[int, int], fits: Callable[[Mapping[int, int], bool], bool]
 ) -> Iterator[Mapping[int, int]]:
-    """The stand-ins without some dims each time, which are as they are then: as many as fit, until all were so.
+    """Reduced dims with some restored each time, as many as fit, until each was restored once.
 
-    fits: whether these stand-ins make little; told whether one dim alone is as it is.  What does not fit is left out.
+    fits: whether these reduced dims make little work, given whether only one dim is restored.  A dim that never fits is
+    left out.
     """
     left = sorted(shrunk, reverse=True)
     while left:

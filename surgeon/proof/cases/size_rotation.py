@@ -1,12 +1,12 @@
-"""Sizes that several free dims have at once: in turn such as fit registers and blocks, and such as have a round sum."""
+"""Related sizes for several dynamic dims: multiples of register and block sizes, and round totals."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbols
 from surgeon.shapes.constraints.input_dims import dim_kind
 
-# One more, two less and two more, four times and the square, three times, a third, half, and the same of two that are
-# many; a third dim, as between two matrices, is one of these to either.
+# Relations of a second and a third dim to the first: one less, two more and less, four times (the square) and double,
+# a third, three and two times, twice and half, equal; each at sizes beyond common register and block sizes.
 IN_TURN = (
     (3, 2, 2),
     (12, 14, 10),
@@ -16,14 +16,17 @@ IN_TURN = (
     (32, 64, 16),
     (192, 192, 24),
 )
-LONE = (2, 10, 14, 20, 28, 48, 64, 192)  # of one alone: few, and between the powers of two that it may be above
-ROUND = 8  # of free dims: what fits registers, blocks and heads, as 3, 4 and 6 do not
+LONE = (2, 10, 14, 20, 28, 48, 64, 192)  # for a single dim: small, and between powers of two
+ROUND = 8  # a size that fits registers, blocks and heads, as 3, 4 and 6 do not
 MANY_BESIDE_ONE = 72
-MOST_SUMS = 2  # of free dims, that are made a round size
+MOST_SUMS = 2  # sums of dynamic dims that get a round size
 
 
 def related_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Sizes for all of these dims, but batches beside two others; for one alone one after the other."""
+    """Related sizes for all of these dims; for one dim, one size after the other.
+
+    Batches are left out where two other dims are there.
+    """
     others = [name for name in names if dim_kind(name) != "batch"]
     chosen = others if len(others) > 1 else names
     if len(chosen) == 1:
@@ -34,13 +37,13 @@ def related_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
 
 
 def one_dim_at_one(names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Each of several dims at 1 beside many of the others."""
+    """Each of several dims at 1, with the others large."""
     for name in names if len(names) > 1 else ():
         yield {**dict.fromkeys(names, MANY_BESIDE_ONE), name: 1}
 
 
 def round_totals(sizes: Iterable[Size], base: Mapping[str, int], names: frozenset[str]) -> list[dict[str, int]]:
-    """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new: few such sums."""
+    """One of these dims changed so that a sum of several is `ROUND`, as a total of past and new; few such sums."""
     found: list[dict[str, int]] = []
     for size in dict.fromkeys(sizes):
         if len(symbols(size)) < 2 or not symbols(size) <= names:
@@ -50,7 +53,7 @@ def round_totals(sizes: Iterable[Size], base: Mapping[str, int], names: frozense
                 changed = {name: base[name] + ROUND - evaluate(size, base)}
                 is_round = changed[name] > 0 and evaluate(size, {**base, **changed}) == ROUND
             except SizeError:
-                continue  # no sum: something in it is divided by what is 0 there
+                continue  # no value: a division by zero
             if is_round:
                 found.append(changed)
                 break

@@ -1,8 +1,7 @@
-"""What both sides of a region compute first, alike: the numbers there are rounded once, and count as given.
+"""Nodes that both sides of a region compute first, alike: their results are rounded once and then count as exact.
 
-Where a product is halfway between two whole numbers because it was rounded, a Round behind it may fall to either side,
-unless both sides have that very product.  Then what stands in front is run once, and what is behind it is proved on its
-results: nothing was rounded on the way to them.
+Where rounding puts a product halfway between two integers, a Round after it may go either way, unless both sides have
+that same product.  So the common nodes run once, and the rest of both sides is proved on their results.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -37,9 +36,9 @@ class Front(NamedTuple):
 
 
 def front_of(minis: RegionModels) -> Front | None:
-    """Return what both sides compute alike in front of something that rounds, compares or picks; None for nothing.
+    """The common nodes in front of a node that rounds, compares or picks; None where there are none.
 
-    Also None where an output of the region is computed there, or the dtype of what is handed on is not known.
+    Also None where they compute an output of the region, or where the dtype of one of their results is unknown.
     """
     numbers: dict[Hashable, int] = {}
     before, after = (_numbered(model, numbers) for model in (minis.before, minis.after))
@@ -61,9 +60,9 @@ def front_of(minis: RegionModels) -> Front | None:
     if not read <= dtypes.keys() or any(any(subgraphs(node)) for node in (*behind, *left)):
         return None
     made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
-    model = _model(minis.before, front, {}, more=(), outputs=made)
+    model = _model(minis.before, front, names={}, more=(), outputs=made)
     sides = (
-        _model(side, nodes, names, more=made, outputs=side.graph.output)
+        _model(side, nodes, names=names, more=made, outputs=side.graph.output)
         for side, nodes, names in ((minis.before, behind, {}), (minis.after, left, renamed))
     )
     rest = replace(minis, **dict(zip(("before", "after"), sides, strict=True)))
@@ -74,10 +73,10 @@ def front_of(minis: RegionModels) -> Front | None:
 def front_opened(
     minis: RegionModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
 ) -> Iterator[tuple[RegionModels, Callable[[Feeds], Feeds], frozenset[str]]]:
-    """Yield the models to prove, what makes their inputs of those of `minis`, and which floats it adds.
+    """Yield the models to prove, a function from inputs of `minis` to their inputs, and the added float inputs.
 
-    Where both sides have nothing in front, or nothing runs that, these are `minis` and their own inputs.  Run with
-    inputs that the front refuses, it raises SessionError.
+    Without a common prefix that runs, these are `minis` and their own inputs.  The function raises
+    SessionError for inputs that the prefix rejects.
     """
     front = front_of(minis)
     try:
@@ -92,7 +91,7 @@ def front_opened(
 
 
 def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tuple[str, ...]]:
-    """The results of each node that reads something, by a number: equal for nodes that compute alike."""
+    """The outputs of each node that has inputs, by a number that is equal for equal computations."""
 
     def number(*content: Hashable) -> int:
         return numbers.setdefault(content, len(numbers))
@@ -116,11 +115,12 @@ def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tupl
 def _model(
     source: ModelProto,
     nodes: Iterable[NodeProto],
+    *,
     names: Mapping[str, str],
     more: Sequence[ValueInfoProto],
     outputs: Iterable[ValueInfoProto],
 ) -> ModelProto:
-    """A model of some of the nodes, their inputs renamed, with the inputs of the source and more."""
+    """A model of some of the nodes, with renamed inputs, and with the inputs of the source and `more`."""
     made = ModelProto()
     made.CopyFrom(source)
     graph = made.graph
@@ -136,7 +136,7 @@ def _model(
 
 
 def _dtypes(model: ModelProto) -> dict[str, int]:
-    """The dtypes of what the nodes of a model make, as far as onnx infers them."""
+    """The dtypes of node outputs, as far as onnx infers them."""
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
@@ -152,7 +152,7 @@ def _rounds(node: NodeProto) -> bool:
 
 
 def _decides(node: NodeProto) -> bool:
-    """Whether a node makes whole numbers or truths of floats, or picks among them."""
+    """Whether a node produces integers or booleans from floats, or picks among floats."""
     op = guess_node_traits(node)
     is_cast = op.dtype.is_cast and any(item.name == "to" and item.i not in FLOATS for item in node.attribute)
     return op.numerics.rounding_scale_slot is not None or op.algebra.compares or op.numerics.is_argsort_like or is_cast

@@ -1,4 +1,4 @@
-"""What the runs of a proof showed of each output: how far it was off, and whether that could have told anything."""
+"""The errors of each output over the runs of a proof, and whether the runs were informative."""
 
 from collections.abc import Collection
 from itertools import chain
@@ -17,27 +17,28 @@ from surgeon.runtime.numerics.tensor_error import (
 class ErrorSummary:
     """The errors of all outputs over several runs.
 
-    worst: of each output the error nearest to what is allowed, or furthest beyond it.  empty: the outputs that have no
-    elements at any sizes, and tell something nevertheless.
+    worst: the error of each output that is nearest to its limit, or furthest beyond it.  empty: outputs that have no
+    elements at any sizes, and count as informative nevertheless.
     """
 
     def __init__(self, empty: Collection[str]) -> None:
         self.worst: dict[str, TensorError] = {}
         self._empty = empty
-        self._telling, self._clear = set[str](), set[str]()
-        self._doubted = ""  # by a kernel that errs where the original runs
-        self._noisy: dict[str, TensorError] = {}  # of which rounding left nothing to be judged
-        self._blurred: dict[str, TensorError] = {}  # usual values that kernels may err by more than by
+        self._informative, self._unblurred = set[str](), set[str]()
+        self._doubted = ""  # why the original itself is wrong
+        self._noisy: dict[str, TensorError] = {}  # errors of outputs that are lost in rounding
+        self._blurred: dict[str, TensorError] = {}  # errors of usual inputs that are below the error of kernels
 
     @property
-    def tells(self) -> bool:
-        """Whether some output told something in some run."""
-        return bool(self._telling)
+    def is_informative(self) -> bool:
+        """Whether some output was informative in some run."""
+        return bool(self._informative)
 
     def add(self, found: TensorError, answer: np.ndarray, against: str, *, is_usual: bool) -> None:
-        """Keep an error that is the worst of its output, and whether it tells something: what rounding blurs, neither.
+        """Keep an error if it is the worst of its output and informative; note outputs that are lost in rounding.
 
-        answer: what the original made.  against: what the error is measured from.  is_usual: of usual inputs.
+        answer: the original's output.  against: the name of the reference.  is_usual: whether the inputs are usual
+        ones.
         """
         name = found.name
         if found.original_error:
@@ -45,16 +46,16 @@ class ErrorSummary:
         if is_usual and found.is_hidden:
             self._blurred.setdefault(name, found)
         elif is_usual and not found.may_hide and found.scale:
-            self._clear.add(name)
+            self._unblurred.add(name)
         if not found.is_informative and found.ok:
             self._noisy.setdefault(name, found)
             return
         self._keep_worst(found)
         if not all_nan(answer) if answer.size else name in self._empty:
-            self._telling.add(name)
+            self._informative.add(name)
 
     def merge(self, other: "ErrorSummary") -> None:
-        """Keep what was worst in either."""
+        """Keep the worst errors of both."""
         for found in other.worst.values():
             self._keep_worst(found)
 
@@ -63,10 +64,9 @@ class ErrorSummary:
         if known is None or found.severity >= known.severity:
             self.worst[found.name] = found
 
-    def unproved_reason(self) -> str:
-        """Why nothing is proved though all agree; empty where something is."""
-        blurred = [error for name, error in self._blurred.items() if name not in self._clear]
-        lost = [error for name, error in self._noisy.items() if name not in self._telling]
-        return self._doubted or next(
-            chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost)), ""
-        )
+    def unproved_reason(self) -> str | None:
+        """Why agreement proves nothing; None where it does."""
+        blurred = [error for name, error in self._blurred.items() if name not in self._unblurred]
+        lost = [error for name, error in self._noisy.items() if name not in self._informative]
+        reasons = chain(map(hidden_by_kernel_error_reason, blurred), map(lost_to_rounding_reason, lost))
+        return self._doubted or next(reasons, None)

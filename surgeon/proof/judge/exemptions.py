@@ -1,4 +1,4 @@
-"""What does not count against a replacement: products that overflow, scores below a mask's fill, empty tensors."""
+"""Differences that do not count: products that overflow, scores below a mask's fill value, empty tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -17,17 +17,17 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 
 def overflows(
-    experiment: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+    case: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
 ) -> bool:
-    """Whether products of these inputs overflow inside the original, for rules that differ where a number does.
+    """Whether products of these inputs overflow inside the original, for rules that differ for non-finite numbers.
 
-    The infinity or NaN need not be seen in what it hands on: a guard may put zeros in the place of weights.
+    The outputs need not show the infinity or NaN: a guard may replace it by zeros.
     """
-    if kind_name(ValueKind.NON_FINITE) not in experiment.intended_differences:
+    if kind_name(ValueKind.NON_FINITE) not in case.intended_differences:
         return False
-    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
+    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs need it
 
-    before = experiment.models.before
+    before = case.models.before
     products = products_of(before.graph)
     try:
         with exposing(before, products) as shown, oracle(cast(ModelProto, shown), {}) as inner:
@@ -37,21 +37,21 @@ def overflows(
     return any(name in made and not np.isfinite(made[name]).all() for name in products)
 
 
-_FORGOTTEN = 104.0  # exp(-104) is 0 in float32: so far below the largest score of a row, a score has no weight
+_FORGOTTEN = 104.0  # exp(-104) is 0 in float32: a score so far below the largest of its row has no weight
 
 
 def reach_fill(
-    experiment: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
+    case: ProofCase, feeds: Mapping[str, np.ndarray], oracle: Callable[[ModelProto, Mapping[str, Any]], Oracle]
 ) -> bool:
-    """Whether all scores that count in some row are as low as the finite number that a fill puts over hidden ones.
+    """Whether all relevant scores of some row are as low as the finite fill value of masked scores.
 
-    There hidden scores get weight in the original, and a rule that takes the number for −∞ differs on purpose.
+    There the original gives masked scores a weight, and a rule that takes the fill for -infinity differs on purpose.
     """
-    if kind_name(ValueKind.NON_FINITE) not in experiment.intended_differences:
+    if kind_name(ValueKind.NON_FINITE) not in case.intended_differences:
         return False
-    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs have to look inside
+    from surgeon.proof.model.exposed_outputs import exposing  # not at the top: few proofs need it
 
-    graph = experiment.models.before.graph
+    graph = case.models.before.graph
     given = {tensor.name: to_array(tensor) for tensor in graph.initializer}
     nodes = [node for node in graph.node if guess_node_traits(node).control.selectors or _adds(node)]
     inner = {name for node in graph.node for name in node.output if name}
@@ -59,7 +59,7 @@ def reach_fill(
     if not read:
         return False
     try:
-        with exposing(experiment.models.before, list(read)) as shown, oracle(cast(ModelProto, shown), {}) as run:
+        with exposing(case.models.before, list(read)) as shown, oracle(cast(ModelProto, shown), {}) as run:
             known = {**given, **feeds, **run.run(dict(feeds))}
     except SessionError:
         return False
@@ -77,7 +77,7 @@ def _adds(node: NodeProto) -> bool:
 
 
 def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]:
-    """Each constant of one finite negative number that a node chooses in places."""
+    """Each constant of one finite negative number from which a node chooses elements."""
     for slot in guess_node_traits(node).data.copies_elements:
         values = np.unique(given.get(node.input[slot], np.zeros(0)))
         if values.size == 1 and -np.inf < values[0] < 0:
@@ -85,9 +85,9 @@ def _chosen(node: NodeProto, given: Mapping[str, np.ndarray]) -> Iterator[float]
 
 
 def _added(node: NodeProto, known: Mapping[str, np.ndarray]) -> Iterator[float]:
-    """The one finite negative number of a tensor of such and zeros, if a node adds it where the other operand is zero.
+    """The one finite negative number of a tensor whose other elements are zero, if a node adds it to zeros.
 
-    So scores are hidden that are multiplied with zeros and ones.
+    This masks scores that are multiplied by zeros and ones.
     """
     if not all(name in known for name in node.input):
         return
@@ -99,7 +99,7 @@ def _added(node: NodeProto, known: Mapping[str, np.ndarray]) -> Iterator[float]:
 
 
 def _has_low_row(scores: np.ndarray, fill: float) -> bool:
-    """Whether a row along the last axis holds the fill, and beside it only numbers next to or below it."""
+    """Whether a row along the last axis holds the fill, and otherwise only numbers near it or below it."""
     if not scores.ndim or not scores.size:
         return False
     with np.errstate(invalid="ignore"):
@@ -107,14 +107,14 @@ def _has_low_row(scores: np.ndarray, fill: float) -> bool:
     return bool((is_low & (scores != fill).any(axis=-1)).any())
 
 
-def cannot_be_empty(experiment: ProofCase, setting: DimAssignment | None, name: str) -> bool:
-    """Whether a node of the replacement cannot be without elements, as a Reshape to sizes that leave one open.
+def cannot_be_empty(case: ProofCase, assignment: DimAssignment | None, name: str) -> bool:
+    """Whether a node of the replacement rejects empty tensors, as a Reshape with an open size does.
 
-    Of what is empty along the first axis alone, as a batch without rows, nothing is asked.  name: of the node.
+    Tensors that are empty along the first axis, as a batch without rows, are not considered.  name: of the node.
     """
-    graph = experiment.models.after.graph
-    inner = (size for item in experiment.inputs for size in item.shape[1:])
-    if setting is None or all(setting.size(size) for size in inner):
+    graph = case.models.after.graph
+    inner = (size for item in case.inputs for size in item.shape[1:])
+    if assignment is None or all(assignment.size(size) for size in inner):
         return False
     fixed = {tensor.name for tensor in graph.initializer}
     shaped = (node for node in graph.node if node.name == name and guess_node_traits(node).shape.is_reshape)
@@ -122,5 +122,5 @@ def cannot_be_empty(experiment: ProofCase, setting: DimAssignment | None, name: 
 
 
 def all_nan(array: np.ndarray) -> bool:
-    """Whether an answer is NaN throughout, which anything that fails everywhere is too."""
+    """Whether an output is NaN throughout, as the output of a model that fails everywhere would be."""
     return array.dtype.kind in "fc" and bool(np.isnan(array).all())

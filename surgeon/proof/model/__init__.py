@@ -1,4 +1,4 @@
-"""Whole models compared, and the tensor at which they first differ."""
+"""Comparison of whole models, and the tensor at which they first differ."""
 
 __all__ = [
     "bisect",

@@ -1,4 +1,4 @@
-"""Culprits among many: which items make a test fail, found by halving."""
+"""Bisection: the items that make a test fail."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,16 +9,16 @@ T = TypeVar("T")
 def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
     """Return items without which `fails` is false, in their order; `fails(items)` must be true.
 
-    Empty when `fails` is true of no items at all: then the fault is none of theirs.  `fails` is called on items in
-    their order, once with none and at most 1 + ceil(log2 n) times for each culprit found.
+    Empty where `fails(())` is true: then no item is at fault.  `fails` is called on items in their order, once with
+    none and at most 1 + ceil(log2 n) times for each culprit found.
 
-    One of several that fail alone is found after the other; of those that fail only together one is found, which is
-    enough.  Where more items never make a failure pass, no culprit found is one too many: each of them fails with
-    what is left.  Where they do, the last call still was one of `fails` being false without the culprits.
+    Several items that each fail by themselves are found one after the other; of several that fail only together, one is
+    found, which is enough.  Where adding items never makes a failure pass, each culprit found fails with the items that
+    are left.  Otherwise the last call still showed that `fails` is false without the culprits.
 
-    The method is that of looking for the shortest failing prefix: its last item is a culprit, and the prefix without
-    it is known to pass, so that the next search begins behind it.  (Zeller and Hildebrandt's delta debugging, 2002,
-    for the case where any part may be tried.)
+    The method searches the shortest failing prefix: its last item is a culprit, and the prefix without it passes, so
+    that the next search begins behind it.  (Zeller and Hildebrandt's delta debugging, 2002, for the case where any part
+    may be tried.)
     """
     if fails(()):
         return []

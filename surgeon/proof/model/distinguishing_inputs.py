@@ -1,4 +1,4 @@
-"""Inputs at which two models are likeliest to part: numbers that either decides at, and rows of tables that differ."""
+"""Inputs at which two models are most likely to differ: thresholds of either, and rows of tables that differ."""
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -24,21 +24,21 @@ from surgeon.shapes.tensor_types import FLOATS
 
 Feeds = Mapping[str, np.ndarray]
 MET, LOOKED_UP = "numbers that decide", "all rows of tables"
-"""What the kinds of such inputs are called."""
-INDICES, RUNS = 256, 64  # how many indices one run is to take where the model leaves that free, and the most runs
-_BESIDE = (1.00211, 0.99787)  # times a number: further from it than roundings lie, and at no half of anything's
+"""Names of these kinds of inputs."""
+INDICES, RUNS = 256, 64  # indices of one run where their number is dynamic, and the most runs
+_BESIDE = (1.00211, 0.99787)  # factors on a number: beyond rounding errors, and not at a tie
 _TIED_TURNS, _JOINED_TURNS = 2, 2
-_MOST_JOINED = 64  # numbers that several elements are to come to
-_MOST_MET, _MOST_SOLVED = 128, 1024  # numbers that are met to the bit, and boundaries; such as may be
-_LONE = 8  # numbers that stand in a row alone, at most
-_SMALL = 64  # of numbers that are put several times: larger ones hide what is beside them
-_OFF = (2.0**-7, 2.0**-6)  # parts of a number: further than bfloat16 rounds
-_MOST, _MOST_HALF = 2.0**20, 1e4  # of floats that are put: beside larger ones the scale of an output hides all others
-_FILLS = -4096.0  # from where on down a constant that nothing is known to be compared with is the fill of a mask
-_LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # that a model decides by, beyond those that are tried anyway
-_MOST_COUNTED = 256  # of a count that a model decides by: turns of a loop, repeats of a tensor, elements of a result
+_MOST_JOINED = 64  # sums to reach
+_MOST_MET, _MOST_SOLVED = 128, 1024  # exact thresholds, and candidates for them
+_LONE = 8  # numbers that come singly in a row, at most
+_SMALL = 64  # largest number that is repeated: larger ones hide their neighbours
+_OFF = (2.0**-7, 2.0**-6)  # relative shifts: larger than the rounding of bfloat16
+_MOST, _MOST_HALF = 2.0**20, 1e4  # largest floats: larger ones dominate the scale of an output
+_FILLS = -4096.0  # a constant below this, without a known comparison, is the fill of a mask
+_LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # sizes that a model branches on, beyond those that are tried anyway
+_MOST_COUNTED = 256  # largest count: trips of a loop, repeats of a tensor, elements of a result
 _LARGE_KINDS = ("image", "audio", "frames")
-_FEW = 8  # rows of a table that any inputs look up
+_FEW = 8  # rows of a table that usual inputs look up anyway
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class DistinguishingInputs:
 
     @classmethod
     def of(cls, original: Model, other: Model, *, exactly: bool = False, tables: bool = True) -> "DistinguishingInputs":
-        """What two models tell.
+        """Find these inputs for two models.
 
-        exactly: meet behind arithmetic only what no rounding leads to, as where the other runs elsewhere.  tables: look
-        at those, too, that differ.
+        exactly: only exact thresholds behind arithmetic, as where the other model runs elsewhere.  tables: include
+        tables that differ.
         """
         models = original.skeleton, other.skeleton
         most = _MOST_HALF if any(map(uses_float16, models)) else _MOST
@@ -76,18 +76,19 @@ class DistinguishingInputs:
         met = _met(boundaries, exactly=exactly)
         edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
         numbers = (number for model in models for array in region_literals(model).values() for number in array.tolist())
-        spoken = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
-        no_fills = (number for number in spoken if number > _FILLS)
-        beside = dict.fromkeys(number * part for number in (*edges, *no_fills)
-                               for part in _BESIDE if 0 < abs(number) <= most)
+        literals = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
+        no_fills = (number for number in literals if number > _FILLS)
+        beside = dict.fromkeys(
+            number * part for number in (*edges, *no_fills) for part in _BESIDE if 0 < abs(number) <= most
+        )
         floats = [number for number in met if abs(number) <= most], list(beside)
-        whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, spoken)]
+        whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, literals)]
         integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
         differing = dict(_tables(original, other)) if tables else {}
         joined = _joined(boundaries) if all(map(has_exact_joint_decision, scopes)) else ()
         (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
-        told = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
+        branch_sizes = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
         words = [word for model in models for word in vocabulary(model)]
         picks = any(
             guess_node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
@@ -98,7 +99,7 @@ class DistinguishingInputs:
             differing,
             ties=all(map(has_exact_ties, scopes)),
             joined=joined,
-            sizes=told,
+            sizes=branch_sizes,
             words=words,
             picks=picks,
         )
@@ -106,7 +107,7 @@ class DistinguishingInputs:
     def at_thresholds(
         self, plan: InputGenerator, feeds: Feeds, seed: int, turns: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """The same inputs with numbers in them that a model decides at, others each time; ties in the last of them."""
+        """The inputs with numbers at thresholds, different ones each time; the last sets have ties."""
         for turn in range(turns):
             random = np.random.default_rng([seed, turn])
             put = ((want.name, self._put(want, feeds[want.name], turn, random)) for want in plan.wants)
@@ -122,10 +123,10 @@ class DistinguishingInputs:
             yield {**feeds, **{want.name: _summing(feeds[want.name], self.joined, random, turn) for want in tied}}
 
     def _put(self, want: InputSpec, array: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray | None:
-        """An input with numbers in every other element; None where none may stand there, or all did before.
+        """An input with numbers at every other element; None where it takes none, or all were used.
 
-        Where there is room the small ones stand there several times, for not each element may be compared, and what is
-        met to the bit comes twice.  Last come some alone: of several in a row a maximum shows the largest only.
+        Where there is room, small numbers are repeated, because some elements may not be compared; exact thresholds
+        come twice.  Last come single numbers: of several in a row a maximum shows only the largest.
         """
         if want.kind == "words":
             return self._worded(want, array, turn)
@@ -144,7 +145,7 @@ class DistinguishingInputs:
         return flat.reshape(array.shape)
 
     def _worded(self, want: InputSpec, array: np.ndarray, turn: int) -> np.ndarray | None:
-        """The next of the strings that either model speaks of."""
+        """The next strings in the vocabulary of either model."""
         known = [] if "closed" in want.role.flags else [*dict.fromkeys((*want.role.words, *self.words))]
         if not array.size or turn * array.size >= len(known):
             return None
@@ -152,7 +153,7 @@ class DistinguishingInputs:
         return np.array(known, dtype=object)[places].reshape(array.shape)
 
     def _numbers_for(self, want: InputSpec, array: np.ndarray) -> tuple[Sequence[float], Sequence[float]]:
-        """What an input is to meet, and what else may stand in it."""
+        """The exact thresholds for an input, and the other numbers."""
         if want.takes_edge_values and want.named is None:
             return self.floats
         if want.dtype.kind not in "iu" or not array.size:
@@ -164,7 +165,7 @@ class DistinguishingInputs:
     def visiting_rows(
         self, plan: InputGenerator, sizes: Mapping[str, int], seed: int
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Inputs whose indices go through all rows of the tables that differ, as far as `RUNS` sets reach."""
+        """Inputs whose indices visit all rows of tables that differ, in at most `RUNS` sets."""
         wants = [(want, rows) for want in plan.wants if (rows := self._rows_of(want))]
         if not wants:
             return
@@ -179,7 +180,7 @@ class DistinguishingInputs:
             yield feeds
 
     def _rows_of(self, want: InputSpec) -> int:
-        """How many rows of tables that differ an input points at; 0 for other inputs."""
+        """The number of rows of tables that differ and that an input indexes; 0 for other inputs."""
         found = [limit for limit in want.role.limits if not limit.shift and not limit.sizes and limit.parts == 1]
         is_plain = want.kind == "indices" and found and len(found) == len(want.role.limits)
         tables = [limit.table for limit in found if isinstance(limit.table, int)] if is_plain else []
@@ -187,7 +188,7 @@ class DistinguishingInputs:
         return least if least in self.tables.values() else 0
 
     def longest(self, plan: InputGenerator, sizes: Mapping[str, int]) -> list[dict[str, int]]:
-        """Sizes at which sequences are as long as tables that differ have rows which no input points at itself."""
+        """Sizes with sequences as long as tables that differ and that no input indexes."""
         fed = {self._rows_of(want) for want in plan.wants}
         long = sorted({rows for rows in self.tables.values() if rows not in fed})
         free = [key for key, dim in plan.free.items() if key in sizes and dim.kind() == "sequence"]
@@ -196,9 +197,9 @@ class DistinguishingInputs:
     def at_sizes(
         self, plan: InputGenerator, sizes: Mapping[str, int], dims: Mapping[str, int]
     ) -> Iterator[dict[str, int]]:
-        """The sizes that a model decides by, and the next ones, for all free sequences, or all other free dimensions.
+        """The sizes that a model branches on, and the next ones, for all dynamic sequences, or all other dynamic dims.
 
-        dims: of sizes that were chosen.
+        dims: of sizes chosen by the user.
         """
         kinds = {key: dim.kind() for key, dim in plan.free.items() if key in sizes and key not in dims}
         long = [key for key, kind in kinds.items() if kind == "sequence"]
@@ -207,16 +208,16 @@ class DistinguishingInputs:
                 yield {**sizes, **dict.fromkeys(keys, size)}
 
     def unvisited_tables(self, plan: InputGenerator, looked_up: bool, reached: set[int]) -> list[str]:
-        """The tables of which rows may not have been looked up.
+        """The tables of which some rows may not have been looked up.
 
-        looked_up: whether all rows were that inputs point at.  reached: how long sequences were.
+        looked_up: whether inputs visited all rows that they index.  reached: the lengths of sequences.
         """
         fed = {self._rows_of(want) for want in plan.wants} if looked_up else set()
         return [name for name, rows in self.tables.items() if rows not in fed and rows not in reached]
 
 
 def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, np.ndarray]:
-    """The same inputs, but each float a little off, another part of itself each: nothing decides by its last bit."""
+    """The same inputs with each float shifted by another fraction of itself: nothing depends on a last bit."""
     random, made = np.random.default_rng(seed), dict(feeds)
     for want in plan.wants:
         if want.takes_edge_values:
@@ -227,11 +228,11 @@ def away_from_ties(plan: InputGenerator, feeds: Feeds, seed: int) -> dict[str, n
 
 
 def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]:
-    """Numbers at which some model decides and no rounding does: what inputs are compared with first.
+    """Thresholds of some model that do not depend on rounding: the first numbers for inputs.
 
-    Behind arithmetic a number is met where both models decide at it, to the bit, and whatever decides near it does so:
-    0.1 * x > 0.3 and x > 3 may part beside it, and nobody means that they should not.  Nor is one met that a model does
-    not decide at which decides behind what is not followed: sigmoid(x) > 0.25 stands for x > -1.0986123.
+    Behind arithmetic, both models must have the threshold to the bit, and all thresholds near it must agree: 0.1 * x >
+    0.3 and x > 3 may differ beside it, as everybody expects.  A model with arithmetic that is not followed is excluded
+    too: sigmoid(x) > 0.25 is x > -1.0986123.
     """
     apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MOST_MET] for some in models]
     every = [boundary for boundaries in apart for boundary in boundaries]
@@ -240,20 +241,20 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
     met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
     none = np.zeros(numbers.shape, bool)
     plain = reduce(np.logical_or, (met[one].any(axis=1) for one in every if one.is_plain), none)
-    told = ~none
+    branch_sizes = ~none
     for one in every:
         missed = (one.is_near(numbers) & ~met[one]).any(axis=1)
-        told &= ~missed | (plain & one.is_plain)
+        branch_sizes &= ~missed | (plain & one.is_plain)
     by_each = [reduce(np.logical_or, (met[one].any(axis=1) for one in boundaries), none) for boundaries in apart]
     for found_by, boundaries in zip(by_each, apart, strict=True):
         if not all(one.is_model_input for one in boundaries):
             plain &= found_by
-    found: list[float] = numbers[told & (plain | np.all(by_each, axis=0))].tolist()
+    found: list[float] = numbers[branch_sizes & (plain | np.all(by_each, axis=0))].tolist()
     return found[:_MOST_MET]
 
 
 def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
-    """Few numbers for an input, every other of them where other inputs of as many elements hold the same."""
+    """Few different numbers for an input; every other one equals that of other inputs with as many elements."""
     common, own = (np.random.default_rng([seed, *key]) for key in ((), want.name.encode()))
     flat = common.choice(TIED, array.size)
     flat[1::2] = own.choice(TIED, flat[1::2].size)
@@ -261,14 +262,14 @@ def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
-    """What several elements are to come to for a decision: what decides, and what sums are of."""
+    """Sums that several elements are to reach: thresholds and halves."""
     started = [number for some in models for one in some for number in one.source_values.reshape(-1).tolist()]
     plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
     return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
 
 
 def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator, turn: int) -> np.ndarray:
-    """Numbers whose sums meet what decides: rows of a few small ones, and rows of zeros but for one element."""
+    """Numbers whose sums reach thresholds, and rows of zeros with one other element."""
     made = random.choice(JOINED, array.shape)
     rows = made.reshape(-1, made.shape[-1] if made.ndim else 1)
     lone = np.arange(turn % 2, len(rows), 2)
@@ -278,7 +279,7 @@ def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Gene
 
 
 def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
-    """Between which numbers an input of integers takes any: indices no further than those that are there."""
+    """The range of numbers that an input of integers may take: indices up to the largest that it holds."""
     if want.kind == "indices" and want.named is None:
         return 0, int(array.max())
     if want.kind == "counts" and "target" not in want.role.flags:
@@ -290,7 +291,7 @@ def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
 
 
 def _enlarged(plan: InputGenerator, want: InputSpec, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes at which an input holds `INDICES` indices, if one of its dimensions is free: rather more batches."""
+    """Sizes at which an input holds `INDICES` indices, if a dim of it is dynamic: by more batches if possible."""
     free = [key for key in want.dims if isinstance(key, str) and key in sizes]
     if not free:
         return dict(sizes)
@@ -300,7 +301,7 @@ def _enlarged(plan: InputGenerator, want: InputSpec, sizes: Mapping[str, int]) -
 
 
 def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
-    """Stored tables of floats that something is looked up in, with their rows, that the other model has not."""
+    """Stored float tables with lookups that the other model does not have, with their number of rows."""
     ours, theirs = TensorContents(original), TensorContents(other)
     stored: dict[Hashable, list[TensorProto]] = {}
     for tensor in other.skeleton.graph.initializer:
@@ -318,7 +319,7 @@ def _tables(original: Model, other: Model) -> Iterator[tuple[str, int]]:
 
 
 def looked_up_in(model: Model) -> Iterator[tuple[TensorProto, int]]:
-    """Initializers of the main graph that nodes anywhere look up in, each once, and along which axis."""
+    """Initializers of the main graph that nodes look up in, each once, with the axis."""
     stored = {tensor.name: tensor for tensor in model.skeleton.graph.initializer}
     for holder in graphs_and_functions(model.skeleton):
         for node in holder.node:

@@ -1,7 +1,7 @@
-"""Inputs at the edges: rows of zeros, and such on which two models may differ and yet be equal to most people.
+"""Edge-case inputs: rows of zeros, and inputs on which two models may differ that count as equal.
 
-NaN and infinity, rows of which a mask hides all, indices that count from the end: a fused operator may answer those
-otherwise than the nodes that it stands for, and a model that is fed with none of them is none the worse for it.
+Examples are NaN and infinity, fully masked rows, and indices from the end.  A fused operator may answer these
+differently, and a model that never sees them is none the worse for it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,9 +15,9 @@ from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.inputs.input_spec import ValueKind
 
 BEYOND_ORIGINAL = "inputs for which the original gives NaN or infinity"
-"""What it is called where the original alone leaves the finite numbers."""
+"""Name of inputs for which only the original is not finite."""
 LESSER = "rows of zeros and small rows"
-"""What is no matter of that: inputs that any model may be fed with."""
+"""Name of edge cases that are ordinary: any model may see them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class EdgeCaseKind:
 
 
 _ROUND = 60  # a multiple of all turns
-_BESIDE = 2  # inputs that hold NaN or infinity beside usual ones, at most
-_OF_ROWS = (2, 3)  # axes of inputs whose rows are vectors, and no part of pictures
-_LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # times the numbers of a row, in turn
-# The first set of each kind shows most, and is all that is made for a model that computes much.
+_BESIDE = 2  # inputs that hold NaN or infinity while the others are usual, at most
+_OF_ROWS = (2, 3)  # ranks of inputs whose rows are vectors, not parts of pictures
+_LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # factors on rows, in turn
+# The first set of each kind shows most; a costly model gets only that.
 _KINDS = (
     EdgeCaseKind("inputs that hold NaN or infinity", ValueKind.NON_FINITE, (1, 0, 2)),
     EdgeCaseKind("inputs that hold NaN or infinity", ValueKind.FRACTIONS, (OF_NAN,)),
@@ -50,17 +50,17 @@ _KINDS = (
 
 
 def wants_both(plan: InputGenerator) -> bool:
-    """Whether the plan of the other model has to be known, too, to make these inputs."""
+    """Whether these inputs also depend on the inputs of the other model."""
     return any(kind.alike and plan.is_affected_by(kind.values) for kind in _KINDS)
 
 
 def edge_case_inputs(
     plan: InputGenerator, other: InputGenerator | None, sizes: Mapping[str, int], seed: int, *, few: bool
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Sets of inputs of each kind that the model answers to, and what to call them.
+    """Sets of inputs of each kind that affects the model, with the name of the kind.
 
-    other: what inputs the other model wants, as far as that is known.  few: one set for each of the first kinds
-    alone, as where a run takes long.
+    other: the inputs of the other model, if known.  few: only one set for each of the first kinds, as for costly
+    models.
     """
     for kind in _KINDS[:3] if few else _KINDS:
         if plan.is_affected_by(kind.values) and not (kind.alike and not _answer_alike(plan, other, kind.values)):
@@ -73,7 +73,7 @@ def edge_case_inputs(
 def _beside_usual(plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> Iterator[dict[str, np.ndarray]]:
     """Sets in which one input holds NaN or infinity and the others are usual, for the first inputs in turn.
 
-    Where all hold them at the same places, an answer that is taken from the wrong one is the same.
+    Where all inputs hold them at the same places, an output taken from the wrong input is the same.
     """
     names = [want.name for want in plan.wants if want.answers_to(ValueKind.NON_FINITE)]
     for name in names[:_BESIDE] if len(names) > 1 else ():
@@ -85,16 +85,17 @@ def _beside_usual(plan: InputGenerator, sizes: Mapping[str, int], seed: int) -> 
 
 
 def _answer_alike(plan: InputGenerator, other: InputGenerator | None, values: ValueKind) -> bool:
-    """Whether all inputs that values of a kind differ for are such in the other model."""
-    answering, theirs = ({want.name for want in some.wants if want.answers_to(values)} if some else set[str]()
-                         for some in (plan, other))
+    """Whether all inputs that this kind changes are of this kind in the other model too."""
+    answering, theirs = (
+        {want.name for want in some.wants if want.answers_to(values)} if some else set[str]() for some in (plan, other)
+    )
     return answering <= theirs
 
 
 def with_small_rows(plan: InputGenerator, feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray] | None:
-    """The same inputs, but of the rows of floats along the last axis some are zeros, some tiny; None for no such rows.
+    """The inputs with some rows along the last axis zero and some tiny; None without such rows.
 
-    A row of padding is zeros, and what a norm adds to squares, lest it divide by zero, is not seen beside usual rows.
+    Rows of padding are zeros, and the epsilon that a norm adds to squares shows only on small rows.
     """
     made = dict(feeds)
     for want in plan.wants:

@@ -1,4 +1,4 @@
-"""A model whose inner tensors are outputs too: how they are made visible, and how many are fetched in one run."""
+"""A model whose inner tensors are outputs too: how to expose them, and how many to fetch in one run."""
 
 import itertools
 import os
@@ -22,33 +22,34 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 _GRAPH = ((7, 0),)
 _NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12  # fields of GraphProto
-# Each run computes the whole model, whatever is fetched: few runs, but not more alive at once than memory takes.
+# Each run computes the whole model: few runs, with no more tensors than fit in memory.
 _AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
-_MOST_BYTES = 1 << 27  # about so much in each run behind it
-_GROWTH = 64  # one run fetches at most so many times the tensors of the one before
-_numbers = itertools.count()  # so that two exposed copies of one file do not meet
+_MOST_BYTES = 1 << 27  # about so much in each later run
+_GROWTH = 64  # factor between the tensors of one run and of the next, at most
+_numbers = itertools.count()  # so that two exposed copies of one file differ in name
 
 
 def produced_tensors(skeleton: ModelProto) -> list[str]:
-    """Return the tensors that the nodes of the main graph make, in the order of the file, which is topological."""
+    """Return the tensors that nodes of the main graph produce, in the order of the file, which is topological."""
     return list(dict.fromkeys(name for node in skeleton.graph.node for name in node.output if name))
 
 
 @contextmanager
 def exposing(
-    model: Path | ModelProto, names: Sequence[str], *, alone: bool = False, fed: Collection[str] = ()
+    model: Path | ModelProto, names: Sequence[str], *, only: bool = False, fed: Collection[str] = ()
 ) -> Iterator[Path | ModelProto]:
-    """Give the model with these tensors of its main graph as outputs, behind those that it has.
+    """Give the model with these tensors of its main graph as further outputs.
 
-    alone: as its only outputs, without the nodes and initializers that they do not need.  fed: initializers that are
-    inputs too, in place of which a run may be given other values.
+    only: as its only outputs, without the nodes and initializers that they do not need.  fed: initializers that become
+    inputs with defaults.
 
-    Of a file a copy is made, the weights by the kernel and shared where the file system can: beside the model, so that
-    external data are found, or in the folder for temporary files where there are none and that place is read-only.
-    It goes when the block is left; what a killed run leaves behind goes with a later one.  The outputs bear no types:
-    ONNX Runtime infers them.  Raises ModelFileError when the model cannot be read or the copy not be written.
+    A model in a file is copied; the kernel copies the weights, and shares them where the file system can.  The copy
+    lies beside the model, so that external data are found, or in the folder for temporary files where there are none
+    and the model's folder is read-only.  It is deleted at the end of the block; a later run deletes leftovers of a
+    killed one.  The outputs have no types: ONNX Runtime infers them.  Raises ModelFileError when the model cannot be
+    read or the copy not be written.
     """
-    if isinstance(model, ModelProto) and not alone and not fed:
+    if isinstance(model, ModelProto) and not only and not fed:
         known = {value.name for value in model.graph.output}
         copy = ModelProto()
         copy.CopyFrom(model)
@@ -56,7 +57,7 @@ def exposing(
         yield copy
         return
     with Model.open(model) as opened:
-        patch = _patch(opened, names, alone)
+        patch = _patch(opened, names, only)
         inputs = [
             helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims).SerializeToString()
             for tensor in opened.skeleton.graph.initializer
@@ -70,15 +71,15 @@ def exposing(
             yield path
 
 
-def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
-    """Return the edits that add the outputs, and take out what they do not need."""
+def _patch(model: Model, names: Sequence[str], only: bool) -> Patch:
+    """Return the edits that add the outputs and remove what they do not need."""
     patch, graph = Patch(model), model.skeleton.graph
-    known = set() if alone else {value.name for value in graph.output}
+    known = set() if only else {value.name for value in graph.output}
     bodies = [ValueInfoProto(name=name).SerializeToString() for name in names if name not in known]
     patch.insert(_GRAPH, _OUTPUT, model.count(_GRAPH, _OUTPUT), bodies)
-    if alone:
+    if only:
         nodes, used = required_nodes(graph, names)
-        used |= {value.name for value in graph.input}  # one that lost its stored value would have to be given
+        used |= {value.name for value in graph.input}  # without its stored value an input would become required
         patch.delete_all(_GRAPH, _OUTPUT, range(len(graph.output)))
         patch.delete_all(_GRAPH, _NODE, [place for place in range(len(graph.node)) if place not in nodes])
         unused = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in used]
@@ -87,9 +88,9 @@ def _patch(model: Model, names: Sequence[str], alone: bool) -> Patch:
 
 
 def required_nodes(graph: GraphProto, names: Iterable[str], given: Collection[str] = ()) -> tuple[set[int], set[str]]:
-    """Return the places of the nodes that the tensors are computed by, and all names that these use.
+    """Return the places of the nodes that compute the tensors, and all names that these use.
 
-    given: tensors whose values are at hand, so that nothing is looked for behind them.
+    given: tensors whose values are at hand; their producers are not needed.
     """
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     nodes: set[int] = set()
@@ -144,10 +145,10 @@ def _write(pieces: Sequence[Piece], source: Path, target: int) -> None:
 def fetch(
     session: ModelSession, feeds: Mapping[str, np.ndarray], names: Sequence[str]
 ) -> Iterator[tuple[list[str], dict[str, np.ndarray]]]:
-    """Run the exposed model on the same inputs until all of these outputs were fetched, some at a time.
+    """Run the exposed model on the same inputs until all of these outputs are fetched, some at a time.
 
-    Yields the names asked for and what was found of them; a sequence comes as `name[i]`.  A tensor that ONNX Runtime
-    does not hand out is left out.  Raises SessionError when the model does not run at all.
+    Yields the names of a batch and the values found; a sequence comes as `name[i]`.  A tensor that ONNX Runtime does
+    not return is left out.  Raises SessionError when the model does not run at all.
     """
     own = session.outputs
     at, count, runs = 0, _AT_FIRST, False
@@ -162,7 +163,7 @@ def fetch(
                     session.outputs = own[:1]
                     session.run(feeds)
                     runs = True
-                at += len(batch) == 1  # what is refused alone is left out
+                at += len(batch) == 1  # skip a single tensor that is refused
                 count = max(len(batch) // 2, 1)
                 continue
             runs = True

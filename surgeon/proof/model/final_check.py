@@ -1,4 +1,4 @@
-"""The written model as a whole: whether it is valid, and whether it answers as the original does."""
+"""Checks of the output model as a whole: whether it is valid, and whether it computes the same as the original."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def structural_fault(model: Model, written: onnx.ModelProto | Path) -> str | None:
-    """What is wrong with the structure of the written model that was not so in the original, or None."""
-    from surgeon.ir.verify_rewrite import new_violations  # not at the top: a run without a check is spared its weight
+    """A violation of ONNX's rules in the output model that the original does not have, or None."""
+    from surgeon.ir.verify_rewrite import new_violations  # not at the top: runs without a check do not need it
 
     with Model.open(written) as after:
         complaints = new_violations(model.skeleton, after.skeleton)
@@ -24,10 +24,10 @@ def structural_fault(model: Model, written: onnx.ModelProto | Path) -> str | Non
 
 
 def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOptions) -> "ModelCheck":
-    """The check of whole models under ONNX Runtime: one original, and any number to hold against it."""
+    """The check of whole models under ONNX Runtime: one original, and any number to compare with it."""
     from surgeon.proof.model.model_check import ModelCheck
 
-    model.check_data(sums=True)  # ONNX Runtime reads them all, and asks for no checksum
+    model.check_data(sums=True)  # ONNX Runtime reads all data and checks no sums
     return ModelCheck(original, model.skeleton, options)
 
 
@@ -43,7 +43,7 @@ def require_equal(made: str, result: CheckResult, require_proof: bool, report: o
 def require_equal_with_words(
     result: CheckResult, require_proof: bool, report: object, *, differs: str, doubted: str
 ) -> None:
-    """The same with words of one's own for both, as clauses."""
+    """The same with other words for both outcomes, as clauses."""
     reason = result.reason.rstrip(".")
     if result.outcome is Outcome.FAILED:
         raise CheckFailed(f"{differs}: {reason}; nothing was written.", report)

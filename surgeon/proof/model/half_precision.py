@@ -9,36 +9,36 @@ _HALVES = {"bfloat16": TensorProto.BFLOAT16, "float16": TensorProto.FLOAT16}  # 
 
 
 def half_of(model: ModelProto) -> str:
-    """The coarsest half precision in which a node computes, or to which one rounds; empty where there is none.
+    """The coarsest half precision in which a node computes, or to which one casts; empty where there is none.
 
-    What follows has its digits, also where it is cast up.  A weight or an input that is cast up before anything is
-    computed of it is exact.
+    Later results have its digits, even after a cast up.  A weight or an input that is cast up before any arithmetic is
+    exact.
     """
     for name, dtype in _HALVES.items():
-        if any(_rounds(node, dtype) for node in nodes_of(model)) or _computes(model.graph, dtype):
+        if any(_casts_to(node, dtype) for node in nodes_of(model)) or _computes(model.graph, dtype):
             return name
     return ""
 
 
 def _computes(graph: GraphProto, dtype: int) -> bool:
-    """Whether a node of the main graph computes of what is of a dtype there."""
+    """Whether a node of the main graph does arithmetic on tensors of a dtype."""
     half = {tensor.name for tensor in graph.initializer if tensor.data_type == dtype}
     half |= {value.name for value in graph.input if value.type.tensor_type.elem_type == dtype}
     for node in graph.node:
         if any(item.t.data_type == dtype for item in node.attribute if item.HasField("t")):
             half.update(node.output)
-        told, slots = guess_node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
+        traits, slots = guess_node_traits(node), [slot for slot, name in enumerate(node.input) if name in half]
         if any(subgraphs(node)) and half:
-            return True  # what its bodies read is not followed
-        if not slots or told.dtype.is_cast or told.shape.reads_only_shape:
+            return True  # bodies are not followed
+        if not slots or traits.dtype.is_cast or traits.shape.reads_only_shape:
             continue
-        if not all(slot in told.data.copies_elements for slot in slots):
+        if not all(slot in traits.data.copies_elements for slot in slots):
             return True
         half.update(node.output)
     return False
 
 
-def _rounds(node: NodeProto, dtype: int) -> bool:
+def _casts_to(node: NodeProto, dtype: int) -> bool:
     """Whether a node casts to a dtype."""
     return guess_node_traits(node).dtype.is_cast and any(
         item.name == "to" and item.i == dtype for item in node.attribute

@@ -1,7 +1,7 @@
-"""Rows of which a mask hides every key: what an attention answers there follows from how its fill is rounded.
+"""Fully masked rows: an attention's output there depends only on how the mask's fill is rounded.
 
-In float32 a fill of -3.4e38 takes in all scores, and such a row attends to every key alike.  In half precision, or
-where a kernel adds in another order, scores are left of it.  Nobody reads what a position of padding answers.
+In float32 a fill of -3.4e38 absorbs all scores, and such a row attends to every key alike.  In half precision, or with
+another order of additions, scores survive.  Nobody reads the output at a position of padding.
 """
 
 import pathlib
@@ -17,15 +17,15 @@ from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 
 HIDDEN = "rows that a mask hides whole"
-"""What such rows are called."""
-_NEARLY = 1e-4  # of an output's scale: what rounding moves where another key is longer or larger
+"""Name of such rows."""
+_NEARLY = 1e-4  # relative change by rounding where another key changes
 Feeds = Mapping[str, np.ndarray]
 
 
 class HiddenRows:
-    """What rows of a model's outputs a mask hides.
+    """Finds rows of a model's outputs that a mask hides.
 
-    original: the model.  skeleton: of it, without its payloads.  away: runs it.
+    original: the model.  skeleton: the model without payloads.  away: runs it.
     """
 
     def __init__(self, original: pathlib.Path | ModelProto, skeleton: ModelProto, away: IsolatedRuntime) -> None:
@@ -33,7 +33,7 @@ class HiddenRows:
         self._masks: list[str] | None = None
 
     def without(self, feeds: Feeds, output: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
-        """Another answer with the rows of the first that see no key, fewest first; and if so of a causal model only."""
+        """The other output with the original's fully masked rows, fewest first; whether that assumes a causal model."""
         masks = [feeds[name] for name in self.masks_of(feeds)]
         for causal in (False, True) if other.shape == output.shape else ():
             rows = _hidden(masks, output, causal=causal)
@@ -42,13 +42,13 @@ class HiddenRows:
                 yield np.asarray(np.where(wide, output, other)), causal
 
     def is_causal(self, feeds: Feeds) -> bool:
-        """Whether no row of the original sees a later key than its own, as these inputs show it."""
+        """Whether no row of the original sees a later key than its own, on these inputs."""
         with suppress(SessionError), self._away.open(self._original) as session:
             return _is_causal(session, feeds, self.masks_of(feeds))
         return False
 
     def masks_of(self, feeds: Feeds) -> list[str]:
-        """The inputs that are masks of keys, as far as the model tells what its inputs are; a scalar has no keys."""
+        """The inputs that are masks of keys, as far as the model shows their roles; a scalar has no keys."""
         if self._masks is None:
             self._masks = []
             with suppress(InputsUnknown):
@@ -59,7 +59,7 @@ class HiddenRows:
 def _hidden(masks: Sequence[np.ndarray], output: np.ndarray, *, causal: bool) -> np.ndarray | None:
     """The rows [batch, sequence] of an output that see no key; None where there are none.
 
-    masks: of keys, [batch, sequence], not zero where a key is shown.  causal: whether a row sees no later key.
+    masks: of keys, [batch, sequence], zero for a masked key.  causal: whether a row sees no later key.
     """
     for mask in masks:
         if mask.ndim != 2 or output.shape[:2] != mask.shape:
@@ -72,7 +72,7 @@ def _hidden(masks: Sequence[np.ndarray], output: np.ndarray, *, causal: bool) ->
 
 
 def _is_causal(session: ModelSession, feeds: Feeds, masks: Sequence[str]) -> bool:
-    """Whether no row that sees a key answers otherwise once the last position of all sequences holds something else.
+    """Whether no row that sees a key changes when the last position of all sequences changes.
 
     session: the model, open.  masks: the names of its masks of keys.  Raises SessionError.
     """

@@ -1,4 +1,4 @@
-"""Values of inner tensors from one run of a model on made inputs, for what cannot be told from the graph alone."""
+"""Values of inner tensors from one run of a model on generated inputs, for facts that the graph does not show."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
 _MOST_BYTES = 1 << 28
-_MOST_SIZES = 7  # sets of sizes that are tried, before the largest
+_MOST_SIZES = 7  # sets of sizes to try before the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ def run_inner_tensors(
     custom_ops: Sequence[Path | str] = (),
     limit_bytes: int = _MOST_BYTES,
 ) -> InnerValues:
-    """Run what these tensors of the main graph need of the model, once, and return their values.
+    """Run the part of a model that these tensors of the main graph need, once, and return their values.
 
-    Only the nodes and weights that lead to the tensors are loaded, so that operators behind them need no kernel; where
-    ONNX Runtime does not load even these, the longest run of tensors in the graph's order that it does load is fetched.
-    `names` may hold inputs of the graph; names that the graph does not make are left out.  Sizes of free dimensions
-    and the inputs are those of a check: see `inputs.input_generator`.  At most `limit_bytes` of values are kept.
+    Only the nodes and weights that lead to the tensors are loaded, so that other operators need no kernel.  Where ONNX
+    Runtime does not load these either, the longest loadable run of tensors in the graph's order is fetched.  `names`
+    may hold inputs of the graph; unknown names are left out.  Sizes of dynamic dims and inputs are those of a check:
+    see `inputs.input_generator`.  At most `limit_bytes` of values are kept.
 
-    Raises UsageError when `dims` names a dimension that no input has; what the model does never raises.
+    Raises UsageError when `dims` names a dim that no input has; a failing model never raises.
     """
     wanted = set(names)
     inner = [name for name in produced_tensors(skeleton) if name in wanted]
@@ -76,31 +76,32 @@ def _attempt(
     model: Path | ModelProto,
     custom_ops: Sequence[Path | str],
     sets: Iterable[dict[str, np.ndarray]],
+    *,
     names: Sequence[str],
     inner: Sequence[str],
     limit: int,
 ) -> InnerValues:
-    """Run on the first of the sets of inputs that the model accepts; raises SessionError when it does not load."""
+    """Run on the first set of inputs that the model accepts; raises SessionError when it does not load."""
     if not inner:
         feeds = next(iter(sets))
         return InnerValues({name: feeds[name] for name in names if name in feeds})
     refusal = ""
-    with exposing(model, inner, alone=True) as exposed, open_model(exposed, custom_ops) as session:
+    with exposing(model, inner, only=True) as exposed, open_model(exposed, custom_ops) as session:
         for feeds in sets:
             try:
-                return _run(session, feeds, names, inner=inner, limit=limit)
+                return _run(session, feeds, names=names, inner=inner, limit=limit)
             except SessionError as refused:
                 refusal = refusal or f"The model does not run on the inputs made for it: {refused.message}"
     return InnerValues(refusal=refusal)
 
 
 def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequence[Path | str]) -> list[str]:
-    """Return the tensors up to where ONNX Runtime refuses what they need; it is known to refuse all together."""
+    """Return the tensors up to the first that ONNX Runtime does not load; it does not load all together."""
     good, bad = 0, len(names)
     while bad - good > 1:
         middle = (good + bad) // 2
         try:
-            with exposing(model, names[:middle], alone=True) as exposed, open_model(exposed, custom_ops):
+            with exposing(model, names[:middle], only=True) as exposed, open_model(exposed, custom_ops):
                 good = middle
         except SessionError:
             bad = middle
@@ -108,7 +109,7 @@ def _loading(model: Path | ModelProto, names: Sequence[str], custom_ops: Sequenc
 
 
 def _run(
-    session: ModelSession, feeds: Mapping[str, np.ndarray], names: Sequence[str], inner: Sequence[str], limit: int
+    session: ModelSession, feeds: Mapping[str, np.ndarray], *, names: Sequence[str], inner: Sequence[str], limit: int
 ) -> InnerValues:
     found = {name: feeds[name] for name in names if name in feeds}
     shapes_only: set[str] = set()

@@ -1,7 +1,7 @@
-"""Inner tensors of two models compared: which is the first to leave tolerance.
+"""Comparison of inner tensors of two models: the first that leaves tolerance.
 
-A tensor is compared where nodes of both main graphs make one of its name.  Inside of a rewritten region there are
-none, which is as it should be.
+A tensor is compared where nodes of both main graphs produce one of its name; inside of a rewritten region there are
+none.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ from surgeon.runtime.numerics.array_comparison import Comparison, compare, ignor
 from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 
-_MOST_BYTES = 1 << 27  # of inner tensors of the original held at once; with more, both models are opened again
+_MOST_BYTES = 1 << 27  # of the original's tensors held at once; for more, both models are opened again
 _SHOWN = 8  # layers in the result
-_PROBED = 64  # of the layers that leave tolerance, how many are probed for noise
+_PROBED = 64  # layers beyond tolerance that are probed for noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class _Ends:
 def compare_layers(
     original: Path | ModelProto,
     rewritten: Path | ModelProto,
+    *,
     skeleton: ModelProto,
     trial: Trial,
     away: IsolatedRuntime,
@@ -53,8 +54,8 @@ def compare_layers(
 ) -> LayerComparison:
     """Compare all tensors of both main graphs on the inputs of one trial, outputs of the graph included.
 
-    Stops behind the part of the model in which the first tensor leaves tolerance.  An error that the original's own
-    noise explains is none, as with outputs.  What keeps the comparison from running is told in the result.
+    Stops behind the part of the model with the first tensor beyond tolerance.  As for outputs, errors that the
+    original's own noise explains do not count.  The result has the reason where the comparison cannot run.
     """
     ends = _Ends(original, rewritten, away, rtol=rtol, atol=atol)
     try:
@@ -72,7 +73,7 @@ def compare_layers(
 
 
 def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Comparison]:
-    """Yield the comparison of each tensor in order, up to the end of the part that holds the first difference."""
+    """Yield the comparison of each tensor in order, up to the end of the part with the first difference."""
     position = {name: place for place, name in enumerate(names)}
     with exposing(ends.original, names) as before, exposing(ends.rewritten, names) as after:
         rest = list(names)
@@ -99,7 +100,7 @@ def _compared(ends: _Ends, names: Sequence[str], trial: Trial) -> Iterator[Compa
 def _values(
     model: Path | ModelProto, away: IsolatedRuntime, trial: Trial, names: Sequence[str]
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Return the original's tensors up to the limit of memory, and the names that are left."""
+    """Return the original's tensors up to the limit of memory, and the remaining names."""
     held: dict[str, np.ndarray] = {}
     size, done = 0, 0
     with away.open(model) as session:
@@ -116,17 +117,17 @@ def _values(
 def _without_noise(
     ends: _Ends, trial: Trial, found: list[Comparison], failing: Mapping[str, np.ndarray]
 ) -> list[Comparison]:
-    """Accept the errors that the original's own noise explains."""
+    """Accept errors that the original's own noise explains."""
     probed = [comparison.error.name for comparison in found if comparison.error.name in failing][:_PROBED]
     if not probed:
         return found
     with exposing(ends.original, probed) as before:
         [noise] = measure_noise(before, ends.away, [(trial.feeds, {name: failing[name] for name in probed})])
-    excused = []
+    tolerated = []
     for comparison in found:
         error = comparison.error
         allowed = error.allowed + ROUNDING_FACTOR * noise.get(error.name, 0.0)
         if not error.ok and error.max_abs <= allowed:
             comparison = Comparison(replace(error, allowed=allowed, ok=True), "")
-        excused.append(comparison)
-    return excused
+        tolerated.append(comparison)
+    return tolerated

@@ -1,4 +1,4 @@
-"""Whether ONNX Runtime loads a model that is about to be written, where it loads the original."""
+"""Whether ONNX Runtime loads an output model, where it loads the original."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from surgeon.runtime.sessions.ort_session import Lack, SessionError
 
 LARGE = 1 << 26
-"""Bytes of a file from which its large tensors are pointed to when it is loaded, and not read."""
+"""Bytes of a file from which its large tensors are passed by reference instead of being read."""
 MOST_NODES = 100_000
-"""Nodes, once functions are inlined, of a model that is loaded: ONNX Runtime takes 1 s for 40,000, 9 s for 120,000."""
+"""Nodes, with functions inlined, up to which a model is loaded: 40,000 take ONNX Runtime 1 s, 120,000 take 9 s."""
 NAMED = 2
 _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
 
@@ -30,12 +30,12 @@ class LoadAnswer(NamedTuple):
 
     fault: str = ""
     """Why the result must not be written, as a clause; "" where it may."""
-    told: str = ""
+    note: str = ""
     """That the original does not load either, and why; "" where it does."""
 
 
-def excused_by(target: str, ep: str | None) -> frozenset["Lack"]:
-    """What ONNX Runtime may lack here for a result: foreign ops, and kernels where another provider is to run it."""
+def tolerated_lacks(target: str, ep: str | None) -> frozenset["Lack"]:
+    """The lacks of ONNX Runtime that do not matter: foreign ops, and kernels where another provider runs the result."""
     first = next((one.name for one in target_of(target).providers), "cpu")
     return frozenset({"op"} if (ep or first) == "cpu" else {"op", "kernel"})
 
@@ -47,12 +47,12 @@ def loading(
     originals: Sequence[OutputModel],
     made: OutputModel,
     options: CheckOptions,
-    excused: Collection["Lack"] = FOREIGN_OPS,
+    tolerated: Collection["Lack"] = FOREIGN_OPS,
 ) -> LoadAnswer:
-    """Load a result, and where ONNX Runtime refuses it, the originals.
+    """Load a result; where ONNX Runtime refuses it, load the originals.
 
-    A session is opened in a child process and nothing is run.  A result of more than MOST_NODES nodes is not loaded.
-    A result for which memory or time runs out counts as loaded.  excused: what may be lacking.
+    A worker opens a session and runs nothing.  A result of more than MOST_NODES nodes is not loaded.  A result for
+    which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.
     """
     with Model.open(made) as opened:
         if expanded_count(opened.skeleton) > MOST_NODES:
@@ -60,12 +60,12 @@ def loading(
     refused = refusal(made, options)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
         return LoadAnswer()
-    why = _told(refused.message.rstrip("."), made)
+    why = _with_location(refused.message.rstrip("."), made)
     ways = ((original, optimised) for original in originals for optimised in (False, True))
     if any(refusal(original, options, optimised=optimised) for original, optimised in ways):
-        told = f"ONNX Runtime loads neither the original nor the result: {why}"
-        return LoadAnswer(told="" if refused.lacks in excused and "kernel" in excused else told)
-    if refused.lacks in excused:
+        note = f"ONNX Runtime loads neither the original nor the result: {why}"
+        return LoadAnswer(note="" if refused.lacks in tolerated and "kernel" in tolerated else note)
+    if refused.lacks in tolerated:
         return LoadAnswer()
     return LoadAnswer(f"ONNX Runtime loads the original but not the result, {why}")
 
@@ -74,26 +74,28 @@ def require_loaded(
     how: str,
     originals: Sequence[OutputModel],
     made: OutputModel,
+    *,
     options: CheckOptions,
     report: object,
-    excused: Collection["Lack"] = FOREIGN_OPS,
-) -> str:
-    """Load a result; return that the original does not load either, "" where it does.
+    tolerated: Collection["Lack"] = FOREIGN_OPS,
+) -> str | None:
+    """Load a result; return a note if the original does not load either, else None.
 
-    how: how the result came to be, "edited" or "upgraded".  Raises CheckFailed, with the report, as `loading` judges.
+    how: how the result came to be, "edited" or "upgraded".  Raises CheckFailed, with the report, if only the original
+    loads.
     """
-    found = loading(originals, made, options, excused)
+    found = loading(originals, made, options, tolerated)
     if found.fault:
         raise CheckFailed(f"The {how} model does not load: {found.fault}; nothing was written.", report)
-    return found.told
+    return found.note or None
 
 
 def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = False) -> "SessionError | None":
-    """What ONNX Runtime says against a model; None where it loads it by itself, or was cut off.
+    """ONNX Runtime's reason not to load a model; None where it loads it by itself, or hit a limit.
 
-    optimised: with its own optimisations, which know more of sizes and may find that they do not fit.
+    optimised: with its own optimisations, which infer more sizes and may find that they do not fit.
     """
-    # Not at the top: a run that changes nothing is spared their weight.
+    # Not at the top: runs that change nothing do not need them.
     from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
@@ -109,7 +111,7 @@ def refusal(model: OutputModel, options: CheckOptions, *, optimised: bool = Fals
 
 
 def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:
-    """A large file's model in memory, large tensors of which lie in the file, and the file's folder; else the model."""
+    """A large file's model in memory that refers to the file for large tensors, with its folder; else the model."""
     if not isinstance(model, Path) or model.stat().st_size < LARGE:
         return model, None
     with Model.open(model, threshold=LEAST) as opened:
@@ -117,8 +119,8 @@ def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:
     return (model, None) if made is None else (made, model.absolute().parent)
 
 
-def _told(line: str, made: OutputModel) -> str:
-    """ONNX Runtime's own words, and which node they mean where that has no name."""
+def _with_location(line: str, made: OutputModel) -> str:
+    """ONNX Runtime's message, with the location of a nameless node that it mentions."""
     found = _NAMELESS.search(line)
     if found is None:
         return line

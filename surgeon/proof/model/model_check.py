@@ -1,6 +1,6 @@
-"""Whole models side by side: one original, and any number that are held against it.
+"""Comparison of whole models: one original, and any number that are compared with it.
 
-They run under ONNX Runtime, with users' Python implementations of what it has no kernel for.
+They run under ONNX Runtime, with users' Python implementations of operators that it has no kernel for.
 """
 
 import time
@@ -89,40 +89,40 @@ class ComparisonTally:
         return worst
 
     @property
-    def telling(self) -> Trial:
-        """The trial that shows most: of the worst failure that `outcome` did not excuse, else the first one."""
+    def most_informative(self) -> Trial:
+        """The trial with the worst failure that `outcome` did not accept, else the first one."""
         failed = self._failed()
         return max(failed, key=lambda pair: pair[1].error.severity)[0] if failed else self.used[0]
 
     def hold(self, trial: Trial, session: ModelSession, feeds: Mapping[str, np.ndarray]) -> None:
-        """Run a model on what stands for one trial, and compare.
+        """Run a model on one trial, and compare.
 
-        Raises SessionError where it does not run, unless a difference on this trial is told apart.
+        Raises SessionError where it does not run, unless differences on this trial do not fail the check.
         """
         try:
             answer = session.run(feeds)
         except SessionError as refused:
             if not trial.apart:
                 raise
-            error = OutputError("", "", np.inf, max_rel=np.inf, scale=0.0, allowed=0.0, ok=False)
-            told = f"the original alone runs ({refused.message.rstrip('.')})"
-            self.apart.setdefault(trial.words, []).append((trial, error, told))
+            error = _endless_error("", "")
+            message = f"the original alone runs ({refused.message.rstrip('.')})"
+            self.apart.setdefault(trial.words, []).append((trial, error, message))
         else:
             self.add(trial, answer)
 
     def add(self, trial: Trial, answer: Mapping[str, np.ndarray]) -> None:
-        """Compare what the model answered to one trial with what the original did."""
+        """Compare a model's outputs on one trial with the original's."""
         for name, array in trial.outputs.items():
             if name in trial.unstable:
                 continue
             if name not in answer:
-                error = OutputError(name, dtype_name(array), np.inf, max_rel=np.inf, scale=0.0, allowed=0.0, ok=False)
+                error = _endless_error(name, dtype_name(array))
                 self.made.append((trial, Comparison(error, "is missing")))
                 continue
             other = ignore_non_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, rtol=self.rtol, atol=self.atol, by_parts=True)
             if not found.error.ok and not trial.apart:
-                self._note_hidden(trial, name, array, other=other, found=found)
+                self._note_hidden(trial, array, other, found)
             if not trial.apart:
                 self.made.append((trial, found))
                 count = count_newly_finite(array, answer[name]) if trial.wide else 0
@@ -133,37 +133,37 @@ class ComparisonTally:
             elif not found.error.ok:
                 self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
 
-    def _note_hidden(self, trial: Trial, name: str, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
-        """Note a failure that is none without rows of which a mask hides all."""
+    def _note_hidden(self, trial: Trial, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
+        """Note a failure that disappears without fully masked rows."""
         for shown, causal in self.trials.rows.without(trial.feeds, array, other):
-            rest = compare(name, array, shown, rtol=self.rtol, atol=self.atol, by_parts=True)
+            rest = compare(found.error.name, array, shown, rtol=self.rtol, atol=self.atol, by_parts=True)
             if rest.error.ok:
                 self.hidden.append((trial, found, rest, causal))
                 return
 
     def _excuse_hidden(self) -> None:
-        """Tell failures apart that are in hidden rows only."""
+        """Move failures that are only in fully masked rows to those that do not fail the check."""
         causal: dict[int, bool] = {}
         for trial, found, rest, needs_causal in self.hidden:
             if needs_causal and not causal.setdefault(id(trial), self.trials.rows.is_causal(trial.feeds)):
                 continue
             place = next(place for place, (_, made) in enumerate(self.made) if made is found)
             self.made[place] = (trial, rest)
-            told = f"output '{found.error.name}' {found.why}"
-            self.apart.setdefault(HIDDEN, []).append((trial, found.error, told))
+            message = f"output '{found.error.name}' {found.why}"
+            self.apart.setdefault(HIDDEN, []).append((trial, found.error, message))
         self.hidden.clear()
 
     def differing(self) -> dict[str, str]:
-        """Why the two differ on inputs of which that is told apart, by the words for these; roundings explain none."""
-        told: dict[str, str] = {}
+        """Why the two differ, by kind of inputs on which that does not fail the check, beyond rounding noise."""
+        messages: dict[str, str] = {}
         for words, found in self.apart.items():
-            for trial, error, said in sorted(found, key=lambda one: -one[1].max_abs):
+            for trial, error, message in sorted(found, key=lambda one: -one[1].max_abs):
                 is_kind = not np.isfinite(error.max_abs)
                 moved = 0.0 if is_kind else self.trials.noise([trial])[0].get(error.name, 0.0)
                 if is_kind or error.max_abs > error.allowed + ROUNDING_FACTOR * moved:
-                    told[words] = said
+                    messages[words] = message
                     break
-        return told
+        return messages
 
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason."""
@@ -172,27 +172,29 @@ class ComparisonTally:
         if failure is not None and failure[0] is Outcome.FAILED:
             return failure
         outcome, reason = failure or self._on_success()
-        told = "; ".join(f"on {words}: {why}" for words, why in self.differing().items())
-        return outcome, " ".join(part for part in (reason, f"The two differ {told}." if told else "") if part)
+        differences = "; ".join(f"on {words}: {why}" for words, why in self.differing().items())
+        return outcome, " ".join(
+            part for part in (reason, f"The two differ {differences}." if differences else "") if part
+        )
 
     def _failed(self) -> list[tuple[Trial, Comparison]]:
-        """All comparisons that went past their tolerance."""
+        """All comparisons beyond tolerance."""
         return [(trial, comparison) for trial, comparison in self.made if not comparison.error.ok]
 
     def _excuse(self, trial: Trial, comparison: Comparison, noise: float) -> None:
         """Accept an error that the original's own noise explains."""
         error = comparison.error
-        excused = Comparison(replace(error, allowed=error.allowed + noise, ok=True), "")
+        tolerated = Comparison(replace(error, allowed=error.allowed + noise, ok=True), "")
         place = next(place for place, (_, made) in enumerate(self.made) if made is comparison)
-        self.made[place] = (trial, excused)
+        self.made[place] = (trial, tolerated)
 
     def _drop(self, trial: Trial) -> None:
-        """Forget all comparisons of one trial."""
+        """Remove all comparisons of one trial."""
         self.dropped.add(id(trial))
         self.made = [(other, comparison) for other, comparison in self.made if other is not trial]
 
     def _on_failure(self) -> tuple[Outcome, str] | None:
-        """Failed, unless the original itself moves as far for no reason; None if the noise explains all of it."""
+        """Failed, unless the original itself moves as far; None if its noise explains all errors."""
         failed = self._failed()
         trials = list({id(trial): trial for trial, _ in failed}.values())
         by_trial = {id(trial): moved for trial, moved in zip(trials, self.trials.noise(trials), strict=True)}
@@ -218,13 +220,13 @@ class ComparisonTally:
             self._drop(trial)
         if real:
             real.sort(key=lambda pair: -pair[1].error.severity)
-            self.failed_on = tuple(dict.fromkeys(trial.told for trial, _ in real))
+            self.failed_on = tuple(dict.fromkeys(trial.description for trial, _ in real))
             worst = real[0][1]
             return Outcome.FAILED, f"Output '{worst.error.name}' {worst.why} on {self.failed_on[0]}."
         return (Outcome.UNPROVED, blurred) if blurred else None
 
     def _on_success(self) -> tuple[Outcome, str]:
-        """Proved, unless what was compared could not have told a difference."""
+        """Proved, unless the comparison could not have shown a difference."""
         used = self.used
         unstable = sorted({name for trial in used for name in trial.unstable})
         if unstable:
@@ -242,74 +244,79 @@ class ComparisonTally:
         if all_are:
             return Outcome.UNPROVED, uninformative_message(empty, all_are=True)
         if self.trials.unvisited_tables:
-            told = join_first([repr(name) for name in self.trials.unvisited_tables], 2)
+            names = join_first([repr(name) for name in self.trials.unvisited_tables], 2)
             why = "Tables differ, and not all of their rows were looked up"
-            return Outcome.UNPROVED, f"{why}: {told}; give inputs of your own (--inputs)."
+            return Outcome.UNPROVED, f"{why}: {names}; give inputs of your own (--inputs)."
         notes = [uninformative_message(empty, all_are=False)] if empty else []
         if self.left_out:
             notes.append(f"A set of inputs of wide range is left out: {self.left_out}.")
         return Outcome.PROVED, " ".join(notes)
 
 
+def _endless_error(name: str, dtype: str) -> OutputError:
+    """The error of an output that is not there."""
+    return OutputError(name, dtype, max_abs=np.inf, max_rel=np.inf, allowed=0.0, scale=0.0, ok=False)
+
+
 def describe_oracles(first: str, second: str) -> str:
-    """What ran two models: the original, and the other, "" where that did not run."""
+    """What ran two models.  second: empty where the other did not run."""
     return first if second in ("", first) else f"{second}, the original under {first}"
 
 
 def tolerances(
     original: ModelProto, options: CheckOptions, other: ModelProto | None = None
 ) -> tuple[float | None, float | None]:
-    """The tolerances that options ask for; what is computed in half has its digits, also where it is cast up."""
+    """The tolerances that options ask for; a model that computes in half precision has its tolerance."""
     asked = options.rtol, options.atol
     halves = [half for model in (original, other) if model is not None and (half := half_of(model))]
     return tolerance(max(halves, key=lambda half: tolerance(half)), *asked) if halves else asked
 
 
 def build_check_result(
-    outcome: Outcome, reason: str, verdict: ComparisonTally, started: float, asked: tuple[float | None, float | None]
+    outcome: Outcome, reason: str, tally: ComparisonTally, started: float, asked: tuple[float | None, float | None]
 ) -> CheckResult:
-    """The result of a check that ended.  started: when it began; asked: the tolerances in place of those by dtype."""
-    used = verdict.used
+    """The result of a finished check.  started: its start time; asked: tolerances in place of the defaults by dtype."""
+    used = tally.used
     made = [trial for trial in used if not trial.source]
     dtypes = {dtype_name(array): None for trial in used for array in trial.outputs.values()}
     return CheckResult(
         outcome=outcome,
         reason=reason,
-        outputs=tuple(comparison.error for comparison in verdict.worst.values()),
+        outputs=tuple(comparison.error for comparison in tally.worst.values()),
         seconds=time.perf_counter() - started,
         runs=len(used),
         tolerance=tolerances_in_force(dtypes, *asked),
-        oracle=verdict.trials.oracle if used else "",
+        oracle=tally.trials.oracle if used else "",
         kinds=tuple(dict.fromkeys(trial.words or trial.kind.description for trial in made)),
-        sizes=tuple(dict.fromkeys(told for trial in made if (told := told_sizes(trial.sizes)))),
-        differs_on=tuple(verdict.differing()) if outcome is not Outcome.FAILED else (),
-        failed_on=verdict.failed_on,
+        sizes=tuple(dict.fromkeys(sizes for trial in made if (sizes := told_sizes(trial.sizes)))),
+        differs_on=tuple(tally.differing()) if outcome is not Outcome.FAILED else (),
+        failed_on=tally.failed_on,
     )
 
 
 class ModelRuntime(Protocol):
-    """What opens a model to run it, as `IsolatedRuntime` does."""
+    """Opens a model to run it, as `IsolatedRuntime` does."""
 
     def open(self, model: Path | ModelProto) -> ModelSession:
-        """Return what runs it.  Raises SessionError."""
+        """Return a session for it.  Raises SessionError."""
         ...
 
 
 class ModelCheck:
-    """An original to hold rewritten models against: it is run once, with the first of them.
+    """An original to compare rewritten models with: it runs once, with the first of them.
 
-    `skeleton` is the original without its large payloads: enough to make inputs from.  The two models are never held
-    at once.  Of `options`, `rtol` and `atol` replace the tolerance of each dtype: an element may differ by
-    atol + rtol * scale, the scale being the output's largest magnitude in the original.  With `inputs` no others are
-    made.
+    `skeleton` is the original without its large payloads: enough to generate inputs.  The two models are never in
+    memory at once.  Of `options`, `rtol` and `atol` replace the tolerance of each dtype: an element may differ by atol
+    + rtol * scale, where scale is the output's largest magnitude in the original.  With `inputs` no others are
+    generated.
 
-    `other` is what to call the models held against the original.  `ordered`: their outputs have to come in the
-    original's order; inputs never do, for they are given by name.  `runs_other` opens these models, where that is not
-    what opens the original.  `against` is one of them without its payloads, where that may compute in half precision
-    and the original does not: the tolerance is that of half precision then.
+    `other` is the name of the other models in messages.  `ordered`: their outputs must have the original's order;
+    inputs are given by name.  `runs_other` opens these models, if the original's runtime does not.  `against` is one of
+    them without its payloads, if it may compute in half precision and the original does not: then the tolerance is that
+    of half precision.
 
-    Raises UsageError for options that mean nothing, when `dims` names a dimension that no input has, and for
-    `inputs` that do not fit the model.
+    Raises UsageError for invalid options, when `dims` names a dim that no input has, and for `inputs` that do not fit
+    the model.
     """
 
     def __init__(
@@ -332,7 +339,7 @@ class ModelCheck:
         self._layers = options.layers
         self._other = other
         self._ordered = ordered
-        self._oracle = ""  # of the model last held against the original
+        self._oracle = ""  # of the last model that was compared
         self._trials = OriginalRuns(
             original,
             skeleton,
@@ -345,29 +352,28 @@ class ModelCheck:
     def check(self, rewritten: Path | ModelProto, *, layers: bool | None = None) -> CheckResult:
         """Run the rewritten model on all trials and compare every output with the original's.
 
-        The first one has a say in what is tried: inputs at which it and the original are likeliest to part.
+        The first one influences the trials: they include inputs at which it and the original are most likely to differ.
 
-        layers: compare inner tensors too, or not; None for what was asked for at first.
-        What a model does never raises: every way of not running is an outcome.
+        layers: whether to compare inner tensors too; None for the value of the options.  A failing model never raises:
+        every way of not running is an outcome.
         """
         started = time.perf_counter()
         self._trials.run(rewritten, exactly=self._runs_other is not self._away)
-        verdict = ComparisonTally(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
+        tally = ComparisonTally(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
         compared: LayerComparison | None = None
         if self._trials.unavailable_because:
             outcome, reason = Outcome.UNPROVED, self._trials.unavailable_because
         else:
-            refusal = self._answer(rewritten, verdict)
-            outcome, reason = refusal or verdict.outcome()
+            refusal = self._answer(rewritten, tally)
+            outcome, reason = refusal or tally.outcome()
             if (self._layers if layers is None else layers) and refusal is None:
-                compared = self._compare_layers(rewritten, verdict.telling)
-        tolerances = self._rtol, self._atol
-        found = build_check_result(outcome, reason, verdict, started=started, asked=tolerances)
+                compared = self._compare_layers(rewritten, tally.most_informative)
+        found = build_check_result(outcome, reason, tally, started=started, asked=(self._rtol, self._atol))
         oracle = describe_oracles(self._trials.oracle, self._oracle) if found.runs else ""
         return replace(found, layers=compared, oracle=oracle)
 
-    def _answer(self, rewritten: Path | ModelProto, verdict: ComparisonTally) -> tuple[Outcome, str] | None:
-        """Run the rewritten model on all trials; return an outcome only if it does not get through them."""
+    def _answer(self, rewritten: Path | ModelProto, tally: ComparisonTally) -> tuple[Outcome, str] | None:
+        """Run the rewritten model on all trials; return an outcome only if that fails."""
         where, self._oracle = "", ""
         try:
             with self._runs_other.open(rewritten) as session:
@@ -377,15 +383,15 @@ class ModelCheck:
                     return Outcome.FAILED, complaint
                 for trial in self._trials.runs:
                     where = f" on the inputs of {trial.source}" if trial.source else ""
-                    verdict.hold(trial, session, trial.feeds)
+                    tally.hold(trial, session, trial.feeds)
         except SessionError as refused:
             if refused.is_unsupported:
                 return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.message}"
             return Outcome.FAILED, f"The original runs{where} but {self._other} does not: {refused.message}"
         return None
 
-    def _interface(self, session: ModelSession) -> str:
-        """Say how the rewritten model's inputs or outputs differ in name from the original's; empty if they do not."""
+    def _interface(self, session: ModelSession) -> str | None:
+        """How the rewritten model's inputs or outputs differ in name from the original's; None if they do not."""
         other = self._other[0].upper() + self._other[1:]
         wanted, feeds = required_inputs(self._skeleton.graph), self._trials.runs[0].feeds
         for name in feeds:
@@ -398,9 +404,15 @@ class ModelCheck:
         same = outputs == session.outputs if self._ordered else sorted(outputs) == sorted(session.outputs)
         if not same:
             return f"{other}'s outputs are {list(session.outputs)} where the original's are {list(outputs)}."
-        return ""
+        return None
 
     def _compare_layers(self, rewritten: Path | ModelProto, trial: Trial) -> LayerComparison:
         return compare_layers(
-            self._original, rewritten, self._skeleton, trial=trial, away=self._away, rtol=self._rtol, atol=self._atol
+            self._original,
+            rewritten,
+            skeleton=self._skeleton,
+            trial=trial,
+            away=self._away,
+            rtol=self._rtol,
+            atol=self._atol,
         )

@@ -1,4 +1,4 @@
-"""What a whole model computes in one run, counted from the shapes of its tensors."""
+"""The work of a whole model in one run, estimated from the shapes of its tensors."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,22 +16,22 @@ from surgeon.proof.node_cost import CostTerm, Extent, node_costs
 from surgeon.shapes.algebra.size_expressions import Size, evaluate, symbol, symbols
 from surgeon.shapes.shape_inference import ShapeInference
 
-_DEEPEST = 8  # functions that call functions
+_DEEPEST = 8  # nested calls of functions
 
 
 class ModelCost:
-    """What a model computes in one run, in multiplications of products.
+    """The work of a model in one run, in multiplications of matrix products.
 
-    Bodies count as run once, tensors of unknown shape not at all.  Raises ModelFileError where it cannot be read.
+    Bodies count once, tensors of unknown shape not at all.  Raises ModelFileError where the model cannot be read.
     """
 
     def __init__(self, model: Path | ModelProto) -> None:
         with Model.open(model) as opened:
             try:
                 index = Index(opened)
-            except GraphError:  # ONNX Runtime refuses what makes a tensor twice: nothing is run
+            except GraphError:  # ONNX Runtime refuses the model: nothing runs
                 self._inputs: dict[str, Extent] = {}
-                self._loads: list[CostTerm] = []
+                self._costs: list[CostTerm] = []
                 return
             shapes, main = ShapeInference(OriginalModel(index)), index.main
             known = {name: shapes.facts(main, name).shape for name in main.inputs}
@@ -42,10 +42,10 @@ class ModelCost:
                 if isinstance(scope.proto, onnx.FunctionProto)
             }
             own = [scope for scope in index.scopes if scope.function is None]
-            self._loads = [load for scope in own for load in _loads(shapes, scope, functions, _DEEPEST)]
+            self._costs = [cost for scope in own for cost in _costs(shapes, scope, functions, _DEEPEST)]
 
     def of(self, feeds: Mapping[str, np.ndarray]) -> int:
-        """What a run on these inputs computes."""
+        """The work of a run on these inputs."""
         sizes: dict[str, int] = {}
         for name, shape in self._inputs.items():
             for size, number in zip(shape, feeds[name].shape if name in feeds else (), strict=False):
@@ -54,22 +54,22 @@ class ModelCost:
         def at(size: Size) -> int:
             return evaluate(size, sizes)
 
-        return sum(load.at(at) for load in self._loads)
+        return sum(cost.at(at) for cost in self._costs)
 
 
-def _loads(shapes: ShapeInference, scope: Scope, functions: Mapping[str, Scope], depth: int) -> Iterator[CostTerm]:
-    """What each node of a scope computes; a call of a function what its nodes do."""
+def _costs(shapes: ShapeInference, scope: Scope, functions: Mapping[str, Scope], depth: int) -> Iterator[CostTerm]:
+    """The work of each node of a scope; for a call, of the function's nodes."""
     for node in scope.nodes:
         called = functions.get(node.op)
         inside = shapes.for_call(node) if called is not None and depth else None
         if inside is not None and called is not None:
-            yield from _loads(inside, called, functions, depth - 1)
+            yield from _costs(inside, called, functions, depth - 1)
         else:
             yield from _of_node(shapes, scope, node)
 
 
 def _of_node(shapes: ShapeInference, scope: Scope, node: Node) -> Iterator[CostTerm]:
-    """What one node computes, where the shapes are known."""
+    """The work of one node, where the shapes are known."""
     reads, makes = (
         [shapes.facts(scope, name).shape if name else None for name in names] for names in (node.inputs, node.outputs)
     )

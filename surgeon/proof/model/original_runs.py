@@ -1,10 +1,9 @@
-"""Trials: sets of inputs and what the original makes of them, run once for any number of models to be held against.
+"""Trials: sets of inputs with the outputs of the original, run once for any number of models to compare with it.
 
-The inputs are the user's, or made to fit the graph: several seeds, several sizes of free dimensions, and values of
-wide range.  What the original refuses is left out; where it refuses everything, `why` says so.
+The inputs are the user's, or generated for the graph: several seeds, several sizes of dynamic dims, and values of wide
+range.  Inputs that the original refuses are left out; where it refuses all, `unavailable_because` says so.
 
-What is worth running once more hangs on a count of its work and on no clock: a model sees the same inputs on any
-machine.
+A count of work decides what runs again, not a clock: a model sees the same inputs on any machine.
 """
 
 import pathlib
@@ -33,33 +32,30 @@ from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.constraints.input_dims import check_dim_names
 
-# Added to the seed, and times which: no second opinion comes of masks, indices and sizes that proofs of sites tried.
-# Always the turn that hides by the least number, beside which a score is lost in any order.
+# Added to the seed, and factor on it: proofs of sites have tried the other masks, indices and sizes already.
+# Always the turn that masks by the least number, which absorbs a score in any order.
 _OWN_SEED, _OWN_TURNS = 1000, 6
-_MORE = 3  # added to each free size: what is even is odd then
-# Of a run, as `ModelCost` counts it.  A model that computes more is run twice only on its first inputs, and once on
-# wide-ranging ones (some seconds on a machine of 2024); one that computes still more sees one set of the usual inputs.
+_MORE = 3  # added to each dynamic size: even ones become odd
+# Work of a run, as `ModelCost` counts it.  A model with more runs twice only on its first inputs, and once on
+# wide-ranging ones (some seconds on a machine of 2024); one with still more sees one set of the usual inputs.
 MUCH, VERY_MUCH = 1 << 36, 1 << 39
 _LONG = 1 << 33  # on long sequences
-# Of sets that hold numbers at which a model decides: many where a run computes little, and the batches in each, where a
-# run then still computes so little that some more do not matter.
+# Sets with numbers at thresholds: many where a run is cheap; and the batches in each, where a run stays cheap.
 _MANY_TURNS, _FEW_TURNS, _LITTLE = 16, 2, 1 << 22
 _BATCHES, _MODERATE = 64, 1 << 28
-_CALM = 4  # sets beside each of them that show how far rounding moves the original, which may be flat at one number
-_MOST_HELD = 1 << 28  # bytes of what a model answers, about, for all rows of tables
-# What wide-ranging values to make in turn, and which instead where the original does not stand them.
+_CALM = 4  # sets beside each of them that measure noise, because the original may be flat at one number
+_MOST_HELD = 1 << 28  # bytes of outputs, about, for all rows of tables
+# Kinds of wide-ranging values in turn, each with substitutes where the original gives NaN or infinity.
 _WIDE_TURNS = ((ValueKind.WIDE, ValueKind.WIDE_POSITIVE), (ValueKind.LARGE, ValueKind.WIDE, ValueKind.WIDE_POSITIVE))
 
 
 class OriginalRuns:
     """All trials of one original; `run` makes them.
 
-    made       the trials
-    why        one sentence on why there are none, else empty
-    oracle     what runs the original
-    left_out   why a set of made inputs of wide range tells nothing
-    refused    one sentence on the user's inputs that the original does not run on
-    unmet      tables of which rows may not have been looked up, though the other model has not the same
+    runs: the trials.  unavailable_because: one sentence on why there are none, else empty.  oracle: what runs the
+    original.  excluded_because: why a set of generated inputs of wide range is not informative.  refused: one sentence
+    on user's inputs that the original does not run on.  unvisited_tables: tables that differ from the other model's and
+    of which rows may not have been looked up.
     """
 
     def __init__(
@@ -72,7 +68,7 @@ class OriginalRuns:
         away: IsolatedRuntime,
         given: Sequence[InputSet] = (),
     ) -> None:
-        """Read what inputs the model wants; raises UsageError when `dims` names a dimension that no input has."""
+        """Read the inputs of the model; raises UsageError when `dims` names a dim that no input has."""
         self.original = original
         self.away = away
         self.rows = HiddenRows(original, skeleton, away)
@@ -82,13 +78,13 @@ class OriginalRuns:
         self.excluded_because = ""
         self.refused = ""
         self.unvisited_tables: Sequence[str] = ()
-        self._meeting: DistinguishingInputs | None = None
-        self._theirs: InputGenerator | None = None  # what inputs the other model wants
+        self._distinguishing: DistinguishingInputs | None = None
+        self._theirs: InputGenerator | None = None  # inputs of the other model
         self._given = given
         self._seed = seed
         self._dims = dims
         self._plan: InputGenerator | None = None
-        self._refusal = ""  # why the original refused the first inputs that it refused
+        self._refusal = ""  # why the original refused its first refused inputs
         self._work = 0  # of the largest run so far
         self._noise: dict[int, dict[str, float]] = {}  # by id() of the trial
         self._done = bool(self.unavailable_because)
@@ -104,16 +100,16 @@ class OriginalRuns:
     def run(
         self, other: pathlib.Path | ModelProto | None = None, *, exactly: bool = False, tables: bool = True
     ) -> None:
-        """Run the original on everything, the first time that this is called.
+        """Run the original on everything, on the first call.
 
-        other: a model that is to be held against it: inputs at which the two are likeliest to part come last.  exactly,
-        tables: as `Meeting.of` has them.
+        other: a model to compare with it: inputs at which the two are most likely to differ come last.  exactly,
+        tables: as in `DistinguishingInputs.of`.
         """
         if self._done:
             return
         self._done = True
         if other is not None and self._plan is not None:
-            self._meeting = self._meeting_of(other, exactly=exactly, tables=tables)
+            self._distinguishing = self._find_distinguishing(other, exactly=exactly, tables=tables)
         try:
             with self.away.open(self.original) as session:
                 self.oracle = session.name
@@ -127,7 +123,7 @@ class OriginalRuns:
                 self.refused or f"The original does not run on the inputs made for it: {self._refusal}"
             )
 
-    def _meeting_of(
+    def _find_distinguishing(
         self, other: pathlib.Path | ModelProto, *, exactly: bool, tables: bool
     ) -> DistinguishingInputs | None:
         try:
@@ -137,26 +133,26 @@ class OriginalRuns:
                         self._theirs = InputGenerator(theirs.skeleton)
                 return DistinguishingInputs.of(ours, theirs, exactly=exactly, tables=tables)
         except ModelFileError:
-            return None  # what is wrong with one that cannot be read is told where it is to run
+            return None  # an unreadable model is reported where it is to run
 
     def noise(self, trials: Sequence[Trial]) -> list[dict[str, float]]:
-        """Return how far each output of the original moves for no reason, by trial; measured once for each."""
+        """Return how far rounding moves each output of the original, by trial; measured once for each."""
         unknown = [trial for trial in trials if id(trial) not in self._noise]
         if unknown:
-            sets = [(trial, *calm) for trial in unknown for calm in self._calm(trial)]
+            sets = [(trial, *noise_feeds) for trial in unknown for noise_feeds in self._noise_inputs(trial)]
             measured = measure_noise(self.original, self.away, [(feeds, outputs) for _, feeds, outputs in sets])
             for (trial, *_), moved in zip(sets, measured, strict=True):
                 known = self._noise.setdefault(id(trial), {})
                 known.update((name, max(known.get(name, 0.0), far)) for name, far in moved.items())
         return [self._noise[id(trial)] for trial in trials]
 
-    def _calm(self, trial: Trial) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
-        """What noise is measured on: inputs, and what the original makes of them; nothing of what it refuses."""
-        if not trial.calm:
+    def _noise_inputs(self, trial: Trial) -> Iterator[tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]]]:
+        """Inputs to measure noise on, with the original's outputs; no outputs where it refuses the inputs."""
+        if not trial.noise_feeds:
             yield trial.feeds, trial.outputs
             return
         with self.away.open(self.original) as session:
-            for feeds in trial.calm:
+            for feeds in trial.noise_feeds:
                 try:
                     yield feeds, session.run(feeds)
                 except SessionError:
@@ -168,7 +164,7 @@ class OriginalRuns:
 
     def _trials(self, session: ModelSession) -> Iterator[Trial]:
         """Yield the trials that the original accepts."""
-        self._load = ModelCost(self.original)
+        self._cost = ModelCost(self.original)
         if self._plan is None:
             yield from self._given_trials(session)
             return
@@ -181,17 +177,17 @@ class OriginalRuns:
             yield from self._fraction_trials(session, self._plan, made[0])
         if made and self._plan.widens:
             yield from self._wide_trials(session, self._plan, made)
-        if made and self._meeting is not None:
+        if made and self._distinguishing is not None:
             wider = self._wider(session, self._plan, made[0])
-            met = list(self._met_trials(session, self._plan, wider, self._meeting))
+            met = list(self._threshold_trials(session, self._plan, wider, self._distinguishing))
             has_masks = any(want.kind == "mask" for want in self._plan.wants)
-            yield from met or ([wider] if has_masks and wider is not made[0] else [])  # masks of all lengths
-            yield from self._sized_trials(session, self._plan, made[0], self._meeting)
-            yield from self._row_trials(session, self._plan, made[0], self._meeting)
+            yield from met or ([wider] if has_masks and wider is not made[0] else [])  # for masks of all lengths
+            yield from self._sized_trials(session, self._plan, made[0], self._distinguishing)
+            yield from self._row_trials(session, self._plan, made[0], self._distinguishing)
             yield from self._edge_trials(session, self._plan, made[0], wider)
 
     def _given_trials(self, session: ModelSession) -> Iterator[Trial]:
-        """Yield one trial for each of the user's sets that the original runs on; `refused` tells of the first other."""
+        """Yield a trial for each of the user's sets that the original runs on; `refused` reports the first other."""
         for given in self._given:
             try:
                 outputs = session.run(given.arrays)
@@ -199,13 +195,13 @@ class OriginalRuns:
             except SessionError as refused:
                 self.refused = self.refused or f"The original does not run on the inputs of {given}: {refused.message}"
                 continue
-            self._work = max(self._work, self._load.of(given.arrays))
+            self._work = max(self._work, self._cost.of(given.arrays))
             yield Trial(given.arrays, outputs, non_repeating_outputs(outputs, again), {}, source=str(given))
 
     def _usual_trials(self, session: ModelSession, plan: InputGenerator) -> Iterator[Trial]:
         """Yield the trials that the original accepts: several seeds at the first sizes, one at each of the others.
 
-        Where it refuses the usual sizes, those that are made to fit come next.
+        Where it refuses the usual sizes, consistent sizes come next.
         """
         seeds = range(self._seed, self._seed + plan.seeds())
         found: list[Mapping[str, int]] = []
@@ -214,7 +210,7 @@ class OriginalRuns:
                 trial = self._trial(session, plan, seed, sizes, repeat=self._work < MUCH)
                 if trial is None:
                     continue
-                self._work = max(self._work, self._load.of(trial.feeds))
+                self._work = max(self._work, self._cost.of(trial.feeds))
                 found.append(sizes)
                 yield trial
                 if self._work > VERY_MUCH:
@@ -231,7 +227,7 @@ class OriginalRuns:
     def _trial(
         self, session: ModelSession, plan: InputGenerator, seed: int, sizes: Mapping[str, int], *, repeat: bool = True
     ) -> Trial | None:
-        """Run the original on one set of inputs, on tamer values if it refuses the usual ones or answers NaN alone."""
+        """Run the original on one set of inputs; on tamer values if it refuses the usual ones or gives only NaN."""
         answer: Trial | None = None
         for values in (ValueKind.USUAL, ValueKind.UNSIGNED, ValueKind.BENIGN):
             if values is ValueKind.UNSIGNED and not plan.signed:
@@ -243,13 +239,13 @@ class OriginalRuns:
             except SessionError as refused:
                 self._refusal = self._refusal or refused.message
                 continue
-            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes=sizes, kind=values)
+            answer = Trial(feeds, outputs, non_repeating_outputs(outputs, again), sizes, kind=values)
             if not all_nan(outputs):
                 break
         return answer
 
     def _own_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
-        """Yield a trial with gaps in masks and other indices, at sizes of its own where the original takes such."""
+        """Yield a trial with gaps in masks and other indices, at larger sizes where the original accepts them."""
         if not (first.sizes or plan.is_affected_by(ValueKind.MASK_GAPS) or plan.is_affected_by(ValueKind.BACKWARDS)):
             return
         larger = {name: size if name in self._dims else size + _MORE for name, size in first.sizes.items()}
@@ -258,25 +254,25 @@ class OriginalRuns:
             try:
                 outputs = session.run(feeds)
             except SessionError:
-                continue  # of what the original does not take nothing is said
+                continue  # these sizes do not fit this model
             if not all_nan(outputs):
-                yield Trial(feeds, outputs, first.unstable, sizes=sizes, kind=ValueKind.MASK_GAPS)
+                yield Trial(feeds, outputs, first.unstable, sizes, kind=ValueKind.MASK_GAPS)
                 return
 
     def _fraction_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
-        """Yield trials on fractions, where floats are taken for indices, counts or truths."""
+        """Yield trials on fractions, where floats become indices, counts or booleans."""
         sets = [plan.generate(self._seed * TURNS + turn, first.sizes, ValueKind.FRACTIONS) for turn in FINITE]
-        for feeds in sets:  # halves move at once: noise is measured on what lies between
+        for feeds in sets:  # halves are ties: noise is measured between them
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                yield Trial(feeds, outputs, first.unstable, sizes=first.sizes, kind=ValueKind.FRACTIONS, calm=sets[:1])
+                yield Trial(feeds, outputs, first.unstable, first.sizes, kind=ValueKind.FRACTIONS, noise_feeds=sets[:1])
 
     def _long_trials(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Iterator[Trial]:
-        """Yield a trial with long sequences, as long as the original takes them and computes no more than `_LONG`."""
+        """Yield a trial with long sequences, if the original accepts them and its work is at most `_LONG`."""
         sets = plan.long_sets(self._dims) if first.sizes else []
         for sizes in [*sets, *(ConsistentSizes(self.original, self._dims).of(sets) if sets else ())]:
             feeds = plan.generate(self._seed + _OWN_SEED, sizes) if plan.has_room(sizes) else None
-            if feeds is None or self._load.of(feeds) > _LONG:
+            if feeds is None or self._cost.of(feeds) > _LONG:
                 continue
             try:
                 outputs = session.run(feeds)
@@ -286,24 +282,24 @@ class OriginalRuns:
                 yield Trial(feeds, outputs, first.unstable, sizes)
                 return
 
-    def _met_trials(
-        self, session: ModelSession, plan: InputGenerator, wider: Trial, meeting: DistinguishingInputs
+    def _threshold_trials(
+        self, session: ModelSession, plan: InputGenerator, wider: Trial, distinguishing: DistinguishingInputs
     ) -> Iterator[Trial]:
-        """Yield trials on numbers that a model decides at."""
-        turns = _MANY_TURNS if self._load.of(wider.feeds) <= _LITTLE else _FEW_TURNS
-        for feeds in meeting.at_thresholds(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
+        """Yield trials on numbers at thresholds of a model."""
+        turns = _MANY_TURNS if self._cost.of(wider.feeds) <= _LITTLE else _FEW_TURNS
+        for feeds in distinguishing.at_thresholds(plan, wider.feeds, self._seed, turns) if self._work <= MUCH else ():
             with suppress(SessionError):
                 outputs = session.run(feeds)
-                calm = [away_from_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
-                yield Trial(feeds, outputs, wider.unstable, wider.sizes, words=MET, wide=True, calm=calm)
+                noise_feeds = [away_from_ties(plan, feeds, self._seed + turn) for turn in range(_CALM)]
+                yield Trial(feeds, outputs, wider.unstable, wider.sizes, words=MET, wide=True, noise_feeds=noise_feeds)
 
     def _row_trials(
-        self, session: ModelSession, plan: InputGenerator, first: Trial, meeting: DistinguishingInputs
+        self, session: ModelSession, plan: InputGenerator, first: Trial, distinguishing: DistinguishingInputs
     ) -> Iterator[Trial]:
-        """Yield trials on all rows of tables that the other model has not."""
-        if not meeting.tables:
+        """Yield trials on all rows of tables that the other model does not have."""
+        if not distinguishing.tables:
             return
-        sets = list(meeting.visiting_rows(plan, first.sizes, self._seed))
+        sets = list(distinguishing.visiting_rows(plan, first.sizes, self._seed))
         looked_up = bool(sets) and self._is_cheap(sets, first)
         for feeds in sets if looked_up else ():
             try:
@@ -313,27 +309,27 @@ class OriginalRuns:
                 break
             yield Trial(feeds, outputs, first.unstable, {}, words=LOOKED_UP)
         reached = set[int]()
-        for sizes in meeting.longest(plan, first.sizes):
+        for sizes in distinguishing.longest(plan, first.sizes):
             feeds = plan.generate(self._seed + _OWN_SEED, sizes)
             with suppress(SessionError):
                 if self._is_cheap([feeds], first):
                     outputs = session.run(feeds)
                     yield Trial(feeds, outputs, first.unstable, sizes)
                     reached.update(sizes.values())
-        self.unvisited_tables = meeting.unvisited_tables(plan, looked_up, reached)
+        self.unvisited_tables = distinguishing.unvisited_tables(plan, looked_up, reached)
 
     def _sized_trials(
-        self, session: ModelSession, plan: InputGenerator, first: Trial, meeting: DistinguishingInputs
+        self, session: ModelSession, plan: InputGenerator, first: Trial, distinguishing: DistinguishingInputs
     ) -> Iterator[Trial]:
-        """Yield trials at sizes that a model decides by, as far as these compute little."""
-        for sizes in meeting.at_sizes(plan, first.sizes, self._dims):
+        """Yield trials at sizes that a model branches on, where they are cheap."""
+        for sizes in distinguishing.at_sizes(plan, first.sizes, self._dims):
             feeds = plan.generate(self._seed + _OWN_SEED, sizes)
             with suppress(SessionError):
-                if self._load.of(feeds) <= _LONG:
+                if self._cost.of(feeds) <= _LONG:
                     yield Trial(feeds, session.run(feeds), first.unstable, sizes)
 
     def _edge_trials(self, session: ModelSession, plan: InputGenerator, first: Trial, wider: Trial) -> Iterator[Trial]:
-        """Yield a trial with rows of zeros, and trials of which a difference is told apart."""
+        """Yield a trial with rows of zeros, and trials on which a difference does not fail the check."""
         if self._work > MUCH:
             return
         lesser = with_small_rows(plan, wider.feeds, self._seed)
@@ -347,27 +343,27 @@ class OriginalRuns:
                 yield Trial(feeds, session.run(feeds), first.unstable, first.sizes, words=words, apart=True)
 
     def _wider(self, session: ModelSession, plan: InputGenerator, first: Trial) -> Trial:
-        """The same trial with so many batches that numbers come to stand in each column, if that computes little."""
+        """The same trial with more batches, so that numbers reach each column, if that is cheap."""
         batches = [key for key, dim in plan.free.items() if key not in self._dims and dim.kind() == "batch"]
         sizes = {**first.sizes, **{key: _BATCHES for key in batches if key in first.sizes}}
         shapes = {want.name: np.broadcast_to(np.empty((), want.dtype), want.shape(sizes)) for want in plan.wants}
-        if sizes != first.sizes and self._load.of(shapes) <= _MODERATE:
+        if sizes != first.sizes and self._cost.of(shapes) <= _MODERATE:
             feeds = plan.generate(self._seed, sizes, first.kind)
             with suppress(SessionError):
                 return replace(first, feeds=feeds, outputs=session.run(feeds), sizes=sizes)
         return first
 
     def _is_cheap(self, sets: Sequence[Mapping[str, np.ndarray]], first: Trial) -> bool:
-        """Whether runs on these inputs compute no more than `_LONG`, and their answers can be held."""
+        """Whether runs on these inputs take at most `_LONG` work, and their outputs fit in memory."""
         held = sum(array.nbytes for array in first.outputs.values())
         part = max(sum(array.nbytes for array in first.feeds.values()), 1)
         given = sum(array.nbytes for feeds in sets for array in feeds.values())
-        return sum(map(self._load.of, sets)) <= _LONG and held * given <= _MOST_HELD * part
+        return sum(map(self._cost.of, sets)) <= _LONG and held * given <= _MOST_HELD * part
 
     def _wide_trials(self, session: ModelSession, plan: InputGenerator, made: Sequence[Trial]) -> Iterator[Trial]:
-        """Yield trials on wide-ranging values, at the first sizes: by turns without and with a few large ones.
+        """Yield trials on wide-ranging values at the first sizes, in turn without and with a few large ones.
 
-        What the original does not stand is left out, and `left_out` says why.
+        Values that the original does not accept are left out, and `excluded_because` says why.
         """
         first, unstable = made[0], sorted({name for trial in made for name in trial.unstable})
         for turn in range(1 if self._work > MUCH else plan.seeds()):
@@ -380,7 +376,7 @@ class OriginalRuns:
                     why = f"the original refuses it ({refused.message.rstrip('.')})"
                     continue
                 if has_informative_outputs(outputs, first.outputs, entirely=values is ValueKind.LARGE):
-                    yield Trial(feeds, outputs, unstable, sizes=first.sizes, kind=values, wide=True)
+                    yield Trial(feeds, outputs, unstable, first.sizes, kind=values, wide=True)
                     break
                 why = "the original answers it with NaN or infinity"
             else:

@@ -1,9 +1,9 @@
-"""How far the original's own outputs move for no reason that a user would call a change.
+"""How far rounding moves the original's own outputs.
 
-Asked only when a comparison has failed.  A LayerNorm of mean 10^4, or a value on the edge of a quantisation step,
-answers differently to the last bit of its inputs; a difference of that size says nothing about a rewrite.
-Two probes: every float input moved by one unit in the last place, or where there is none every table that a lookup
-reads; and ONNX Runtime's own optimisations turned on, which re-associate sums the way any fusion does.
+Measured only when a comparison has failed.  A LayerNorm of mean 10^4, or a value on the edge of a quantisation step,
+depends on the last bit of its inputs; a difference of that size says nothing about a rewrite.  There are two probes:
+every float input moved by one unit in the last place, or without float inputs every table that a lookup reads; and ONNX
+Runtime's own optimisations, which re-associate sums as any fusion does.
 """
 
 import pathlib
@@ -25,7 +25,7 @@ from surgeon.runtime.sessions.ort_session import SessionError
 Feeds = Mapping[str, np.ndarray]
 Outputs = Mapping[str, np.ndarray]
 
-# The part of an output's scale up to which noise may widen the tolerance.  Beyond it nothing can be told.
+# The noise, relative to an output's scale, up to which it may widen the tolerance.  Beyond it nothing is proved.
 MAX_NOISE = 1e-2
 _MOST_BYTES = 1 << 28  # of a table
 
@@ -33,7 +33,7 @@ _MOST_BYTES = 1 << 28  # of a table
 def measure_noise(
     model: pathlib.Path | ModelProto, away: IsolatedRuntime, runs: Iterable[tuple[Feeds, Outputs]]
 ) -> list[dict[str, float]]:
-    """Return, for each run of the model, how far each output moves under either probe (in the output's own unit)."""
+    """Return, for each run, how far each output moves under either probe, in the output's own unit."""
     listed = list(runs)
     noise: list[dict[str, float]] = [{} for _ in listed]
     has_floats = any(is_real(array) for feeds, _ in listed for array in feeds.values())
@@ -48,12 +48,12 @@ def measure_noise(
                         if name in answer and answer[name].shape == array.shape:
                             known[name] = max(known.get(name, 0.0), max_abs_difference(array, answer[name]))
         except (SessionError, ModelFileError):
-            continue  # a probe that does not run measures nothing: the difference stands as it is
+            continue  # a probe that does not run measures nothing
     return noise
 
 
 def _tables(model: pathlib.Path | ModelProto) -> dict[str, np.ndarray]:
-    """Stored tables of floats that a lookup reads, by name; larger ones are left out, as each run is given them."""
+    """Stored float tables that a lookup reads, by name, without large ones, because each run gets them as inputs."""
     with Model.open(model) as opened:
         arrays = {tensor.name: opened.value(tensor) for tensor, _ in looked_up_in(opened)}
     return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= _MOST_BYTES}

@@ -1,4 +1,4 @@
-"""One set of inputs, and what an original makes of it."""
+"""One set of inputs with the outputs of an original."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class Trial:
     """Where the user's inputs came from; "" for generated ones."""
     words: str = ""
     """Kind of the inputs in words, where `kind` does not say it."""
-    calm: Sequence[Mapping[str, np.ndarray]] = ()
+    noise_feeds: Sequence[Mapping[str, np.ndarray]] = ()
     """Inputs on which noise is measured instead, where these inputs lie exactly at a threshold."""
     apart: bool = False
     """Report a difference on these inputs separately; it does not make the check fail."""
 
     @property
-    def told(self) -> str:
-        """What inputs these are, as it is said in a sentence."""
+    def description(self) -> str:
+        """The kind of the inputs, for a message."""
         return f"the inputs of {self.source}" if self.source else self.words or f"{self.kind.description} inputs"

@@ -1,4 +1,4 @@
-"""What the answers of a model to one set of inputs are good for."""
+"""Whether the outputs of a model for one set of inputs are usable."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ def non_repeating_outputs(outputs: Mapping[str, np.ndarray], again: Mapping[str,
 def has_informative_outputs(
     outputs: Mapping[str, np.ndarray], usual: Mapping[str, np.ndarray], *, entirely: bool
 ) -> bool:
-    """Whether some number is finite, and each output that usually holds such holds one here (`entirely`: no other)."""
+    """Whether some number is finite, in each output that usually has finite ones (`entirely`: and no other)."""
     floats = {name: np.isfinite(array) for name, array in outputs.items() if dtype_name(array) in TOLERANCES}
     for name, finite in floats.items():
         expected = finite.size and name in usual and bool(np.isfinite(usual[name]).any())
@@ -25,7 +25,7 @@ def has_informative_outputs(
 
 
 def all_nan(outputs: Mapping[str, np.ndarray]) -> bool:
-    """Whether no output holds a number."""
+    """Whether all outputs are NaN throughout."""
     floats = [array for array in outputs.values() if tolerance(dtype_name(array)) != (0.0, 0.0)]
     return (
         bool(floats)

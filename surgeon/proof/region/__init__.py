@@ -1,4 +1,4 @@
-"""The part of a model that a proof runs, and what is known of its inputs."""
+"""The part of a model that a proof runs, and the facts about its inputs."""
 
 __all__ = [
     "backward_slice",

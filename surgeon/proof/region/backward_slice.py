@@ -1,8 +1,8 @@
-"""The cut: which part of the source a proof needs beside a region, and at which tensors its inputs begin.
+"""The slice of the source that the proof of a region needs, and the tensors at which its inputs begin.
 
-Shapes, lengths and masks must stay as consistent as the model makes them, so a cut goes back through integer tensors to
-the data they come from.  A tensor of floats is where it begins, unless another input holds the same values by another
-node: the matcher takes two equal nodes for one, and so must the proof.
+Shapes, lengths and masks must stay as consistent as the model makes them, so a slice goes back through integer tensors
+to the data they come from.  It begins at tensors of floats, unless another input holds the same values by another node:
+the matcher takes two equal nodes for one, and so must the proof.
 """
 
 import math
@@ -30,13 +30,9 @@ from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
-MAX_CONSTANT_ELEMENTS = (
-    4096  # elements: a larger weight is given random values, and read only if the proof fails without it
-)
+MAX_CONSTANT_ELEMENTS = 4096  # a larger weight gets random values, and is read only if the proof fails without it
 BYTE_DTYPES = frozenset({TensorProto.INT8, TensorProto.UINT8})
-EXACT_DTYPES = (
-    INTEGERS_AND_BOOL - BYTE_DTYPES
-)  # large constants of these are masks and indices, not weights: their values matter
+EXACT_DTYPES = INTEGERS_AND_BOOL - BYTE_DTYPES  # of large constants whose values matter: masks and indices
 
 
 @dataclass(slots=True)
@@ -69,7 +65,7 @@ class RegionSlice:
     reads_weights: bool = False
     """Whether any large weight was read by value."""
     has_baked_weights: bool = False
-    """Whether the replacement holds large constants of its own."""
+    """Whether the replacement holds large constants that the source does not have."""
     substitutes: dict[str, str] = field(default_factory=dict)
     """Names that the replacement reads in place of tensors that were removed."""
     assumed_equal: set[TensorAddress] = field(default_factory=set)
@@ -99,23 +95,23 @@ class RegionSlice:
             if key not in made:
                 self._reach(scope, name)
         for _ in range(DEPTH):
-            alike = [*self._twins(), *self._regrouped()]
+            alike = [*self._equal_inputs(), *self._regrouped()]
             if not alike:
                 break
-            for leaf in alike:
-                self._go_back(leaf)
+            for boundary in alike:
+                self._go_back(boundary)
         for _ in range(self.depth):
-            for leaf in [leaf for leaf in self.boundary_inputs.values() if self._follows(leaf)]:
-                self._go_back(leaf)
+            for boundary in [boundary for boundary in self.boundary_inputs.values() if self._follows(boundary)]:
+                self._go_back(boundary)
         self.prefix = self._sorted(self._reached)
         self.before = self._sorted(self._inside)
         self.after = _in_order(region.after, lambda node: tuple(self.reads(node)))
         self._settle(made)
 
     def _settle(self, made: set[Key]) -> None:
-        """What the replacement reads or hands on, and the source computes from what is taken out: fixed, or made again.
+        """Handle tensors that the replacement reads and that removed nodes lead to: by value, or recomputed.
 
-        Such a tensor is there still: what other sites put in the place of its nodes computes the same.
+        Such a tensor still exists: the replacements of other sites compute the same.
         """
         remade = {name for node in self.region.after for name in node.outputs}
         remade.update(old for old, _ in self.region.outputs)
@@ -131,7 +127,7 @@ class RegionSlice:
                 raise CannotSlice(f"{name!r}, which is read now, is computed from what is taken out")
 
     def _repeat(self, scope: Scope, name: str) -> bool:
-        """Let the replacement have a tensor by the nodes of the source; whether they all stand in one scope."""
+        """Give the replacement a tensor by nodes of the source; whether they all lie in one scope."""
         needed: set[Node] = set()
         waiting = [name]
         while waiting:
@@ -152,50 +148,50 @@ class RegionSlice:
 
     @property
     def between(self) -> list[Node]:
-        """Nodes of the source that are none of the region's, and that read from it what it reads again."""
+        """Nodes of the source outside the region that read from it and that it reads."""
         own = set(self.region.before)
         return [node for node in self.before if node not in own]
 
     @property
     def grows(self) -> bool:
         """Whether a greater depth would go back further."""
-        return any(self._follows(leaf) for leaf in self.boundary_inputs.values())
+        return any(self._follows(boundary) for boundary in self.boundary_inputs.values())
 
     @property
     def weights(self) -> int:
         """The bytes of weights that inputs stand for, and that were not read."""
-        return sum(leaf.size_in_bytes for leaf in self.boundary_inputs.values() if leaf.weight)
+        return sum(boundary.size_in_bytes for boundary in self.boundary_inputs.values() if boundary.weight)
 
     def read_weights(self) -> None:
-        """Take in by their values the weights that inputs stand for."""
+        """Read the weights that inputs stand for, as constants."""
         self.real_weights = True
-        for key, leaf in [(key, leaf) for key, leaf in self.boundary_inputs.items() if leaf.weight]:
-            array = self.origin.constants.array(self.origin.scope(leaf.scope), leaf.tensor)
+        for key, boundary in [(key, boundary) for key, boundary in self.boundary_inputs.items() if boundary.weight]:
+            array = self.origin.constants.array(self.origin.scope(boundary.scope), boundary.tensor)
             if array is not None:
                 del self.boundary_inputs[key]
-                self.constants[leaf.name] = encode(array)
+                self.constants[boundary.name] = encode(array)
                 self.reads_weights = True
 
     def sizes(self, name: str) -> Sequence[Size]:
-        """The shape of a tensor that the region hands on, as the source states it; none where the rank is unknown."""
+        """The shape of an output of the region, as the source states it; empty where the rank is unknown."""
         return self.shapes.facts(self.origin.scope(self.region.scope), name).shape or ()
 
     def key(self, scope: Scope, name: str) -> Key:
-        """The identity of a tensor as a scope of the source sees it; of a new one, the scope of the region."""
+        """The identity of a tensor as a scope of the source sees it; for a new tensor, in the scope of the region."""
         name = self._same(scope, name)
         home = self.origin.scope(scope).defining_scope(name)
         return (id(home if home is not None else self.origin.scope(self.region.scope)), name)
 
     def _same(self, scope: Scope, name: str) -> str:
-        """What is read in the place of a tensor, as another site proves; what the region makes stays what it is."""
+        """The tensor that is read in place of another, as another site proves; tensors of the region stay."""
         return name if name in self._own else self.origin.substitute(scope, name, self.assumed_equal)
 
     def name(self, scope: Scope, name: str) -> str:
-        """What a tensor of the source is called in the mini-models; nodes of the region keep their tensors' names."""
+        """The name of a tensor in the region's models; nodes of the region keep their tensors' names."""
         return self._names.get(self.key(scope, name), self._same(scope, name))
 
     def _read_by_region(self) -> Iterator[tuple[Scope, str]]:
-        """All tensors that the region's nodes read, and those that outputs were handed on to."""
+        """All tensors that the region's nodes read, and those that replaced its outputs."""
         region = self.region
         for node in sorted(self._inside, key=lambda item: item.source_slot):
             yield from ((node.scope, name) for name in self.reads(node))
@@ -205,7 +201,7 @@ class RegionSlice:
         yield from ((region.scope, new) for _, new in region.outputs if new not in made)
 
     def _between(self) -> list[Node]:
-        """Nodes of the source that the region's nodes read from and that read from those: sizes of inner tensors."""
+        """Nodes of the source between nodes of the region, as for sizes of inner tensors."""
         found: list[Node] = []
         known: dict[Node, bool] = dict.fromkeys(self.region.before, True)
 
@@ -215,10 +211,10 @@ class RegionSlice:
                 return False
             home, node = maker
             if node not in known:
-                known[node] = False  # also while it is looked at: a circle leads nowhere
+                known[node] = False  # also during the search, to end cycles
                 if depth and self._is_copied(home, node, name):
                     behind = [rests_on_region(home, read, depth - 1) for read in self.reads(node)]
-                    known[node] = any(behind)  # all are looked at, for each may be between
+                    known[node] = any(behind)  # search all, because each may be between
                     found.extend([node] if known[node] else [])
             return known[node]
 
@@ -228,7 +224,7 @@ class RegionSlice:
         return found
 
     def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
-        """Whether a cut goes through a node: as `_leads_back`, and further back through what follows from integers."""
+        """Whether a slice goes through a node: as `_leads_back`, or with a depth to tensors computed from integers."""
         is_near = self.shapes.facts(home, name).dtype in INTEGERS_AND_BOOL or node.op in TRANSPARENT
         further = INTEGERS_AND_BOOL if self.depth else frozenset()
         return self._follow.is_provable_node(node) and (is_near or self._follow.depends_only_on(home, name, further))
@@ -239,7 +235,7 @@ class RegionSlice:
         yield from self.captured(node)
 
     def captured(self, node: Node) -> Iterator[str]:
-        """The tensors that a node's bodies read from around them."""
+        """The tensors that a node's bodies read from outside."""
         if not node.original and any(item.type in GRAPHS for item in node.proto.attribute):
             yield from captured_names(node.proto)
         for own in self.origin.bodies(node):
@@ -249,7 +245,7 @@ class RegionSlice:
             yield from (name for name in outputs if name and not own.defines(name))
 
     def _reach(self, scope: Scope, name: str) -> None:
-        """Find what a tensor is to the proof: known already, a constant, made by a node to include, or a leaf."""
+        """Classify a tensor: known already, a constant, the output of a node to include, or a boundary input."""
         waiting = [(scope, name)]
         while waiting:
             scope, name = waiting.pop()
@@ -260,13 +256,13 @@ class RegionSlice:
             self._names[key] = self._fresh(name)
             if self._take_constant(scope, name, key):
                 continue
-            leaf = self._leaf(scope, name, key)
-            if leaf.value is None and self._leads_back(leaf):
-                waiting += self._include(leaf)
+            boundary = self._boundary_input(scope, name, key)
+            if boundary.value is None and self._leads_back(boundary):
+                waiting += self._include(boundary)
             else:
-                self.boundary_inputs[key] = leaf
+                self.boundary_inputs[key] = boundary
 
-    def _leaf(self, scope: Scope, name: str, key: Key) -> BoundaryInput:
+    def _boundary_input(self, scope: Scope, name: str, key: Key) -> BoundaryInput:
         home = self.origin.scope(scope)
         facts = self.shapes.facts(home, name)
         value = self.shapes.value(home, name) if facts.dtype in INTEGERS_AND_BOOL else None
@@ -274,20 +270,20 @@ class RegionSlice:
             value = inferred_size(self.shapes, home, name)
         return BoundaryInput(self._names[key], scope, name, dtype=facts.dtype, shape=facts.shape, value=value)
 
-    def _go_back(self, leaf: BoundaryInput) -> None:
-        """Let the node that makes a leaf be part of the mini-models, if that can be."""
-        if self._may_go_back(leaf):
-            self.boundary_inputs.pop(self.key(leaf.scope, leaf.tensor), None)
-            for scope, name in self._include(leaf):
+    def _go_back(self, boundary: BoundaryInput) -> None:
+        """Include the producer of a boundary input in the models, if that is possible."""
+        if self._may_go_back(boundary):
+            self.boundary_inputs.pop(self.key(boundary.scope, boundary.tensor), None)
+            for scope, name in self._include(boundary):
                 self._reach(scope, name)
 
-    def _include(self, leaf: BoundaryInput) -> list[tuple[Scope, str]]:
-        found = self.origin.producer(leaf.scope, leaf.tensor)
+    def _include(self, boundary: BoundaryInput) -> list[tuple[Scope, str]]:
+        found = self.origin.producer(boundary.scope, boundary.tensor)
         if found is None:
-            raise CannotSlice(f"nothing makes {leaf.tensor!r}")
+            raise CannotSlice(f"nothing makes {boundary.tensor!r}")
         home, node = found
         if node in self._inside:
-            raise CannotSlice(f"{leaf.tensor!r}, which it reads, comes from the rewritten nodes themselves")
+            raise CannotSlice(f"{boundary.tensor!r}, which it reads, comes from the rewritten nodes themselves")
         self._reached.add(node)
         for name in node.outputs:
             if name:
@@ -295,51 +291,56 @@ class RegionSlice:
                 self.boundary_inputs.pop((id(home), name), None)
         return [(home, name) for name in self.reads(node)]
 
-    def _leads_back(self, leaf: BoundaryInput) -> bool:
-        """Whether a tensor is not where a cut begins: integers, copies, and what is computed from constants alone."""
-        found = self.origin.producer(leaf.scope, leaf.tensor)
-        if found is None or not self._may_go_back(leaf):
+    def _leads_back(self, boundary: BoundaryInput) -> bool:
+        """Whether a slice goes on behind a tensor: integers, copies, and tensors computed only from constants."""
+        found = self.origin.producer(boundary.scope, boundary.tensor)
+        if found is None or not self._may_go_back(boundary):
             return False
         return (
-            leaf.dtype in INTEGERS_AND_BOOL
+            boundary.dtype in INTEGERS_AND_BOOL
             or found[1].op in TRANSPARENT
-            or self._follow.depends_only_on(leaf.scope, leaf.tensor)
+            or self._follow.depends_only_on(boundary.scope, boundary.tensor)
         )
 
-    def _follows(self, leaf: BoundaryInput) -> bool:
-        """Whether a tensor of floats follows from integers alone: a mask, angles of positions, the root of a length."""
-        # Data do not, nor what tokens stand for: what holds only for what some node makes of those is proof of little.
-        return self._may_go_back(leaf) and self._follow.depends_only_on(leaf.scope, leaf.tensor, INTEGERS_AND_BOOL)
+    def _follows(self, boundary: BoundaryInput) -> bool:
+        """Whether a float tensor is computed only from integers: a mask, angles of positions, the root of a length."""
+        # Data and embeddings of tokens are not: a proof only for the values that some node gives them proves little.
+        return self._may_go_back(boundary) and self._follow.depends_only_on(
+            boundary.scope, boundary.tensor, INTEGERS_AND_BOOL
+        )
 
-    def _may_go_back(self, leaf: BoundaryInput) -> bool:
-        found = self.origin.producer(leaf.scope, leaf.tensor)
+    def _may_go_back(self, boundary: BoundaryInput) -> bool:
+        found = self.origin.producer(boundary.scope, boundary.tensor)
         return found is not None and len(self._reached) < MOST_NODES and self._follow.is_provable_node(found[1])
 
-    def _twins(self) -> Iterator[BoundaryInput]:
-        """Leaves that hold the same values as another, made by another node."""
+    def _equal_inputs(self) -> Iterator[BoundaryInput]:
+        """Boundary inputs that hold the same values as another, produced by another node."""
         alike: dict[str, list[BoundaryInput]] = {}
-        for leaf in self.boundary_inputs.values():
-            found = self.origin.producer(leaf.scope, leaf.tensor)
-            if found is not None and self._may_go_back(leaf):
-                alike.setdefault(found[1].op, []).append(leaf)
-        for leaves in alike.values():
-            for place, leaf in enumerate(leaves):
-                others = (other for at, other in enumerate(leaves) if at != place)
-                if any(self._alike.are_equal((leaf.scope, leaf.tensor), (x.scope, x.tensor)) for x in others):
-                    yield leaf
+        for boundary in self.boundary_inputs.values():
+            found = self.origin.producer(boundary.scope, boundary.tensor)
+            if found is not None and self._may_go_back(boundary):
+                alike.setdefault(found[1].op, []).append(boundary)
+        for boundaries in alike.values():
+            for place, boundary in enumerate(boundaries):
+                others = (other for at, other in enumerate(boundaries) if at != place)
+                if any(self._alike.are_equal((boundary.scope, boundary.tensor), (x.scope, x.tensor)) for x in others):
+                    yield boundary
 
     def _regrouped(self) -> list[BoundaryInput]:
-        """Leaves that hold the elements of another behind reshapes, through which rules look."""
-        leaves = self.boundary_inputs.items()
-        behind = {key: self.key(*source_before_reshapes(self.origin, leaf.scope, leaf.tensor)) for key, leaf in leaves}
+        """Boundary inputs that hold the elements of another behind reshapes, which rules look through."""
+        boundaries = self.boundary_inputs.items()
+        behind = {
+            key: self.key(*source_before_reshapes(self.origin, boundary.scope, boundary.tensor))
+            for key, boundary in boundaries
+        }
         shared = Counter(behind.values())
-        return [leaf for key, leaf in leaves if behind[key] != key and shared[behind[key]] > 1]
+        return [boundary for key, boundary in boundaries if behind[key] != key and shared[behind[key]] > 1]
 
     def _take_constant(self, scope: Scope, name: str, key: Key) -> bool:
-        """Take in a constant by its value; a large weight becomes a leaf."""
+        """Add a constant by its value; a large weight becomes a boundary input."""
         origin, home = self.origin, self.origin.scope(scope)
         if home.defining_scope(name) is None:
-            tensor = scope.initializers.get(name)  # made for the replacement
+            tensor = scope.initializers.get(name)  # created for the replacement
             if tensor is None:
                 raise CannotSlice(f"{name!r}, which it reads, is no tensor of the source")
             self.constants[self._names[key]] = tensor
@@ -373,13 +374,13 @@ class RegionSlice:
         return name
 
     def _sorted(self, nodes: Iterable[Node]) -> list[Node]:
-        """Nodes of the source, each behind those whose tensors it reads."""
+        """Nodes of the source in topological order."""
         listed = sorted(nodes, key=lambda node: (len(node.scope.address), node.slot))
         return _in_order(listed, lambda node: tuple(self.reads(node)))
 
 
 def _in_order(nodes: Sequence[Node], reads: Callable[[Node], tuple[str, ...]]) -> list[Node]:
-    """Sort nodes topologically, depth first, keeping their order where it is free."""
+    """Sort nodes topologically, depth first, otherwise in their order."""
     makers = {name: node for node in nodes for name in node.outputs if name}
     done: dict[Node, None] = {}
     for start in nodes:

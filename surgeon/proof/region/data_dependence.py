@@ -1,4 +1,4 @@
-"""What tensors of the source are computed from: constants and sizes alone, integers alone, or data."""
+"""What tensors of the source are computed from: only constants and sizes, only integers, or data."""
 
 from collections.abc import Callable
 
@@ -9,25 +9,25 @@ from surgeon.ops.traits.trait_lookup import GATHER_LIKE, RANDOM, TRANSPARENT
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
-MOST_NODES = 96  # that are followed back from one tensor
+MOST_NODES = 96  # nodes to follow back from one tensor
 
 
 class DataDependence:
-    """What tells what a tensor is computed from.
+    """Finds what a tensor is computed from.
 
-    same: what is read in the place of a tensor, as another site proves.
+    same: gives the tensor that is read in place of another, as another site proves.
     """
 
     def __init__(self, origin: OriginalModel, shapes: ShapeInference, same: Callable[[Scope, str], str]) -> None:
         self._origin, self._shapes, self._same = origin, shapes, same
 
     def depends_only_on(self, scope: Scope, name: str, dtypes: frozenset[int] = frozenset()) -> bool:
-        """Whether a tensor is computed from constants and tensors of these dtypes alone."""
+        """Whether a tensor is computed only from constants and tensors of these dtypes."""
         waiting, seen = [(scope, name)], dict[tuple[int, str], None]()
-        known = self._origin.of_data  # whichever region asks: tensors that are equal follow from the same
+        known = self._origin.of_data  # for all regions: equal tensors have equal sources
         while waiting:
             scope, name = waiting.pop()
-            name = self._same(scope, name)  # else a tensor and its copy would be one key, and end the search
+            name = self._same(scope, name)  # otherwise a tensor and its copy would have one key, which ends the search
             home = self._origin.scope(scope).defining_scope(name)
             key = (id(home), name)
             is_far = (self._shapes, dtypes, key) in known
@@ -44,14 +44,14 @@ class DataDependence:
                 or not self.is_provable_node(found[1])
                 or (dtypes and found[1].op in GATHER_LIKE)
             ):
-                known.add((self._shapes, dtypes, next(iter(seen))))  # and so does whatever follows from that
+                known.add((self._shapes, dtypes, next(iter(seen))))  # so does every tensor computed from it
                 return False
-            # What is read first is looked at first: that is data, where any of it is.
+            # The first input comes first: it is the data, if any input is.
             waiting += [(found[0], read) for read in reversed(self._origin.inputs(found[1])) if read]
         return True
 
     def _is_fixed(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is a constant, or sizes that no free dimension changes."""
+        """Whether a tensor is a constant, or sizes that do not depend on a dynamic dim."""
         home = self._origin.scope(scope)
         if self._origin.constants.is_constant(home, name):
             return True
@@ -59,7 +59,7 @@ class DataDependence:
         return value is not None and all(isinstance(item, int) for item in value.flat)
 
     def is_provable_node(self, node: Node) -> bool:
-        """Whether a node can be part of the mini-models: neither random nor one with bodies, and known."""
+        """Whether a node can be part of the models of a region: known, not random, and without bodies."""
         domain, op = split_op(node.op)
         known = schema(domain, op, None)
         return known is not None and op not in RANDOM.difference(TRANSPARENT) and not self._origin.bodies(node)

@@ -1,6 +1,6 @@
-"""What integers that are fed must be, as the stated shape of a Reshape tells: parts of a split model take some.
+"""Values of integer inputs that are inferred from the stated shape of a Reshape, as for parts of a split model.
 
-A proof feeds them so; no rule is told, for a fed -1 makes the same shape.
+Only a proof uses them, not the rules: a Reshape to -1 gives the same shape.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from surgeon.shapes.tensor_types import ValueArray
 
 
 def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray | None:
-    """The size that an input of one integer is in the target of a Reshape, joined from one for each axis; or None."""
+    """The size that a one-element integer input has in the target of a Reshape; None where that is unknown."""
     if home.parent is not None or home.is_function or name not in home.inputs or shapes.facts(home, name).shape != (1,):
         return None
     for joined in _readers(home, name):
@@ -30,5 +30,5 @@ def inferred_size(shapes: ShapeInference, home: Scope, name: str) -> ValueArray 
 
 
 def _readers(home: Scope, name: str) -> Iterator[Node]:
-    """The nodes of a graph that read a tensor: a graph as the file has it keeps no account of them."""
+    """The nodes of a graph that read a tensor; a graph of the source has no index of them."""
     return (node for node in home.nodes if name in node.inputs)

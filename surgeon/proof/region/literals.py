@@ -1,4 +1,4 @@
-"""The numbers of which a region speaks: as lengths, places or parts that its sizes may hang on."""
+"""Literals of a region: integers in its constants and attributes that sizes may depend on."""
 
 import math
 from collections import defaultdict
@@ -15,27 +15,27 @@ from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 if TYPE_CHECKING:
     from surgeon.proof.region.backward_slice import RegionSlice
 
-LEAST_PART, MOST_PARTS = 8, 4  # of a dim: how large, how many
-MOST_TIMES = 256  # a small dim that a number may be spoken of as: heads of a size
-MAX_UNREDUCED_DIM = 16  # fixed dims up to here stay as they are
-_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels: no lengths
-# Of floats that may stand for dims: how small, and how near as a part; float16 holds three digits.
+LEAST_PART, MOST_PARTS = 8, 4  # parts of a dim: smallest size, largest number
+MOST_TIMES = 256  # factor between a literal and a small dim, as the number of heads
+MAX_UNREDUCED_DIM = 16  # fixed dims up to here are not reduced
+_OF_CHANNELS = frozenset({"group"})  # attributes that divide channels
+# Floats that may encode dims: the least magnitude, and the relative distance; float16 has three digits.
 _LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 
 
 def region_literals(cut: "RegionSlice") -> frozenset[int]:
-    """Numbers that the region's constants and attributes speak of, as dims or as values."""
+    """Integers in the region's constants and attributes, as dims or as values."""
     groups = (item.i for node in cut.before for item in node.proto.attribute if item.name in _OF_CHANNELS)
     return value_literals(cut).union(groups, *(tensor.dims for tensor in cut.constants.values()))
 
 
 def value_literals(cut: "RegionSlice") -> frozenset[int]:
-    """Numbers that the region's constants and attributes speak of as values: lengths, places, parts."""
+    """Integers that are values of the region's constants and attributes: lengths, indices, parts."""
     return _values(cut, cut.constants)
 
 
 def position_literals(cut: "RegionSlice") -> frozenset[int]:
-    """Those of them that are not but sizes which something is to have, be they put together for that first."""
+    """Value literals that are not only target sizes, also through nodes that concatenate them."""
     handed_on = {cut.name(cut.region.scope, name) for pair in cut.region.outputs for name in pair}
     readers: defaultdict[str, list[tuple[Node, int]]] = defaultdict(list)
     for node in (*cut.prefix, *cut.before, *cut.after):
@@ -50,10 +50,12 @@ def position_literals(cut: "RegionSlice") -> frozenset[int]:
         return known[name]
 
     def asks_for_size(node: Node, slot: int) -> bool:
-        told = traits_of(node.op)
-        if slot in told.operands.target_shape:
+        traits = traits_of(node.op)
+        if slot in traits.operands.target_shape:
             return True
-        puts_together = slot in told.data.copies_elements and not told.shape.broadcasts and not told.numerics.reduces
+        puts_together = (
+            slot in traits.data.copies_elements and not traits.shape.broadcasts and not traits.numerics.reduces
+        )
         made = [cut.name(node.scope, name) for name in node.outputs if name]
         return puts_together and all(readers[name] and is_size(name) for name in made)
 
@@ -67,12 +69,12 @@ def _values(cut: "RegionSlice", constants: Iterable[str]) -> frozenset[int]:
             continue
         if tensor.data_type in INTEGERS_AND_BOOL:
             numbers = [int(number) for number in numpy_helper.to_array(tensor).reshape(-1)]
-            found.update((*numbers, sum(numbers)))  # the parts of a Split, and what is split
-        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # of many, some are near by chance
+            found.update((*numbers, sum(numbers)))  # the parts of a Split, and their sum
+        elif tensor.data_type != TensorProto.STRING and math.prod(tensor.dims) == 1:  # longer ones match by chance
             found.update(dims_encoded_by(numpy_helper.to_array(tensor)))
-    for leaf in cut.boundary_inputs.values():
-        if leaf.value is not None:
-            found.update(item for item in leaf.value.reshape(-1) if isinstance(item, int))
+    for boundary in cut.boundary_inputs.values():
+        if boundary.value is not None:
+            found.update(item for item in boundary.value.reshape(-1) if isinstance(item, int))
     for node in (*cut.prefix, *cut.before, *cut.after):
         for item in node.proto.attribute:
             if item.name in _OF_CHANNELS:
@@ -83,7 +85,7 @@ def _values(cut: "RegionSlice", constants: Iterable[str]) -> frozenset[int]:
 
 
 def dims_encoded_by(numbers: np.ndarray) -> Iterator[int]:
-    """Dims that floats may stand for: a mean divides by one, attention by the root of one."""
+    """Dims that floats may encode: a mean divides by one, attention by the root of one."""
     near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
     for number in numbers.reshape(-1):
         size = abs(float(np.real(number)))
@@ -94,11 +96,11 @@ def dims_encoded_by(numbers: np.ndarray) -> Iterator[int]:
                 yield round(guess)
 
 
-def matches_literal(size: int, pinned: Iterable[int]) -> bool:
-    """Whether a constant or an attribute speaks of a dim, or of a half of it, or another of few parts."""
-    return any(size % part == 0 and part >= LEAST_PART for part in pinned if 0 < size <= part * MOST_PARTS)
+def matches_literal(size: int, literals: Iterable[int]) -> bool:
+    """Whether a literal equals a dim, or the dim is a small multiple of one."""
+    return any(size % part == 0 and part >= LEAST_PART for part in literals if 0 < size <= part * MOST_PARTS)
 
 
-def divides_literal(size: int, pinned: Iterable[int]) -> bool:
-    """Whether a constant or an attribute speaks of several times a dim: of the width of heads of that size."""
-    return any(number % size == 0 for number in pinned if size < number <= size * MOST_TIMES)
+def divides_literal(size: int, literals: Iterable[int]) -> bool:
+    """Whether a literal is a multiple of a dim, as the width of heads of that size."""
+    return any(number % size == 0 for number in literals if size < number <= size * MOST_TIMES)

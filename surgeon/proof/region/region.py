@@ -1,4 +1,4 @@
-"""A region: the net change between nodes of the source and what stands in their place."""
+"""A region: nodes of the source, and the nodes that replace them."""
 
 from dataclasses import dataclass
 

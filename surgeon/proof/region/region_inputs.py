@@ -1,4 +1,4 @@
-"""Where a cut begins: tensors that a proof makes up."""
+"""Inputs of a slice: tensors of the source whose values a proof generates."""
 
 import math
 from dataclasses import dataclass
@@ -32,6 +32,6 @@ class BoundaryInput:
 
     @property
     def size_in_bytes(self) -> int:
-        """What the constant that it stands for takes, whose dims are all fixed."""
+        """The bytes of the constant that it stands for, whose dims are all fixed."""
         sizes = [size for size in self.shape or () if isinstance(size, int)]
         return math.prod(sizes) * int(onnx.helper.tensor_dtype_to_np_dtype(self.dtype or TensorProto.FLOAT).itemsize)

@@ -1,6 +1,6 @@
-"""From a cut to the experiment that proves its region: all that has to be read off the index is read here.
+"""The proof case of a slice: all that a proof reads from the index is read here.
 
-That is the cut as two mini-models, and how many numbers its sums have, whose order is a kernel's own.
+These are the slice as two models, and the sums, whose order of terms is up to a kernel.
 """
 
 import math
@@ -28,14 +28,14 @@ from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint, most_looked_up, size_constraints
 
 BodyLookup = Callable[[Node], FunctionProto | None]
-"""Gives an operation's reference as a function, for a node that ORT may have no kernel for."""
+"""Gives the reference function of a node that ONNX Runtime may have no kernel for."""
 HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
 def mini_models(cut: RegionSlice) -> RegionModels:
-    """Build both mini-models of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
+    """Build both models of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
-    inputs = [_input(leaf, dims) for leaf in cut.boundary_inputs.values()]
+    inputs = [_input(boundary, dims) for boundary in cut.boundary_inputs.values()]
     prefix = [_node(cut, node) for node in cut.prefix]
     before = [*prefix, *(_node(cut, node) for node in cut.before)]
     made = {name for node in cut.after for name in node.outputs}
@@ -46,16 +46,16 @@ def mini_models(cut: RegionSlice) -> RegionModels:
             after.append(helper.make_node("Identity", [source], [old]))
         elif new not in made:
             raise CannotSlice(f"nothing makes {old!r} any more")
-    if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read what is handed on in place of another's
+    if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read an output of the replacement
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
-    sides = [_model(cut, nodes, inputs, outputs=names, with_new=nodes is after) for nodes in (before, after)]
+    sides = [_model(cut, nodes, inputs, names, with_new=nodes is after) for nodes in (before, after)]
     sides[0].graph.value_info.extend(_tables(cut, dims))
     return RegionModels(sides[0], sides[1], {text: size for size, text in dims.items()})
 
 
 def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
-    """Nodes behind those that make what they read, else in the order given."""
+    """Nodes in topological order, otherwise in the order given."""
     listed = list(nodes)
     makers = {name: place for place, node in enumerate(listed) for name in node.output if name}
     needs = {place: [makers[name] for name in names_read(node) if name in makers] for place, node in enumerate(listed)}
@@ -65,21 +65,21 @@ def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
         raise CannotSlice("its nodes wait for one another") from None
 
 
-def _input(leaf: BoundaryInput, dims: dict[Size, str]) -> onnx.ValueInfoProto:
-    if not leaf.dtype:
-        raise CannotSlice(f"the dtype of {leaf.tensor!r} is unknown")
-    if leaf.shape is None:
-        raise CannotSlice(f"the rank of {leaf.tensor!r} is unknown")
-    if leaf.value is not None:
-        return helper.make_tensor_value_info(leaf.name, leaf.dtype, list(leaf.value.shape))
-    shape = [dims.setdefault(size, f"d{len(dims)}") for size in leaf.shape]
-    return helper.make_tensor_value_info(leaf.name, leaf.dtype, shape)
+def _input(boundary: BoundaryInput, dims: dict[Size, str]) -> onnx.ValueInfoProto:
+    if not boundary.dtype:
+        raise CannotSlice(f"the dtype of {boundary.tensor!r} is unknown")
+    if boundary.shape is None:
+        raise CannotSlice(f"the rank of {boundary.tensor!r} is unknown")
+    if boundary.value is not None:
+        return helper.make_tensor_value_info(boundary.name, boundary.dtype, list(boundary.value.shape))
+    shape = [dims.setdefault(size, f"d{len(dims)}") for size in boundary.shape]
+    return helper.make_tensor_value_info(boundary.name, boundary.dtype, shape)
 
 
 def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoProto]:
-    """What the nodes make and look up in, as the sizes of the inputs tell how large it is, so that indices fit."""
+    """The shapes of computed tables that nodes look up in, so that indices stay inside."""
     free = frozenset().union(*map(symbols, dims))
-    given = cut.constants.keys() | {leaf.name for leaf in cut.boundary_inputs.values()}
+    given = cut.constants.keys() | {boundary.name for boundary in cut.boundary_inputs.values()}
     found = {cut.name(scope, name): cut.shapes.facts(cut.origin.scope(scope), name) for scope, name in _looked_up(cut)}
     for name, (dtype, shape) in found.items():
         if dtype and shape is not None and name not in given:
@@ -94,7 +94,7 @@ def _looked_up(cut: RegionSlice) -> Iterator[tuple[Scope, str]]:
 
 
 def _node(cut: RegionSlice, node: Node, made: "frozenset[str] | set[str]" = frozenset()) -> NodeProto:
-    """A node with the names of the mini-models; references to a function's attributes are resolved."""
+    """A node with the names of the region's models; references to a function's attributes are resolved."""
     proto = NodeProto()
     proto.CopyFrom(_full(cut, node))
     instead = cut.substitutes if made else {}
@@ -113,7 +113,7 @@ def _node(cut: RegionSlice, node: Node, made: "frozenset[str] | set[str]" = froz
 
 
 def _rename_captured(proto: NodeProto, called: dict[str, str]) -> None:
-    """Let the bodies of a node read by their new names what they read from around them."""
+    """Rename the tensors that the bodies of a node read from outside."""
     if any(name != now for name, now in called.items()):
         for item in proto.attribute:
             if item.type in GRAPHS:
@@ -121,7 +121,7 @@ def _rename_captured(proto: NodeProto, called: dict[str, str]) -> None:
 
 
 def _again(cut: RegionSlice, node: Node) -> NodeProto:
-    """A node of the source beside what came, with names of its own for what it makes."""
+    """A node of the source for the replacement's model, with other names for its outputs."""
     proto = _node(cut, node)
     for names in (proto.input, proto.output):
         names[:] = [cut.substitutes.get(name, name) for name in names]
@@ -130,7 +130,7 @@ def _again(cut: RegionSlice, node: Node) -> NodeProto:
 
 
 def _resolve(cut: RegionSlice, proto: NodeProto) -> None:
-    """Put what the call of a function gives in place of references to the function's attributes, in bodies too."""
+    """Replace references to a function's attributes by the values in its call, in bodies too."""
     kept: list[AttributeProto] = []
     for item in proto.attribute:
         if item.ref_attr_name:
@@ -151,7 +151,7 @@ def _resolve(cut: RegionSlice, proto: NodeProto) -> None:
 
 
 def _full(cut: RegionSlice, node: Node) -> NodeProto:
-    """The node with all its data: those of its own tensors and of its bodies may have been left in the file."""
+    """The node with all its data; payloads of its tensors and bodies may still be in the file."""
     proto = node.proto
     if node.original and any(item.type in HEAVY for item in proto.attribute):
         proto = NodeProto.FromString(cut.origin.model.serialize(proto))
@@ -167,11 +167,12 @@ def _model(
     nodes: Sequence[NodeProto],
     inputs: Sequence[onnx.ValueInfoProto],
     outputs: Iterable[str],
+    *,
     with_new: bool,
 ) -> ModelProto:
-    """One side, with the small constants of both and those large ones that it reads.
+    """One side, with the small constants of both sides and the large ones that it reads.
 
-    with_new: local functions that rules added are there too.
+    with_new: include local functions that rules added.
     """
     model = ModelProto(ir_version=IR_VERSION)
     graph = model.graph
@@ -179,7 +180,7 @@ def _model(
     graph.node.extend(nodes)
     names = Counter(node.name for node in nodes)
     for node in graph.node:
-        if names[node.name] > 1:  # ORT takes no name twice, and nodes of several scopes may share one
+        if names[node.name] > 1:  # ONNX Runtime rejects duplicate names, and nodes of several scopes may share one
             node.name = ""
     graph.input.extend(inputs)
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
@@ -205,7 +206,7 @@ def _model(
 
 
 def _functions(cut: RegionSlice, nodes: Iterable[NodeProto], with_new: bool) -> list[FunctionProto]:
-    """The local functions that the nodes call, also from one another."""
+    """The local functions that the nodes call, directly or through others."""
     local = cut.origin.index.local
     found: dict[FunctionKey, FunctionProto] = {}
     waiting = list(all_nodes(nodes))
@@ -225,7 +226,7 @@ def reductions(cut: RegionSlice) -> Iterator[Reduction]:
 
 
 def picks_by_products(cut: RegionSlice) -> bool:
-    """Whether the original nodes take a softmax, and multiply matrices that are both computed: scores of attention."""
+    """Whether the original nodes take a softmax, and multiply two computed matrices: scores of attention."""
     if any(guess_traits(node.op).products.kind == "attention" for node in cut.before):
         return True
     return any(guess_traits(node.op).numerics.is_softmax for node in cut.before) and any(
@@ -246,7 +247,7 @@ def _sums(cut: RegionSlice, node: Node) -> Iterator[Reduction]:
     if known.indexing.reads_coordinates and known.products.weight_slot is not None:
         weight = _shape(cut, node, node.inputs[known.products.weight_slot])
         if weight is not None:
-            yield Reduction(weight[1:])  # [M, C/group, ...]: each output adds up all but the first axis
+            yield Reduction(weight[1:])  # [M, C/group, ...]: each output sums over all but the first axis
     if known.numerics.reduces != "sum" and known.numerics.norm_axis is None:
         return
     given, made = (_shape(cut, node, name) for name in (node.inputs[0], node.outputs[0]))
@@ -267,12 +268,13 @@ def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
 
 
 def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
-    """The experiment that proves the region of a cut.  Raises CannotSlice where an input's dtype or rank is unknown."""
+    """The proof case of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
     minis = mini_models(cut)
     return ProofCase(
         models=minis,
         inputs=tuple(
-            CaseInput(leaf.name, leaf.shape or (), leaf.value, leaf.weight) for leaf in cut.boundary_inputs.values()
+            CaseInput(boundary.name, boundary.shape or (), boundary.value, boundary.weight)
+            for boundary in cut.boundary_inputs.values()
         ),
         outputs=tuple(name for name, _ in cut.region.outputs),
         options=options,
@@ -285,8 +287,8 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
         literals=region_literals(cut),
         value_literals=value_literals(cut),
         position_literals=position_literals(cut),
-        costs=tuple(_loads(cut)),
-        size_constraints=tuple(_wishes(cut)),
+        costs=tuple(_costs(cut)),
+        size_constraints=tuple(_constraints(cut)),
         max_dims=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
         reductions=tuple(reductions(cut)),
         picks_by_products=picks_by_products(cut),
@@ -296,8 +298,8 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
     )
 
 
-def _loads(cut: RegionSlice) -> Iterator[CostTerm]:
-    """What the original nodes compute, where their shapes are known."""
+def _costs(cut: RegionSlice) -> Iterator[CostTerm]:
+    """The work of the original nodes, where their shapes are known."""
     for node in cut.before:
         scope = cut.origin.scope(node.scope)
         reads, makes = (
@@ -310,7 +312,7 @@ def _loads(cut: RegionSlice) -> Iterator[CostTerm]:
 def _bodies(
     cut: RegionSlice, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: BodyLookup
 ) -> dict[str, FunctionProto]:
-    """The reference patterns that are known of some nodes, by what the mini-model calls the node."""
+    """The known reference functions of nodes, by the node's name in the model."""
     known = {node_label(node) for node in mini.graph.node}
     found: dict[str, FunctionProto] = {}
     for node in nodes:
@@ -321,21 +323,21 @@ def _bodies(
     return found
 
 
-def _wishes(cut: RegionSlice) -> Iterator[SizeConstraint]:
-    """What nodes want of sizes, where more than one is free: one by itself has nothing to fit."""
+def _constraints(cut: RegionSlice) -> Iterator[SizeConstraint]:
+    """Size constraints of the nodes, where more than one size is dynamic: a single one has nothing to fit."""
     free: set[str] = set()
-    for leaf in cut.boundary_inputs.values():
-        values = () if leaf.value is None else leaf.value.reshape(-1)
-        free.update(name for size in (*(leaf.shape or ()), *values) for name in symbols(size))
+    for boundary in cut.boundary_inputs.values():
+        values = () if boundary.value is None else boundary.value.reshape(-1)
+        free.update(name for size in (*(boundary.shape or ()), *values) for name in symbols(size))
     if len(free) < 2:
         return
     try:
         yield from size_constraints(cut.shapes, (*cut.prefix, *cut.before))
     except SizeError:
-        return  # too long to compute with: the sizes are fitted as far as is known
+        return  # too large: sizes satisfy the constraints found so far
 
 
 def _added(cut: RegionSlice) -> set[str]:
-    """The constants that the original nodes do not read themselves, by their names in the mini-models."""
+    """The constants that the original nodes do not read themselves, by their names in the region's models."""
     read = {cut.name(node.scope, name) for node in cut.before for name in cut.reads(node)}
     return cut.constants.keys() - read

@@ -1,4 +1,4 @@
-"""Tensors that two nodes make alike from the same: as the matcher takes them for one, and as a proof may."""
+"""Tensors that equal nodes compute from equal inputs: the matcher takes them for one, and so may a proof."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -13,7 +13,7 @@ Tensor = tuple[Scope, str]
 
 
 def source_before_reshapes(origin: OriginalModel, scope: Scope, name: str) -> Tensor:
-    """The tensor whose elements one has in their order, behind reshapes; itself where no reshape makes it."""
+    """The tensor with the same elements in the same order behind reshapes; itself where no reshape produces it."""
     for _ in range(DEPTH):
         found = origin.producer(scope, name)
         if found is None or found[1].op not in RESHAPE_OPS:
@@ -23,7 +23,7 @@ def source_before_reshapes(origin: OriginalModel, scope: Scope, name: str) -> Te
 
 
 class ValueEquivalence:
-    """What tells whether tensors of the source hold the same values.
+    """Decides whether tensors of the source hold the same values.
 
     key: the identity of a tensor as a scope sees it.  may_hold: whether a node can be part of a proof.
     """
@@ -34,11 +34,11 @@ class ValueEquivalence:
         self._origin, self._key, self.is_deterministic = origin, key, may_hold
 
     def are_equal(self, one: Tensor, other: Tensor) -> bool:
-        """Whether two tensors hold the same values, as the matcher sees it: made alike from the same."""
+        """Whether two tensors hold the same values, as the matcher sees it: equal nodes of equal inputs."""
         return are_equal(self, one, other)
 
     def source_of(self, tensor: Tensor) -> Tensor:
-        """The tensor behind copies of it, and casts whatever they do: the two are cut together."""
+        """The tensor behind copies and casts of it: the two are always in one slice."""
         scope, name = tensor
         found = self._origin.producer(scope, name) if name else None
         while found is not None and found[1].op in TRANSPARENT and name == found[1].outputs[0]:
@@ -47,11 +47,11 @@ class ValueEquivalence:
         return scope, name
 
     def key(self, tensor: Tensor) -> Key | str:
-        """What the source has one of; an input that is left out is the same everywhere."""
+        """The identity of a tensor; an omitted input is the same everywhere."""
         return self._key(*tensor) if tensor[1] else ""
 
     def producer(self, tensor: Tensor) -> tuple[Node, Sequence[Tensor], int] | None:
-        """The node that makes a tensor, what it reads, and which of its outputs the tensor is."""
+        """The node that produces a tensor, its inputs, and the index of the tensor among its outputs."""
         found = self._origin.producer(*tensor)
         if found is None:
             return None
@@ -59,16 +59,16 @@ class ValueEquivalence:
         return node, [(home, name) for name in self._origin.inputs(node)], node.outputs.index(tensor[1])
 
     def constant(self, tensor: Tensor) -> ConstantValue | None:
-        """What a tensor of the source holds, where that is fixed."""
+        """The value of a tensor of the source, where that is fixed."""
         scope, name = tensor
         return self._origin.constants.get(self._origin.scope(scope), name)
 
 
 class NodeEquivalence(ValueEquivalence):
-    """What tells whether nodes of the source say the same of the same tensors, and so compute the same to the last bit.
+    """Decides whether nodes of the source are equal and read equal tensors, and so compute the same to the last bit.
 
-    own: what the region makes that is to be proved; of no other tensor it is asked whether it equals another.
-    rests: tensors that were taken for equal to others, as other sites prove.
+    own: tensors of the region to prove; no other site is assumed for these.  rests: tensors that were assumed to be
+    equal to others, as other sites prove.
     """
 
     def __init__(self, origin: OriginalModel, own: Collection[str]) -> None:
@@ -76,7 +76,7 @@ class NodeEquivalence(ValueEquivalence):
         self._own, self.rests = own, set[TensorAddress]()
 
     def source_of(self, tensor: Tensor) -> Tensor:
-        """What is read in the place of a tensor, as another site proves."""
+        """The tensor that is read in place of another, as another site proves."""
         scope, name = tensor
         return tensor if name in self._own else (scope, self._origin.substitute(scope, name, self.rests))
 

@@ -1,4 +1,4 @@
-"""What of a mini-model takes the memory: its largest tensor, at the sizes of a run."""
+"""The largest tensor of a model at the sizes of a run, for messages about memory."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -13,51 +13,57 @@ from surgeon.runtime.sessions.ort_session import OUT_OF_MEMORY, SessionError
 from surgeon.shapes.algebra.size_expressions import Size, SizeError
 
 
-def error_message(error: SessionError, experiment: ProofCase, side: ModelProto, setting: DimAssignment | None) -> str:
-    """What a runtime says, as a clause; of a lack of memory, which tensor takes it."""
+def error_message(error: SessionError, case: ProofCase, side: ModelProto, assignment: DimAssignment | None) -> str:
+    """A runtime's message as a clause; where memory ran out, with the largest tensor."""
     line = error.message.rstrip(".")
-    told = largest_tensor(experiment, side, setting) if error.message == OUT_OF_MEMORY and setting is not None else ""
-    return f"{line} ({told})" if told else line
+    if error.message != OUT_OF_MEMORY or assignment is None:
+        return line
+    largest = largest_tensor(case, side, assignment)
+    return line if largest is None else f"{line} ({largest})"
 
 
-def largest_tensor(experiment: ProofCase, side: ModelProto, setting: DimAssignment) -> str:
-    """The largest tensor that a side of an experiment makes, with its shape, dtype and bytes; "" where none is known.
+def largest_tensor(case: ProofCase, side: ModelProto, assignment: DimAssignment) -> str | None:
+    """The largest tensor that a side of a case has, with shape, dtype and bytes; None where none is known.
 
-    Bytes are the elements of the shape by the size of one in numpy.
+    Bytes are the elements of the shape times the item size in numpy.
     """
     from surgeon.file.model import Model  # not at the top: few proofs lack memory
     from surgeon.ir.index import Index
     from surgeon.shapes.index_shapes import shapes_of
 
     try:
-        sized = _at(experiment, side, setting)
+        sized = _at(case, side, assignment)
         with Model.open(sized) as model:
             index = Index(model)
             shapes, scope = shapes_of(index), index.scopes[0]
             names = (*scope.inputs, *(name for node in scope.live_nodes() for name in node.outputs if name))
-            found = [(*told, name) for name in names if (told := _told(*shapes.facts(scope, name))) is not None]
-    except (SurgeonError, SizeError):  # what is known of it does not do: then the reason goes without
-        return ""
+            found = [
+                (*known, name) for name in names if (known := _bytes_and_type(*shapes.facts(scope, name))) is not None
+            ]
+    except (SurgeonError, SizeError):  # shapes are unknown: the message goes without it
+        return None
     if not found:
-        return ""
+        return None
     size, kind, name = max(found, key=lambda one: one[0])
     return f"{name!r}, {kind}, has {size / 1e9:.3g} GB"
 
 
-def dims_to_json(setting: DimAssignment | None) -> dict[str, Any] | None:
-    """The sizes of a run as JSON holds them."""
+def dims_to_json(assignment: DimAssignment | None) -> dict[str, Any] | None:
+    """The sizes of a run in JSON types."""
     return (
-        None if setting is None else {"by_symbol": dict(setting.by_symbol), "shrunk": sorted(setting.reduced.items())}
+        None
+        if assignment is None
+        else {"by_symbol": dict(assignment.by_symbol), "shrunk": sorted(assignment.reduced.items())}
     )
 
 
 def dims_from_json(noted: Mapping[str, Any]) -> DimAssignment:
-    """The sizes that were noted."""
+    """The sizes from JSON."""
     return DimAssignment(noted["by_symbol"], dict(noted["shrunk"]))
 
 
-def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | None:
-    """The bytes of a tensor, and its dtype and shape in words; None where one of them is open."""
+def _bytes_and_type(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | None:
+    """The bytes of a tensor, and its dtype and shape as text; None where one of them is unknown."""
     if not kind or shape is None:
         return None
     sizes = [size for size in shape if isinstance(size, int)]
@@ -67,19 +73,18 @@ def _told(kind: int | None, shape: Sequence[Size] | None) -> tuple[int, str] | N
     return prod(sizes) * dtype.itemsize, f"{dtype.name}{sizes}"
 
 
-def _at(experiment: ProofCase, side: ModelProto, setting: DimAssignment) -> ModelProto:
-    """A side with the sizes of a run in place of its free dimensions, and in the tensors that follow from them."""
-    dims = experiment.models.dims
-    made = with_fixed_dims(side, lambda text: setting.size(dims[text]) if text in dims else None)
-    values = {item.name: item.value for item in experiment.inputs if item.value is not None}
+def _at(case: ProofCase, side: ModelProto, assignment: DimAssignment) -> ModelProto:
+    """A side at the sizes of a run, with the tensors that depend on the sizes as constants."""
+    dims = case.models.dims
+    made = with_fixed_dims(side, lambda text: assignment.size(dims[text]) if text in dims else None)
+    values = {item.name: item.value for item in case.inputs if item.value is not None}
     for port in made.graph.input:
         if port.name in values:
             dtype = helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
-            value = numpy_helper.from_array(setting.value(values[port.name], dtype), port.name)
+            value = numpy_helper.from_array(assignment.value(values[port.name], dtype), port.name)
             made.graph.initializer.append(value)
     del made.graph.value_info[:]  # in symbols
     kept = [port for port in made.graph.input if port.name not in values]
     del made.graph.input[:]
     made.graph.input.extend(kept)
     return made
-

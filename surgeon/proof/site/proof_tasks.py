@@ -1,4 +1,4 @@
-"""What a child does for proofs, and what came of it in plain values."""
+"""The tasks that a worker runs for proofs, with results as plain values."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ from surgeon.runtime.processes.dataclass_json import to_json_value
 from surgeon.runtime.processes.worker_main import ReportProgress
 
 
-def prove(experiment: ProofCase, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Run an experiment in this process; the proof as plain values.  Notes each step, should it be the last."""
-    import_registry(experiment.options.implementations)
-    return to_json_value(prove_case(experiment, note)), []
+def prove(case: ProofCase, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
+    """Run a case in this process; the proof as plain values.  Reports each step, because it may be the last."""
+    import_registry(case.options.implementations)
+    return to_json_value(prove_case(case, note)), []
 
 
 def trace(asked: InnerShapesRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Run a model once in this process; what was found as plain values."""
+    """Run a model once in this process; its inner shapes as plain values."""
     import_registry(asked.options.implementations)
     return to_json_value(found_by(asked)), []
 
 
 def found_by(asked: InnerShapesRequest) -> TracedShapes:
-    """Run a model once; the dtype and the shape of each inner tensor that was found, and why others were not."""
-    # Not at the top: few models have to be run for that.
+    """Run a model once; dtype and shape of the inner tensors, and why some are missing."""
+    # Not at the top: few models need it.
     from surgeon.proof.model.inner_tensors import run_inner_tensors
 
     options = asked.options

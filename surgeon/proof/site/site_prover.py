@@ -1,4 +1,4 @@
-"""Every region of a rewrite proved on its own; equal regions once, whatever the size of the model."""
+"""Proofs of all regions of a rewrite; equal regions are proved once, whatever the size of the model."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -25,19 +25,19 @@ from surgeon.proof.site_proof import CannotSlice, SiteProof, weakest_proof
 from surgeon.shapes.scope_inputs import Entrances
 from surgeon.shapes.shape_inference import ShapeInference
 
-DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may hold only for what its model computes there
-MOST_READ, MOST_READ_IN_ALL = 1 << 26, 1 << 30  # bytes of weights, for one region and for all that fail without
-MOST_IN_VAIN = 128  # equal regions that fail in their context too, until the rest are taken to fail
-MOST_CONTEXTS = 256  # ways in which one local function is called
+DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may be right only for its model's values there
+MOST_READ, MOST_READ_IN_ALL = 1 << 26, 1 << 30  # bytes of weights to read, for one region and for all
+MAX_FAILED_IN_CONTEXT = 128  # equal regions that fail in context, before the rest count as failed
+MOST_CONTEXTS = 256  # call contexts of one local function
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
 
 class SiteProver:
-    """The proofs of one rewrite.
+    """The proofs of one rewrite, and the caches that they share.
 
-    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it is run once where nothing
-    else tells the rank of some tensors.  bodies: the references of operations.
+    index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it runs once where the rank
+    of some tensors is unknown.  bodies: the references of operations.
     """
 
     def __init__(
@@ -49,16 +49,14 @@ class SiteProver:
         self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
-        self._forms: dict[ProofClass, Signature] = {}  # which is proved in full
+        self._classes: dict[ProofClass, Signature] = {}  # which is proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
-        self._in_vain: Counter[Signature] = Counter()
+        self._failed_in_context: Counter[Signature] = Counter()
         self._entrances = Entrances(index, self._shapes)
-        self._rests: dict[Region, set[TensorAddress]] = {}  # by a comparison of nodes
-        self._cuts: dict[
-            tuple[Region, ShapeInference], RegionSlice
-        ] = {}  # made to see what is unknown, until their regions are proved
+        self._rests: dict[Region, set[TensorAddress]] = {}  # of regions proved by comparing nodes
+        self._cuts: dict[tuple[Region, ShapeInference], RegionSlice] = {}  # until their regions are proved
         self._read = 0
-        self._untold = ""  # why one run of the model did not tell a rank
+        self._rank_refusal = ""  # why one run of the model did not show a rank
 
     def prove(self, regions: Sequence[Region]) -> list[SiteProof]:
         """One proof for each region, in order."""
@@ -68,7 +66,7 @@ class SiteProver:
         return [found[region] for region in regions]
 
     def _by_nodes(self, region: Region) -> SiteProof | None:
-        """The proof of a region whose readers were given what equal nodes make of equal tensors; None for any other."""
+        """The proof of a region whose consumers now read equal outputs of equal nodes; None for any other."""
         scope, own = region.scope, {name for node in region.before for name in node.outputs}
         if not region.outputs or not all(node.original for node in region.after):
             return None
@@ -80,29 +78,29 @@ class SiteProver:
 
     def _by_runs(self, regions: Sequence[Region]) -> list[SiteProof]:
         """One proof for each region, in order, by running both sides."""
-        signed = [(region, list(self._signed(region))) for region in regions]
-        if self._learn(signed):
-            signed = [(region, list(self._signed(region))) for region in regions]
-        self._prove_anew(signed)
-        return [self._of(region, ways) for region, ways in signed]
+        with_signatures = [(region, list(self._with_signatures(region))) for region in regions]
+        if self._learn(with_signatures):
+            with_signatures = [(region, list(self._with_signatures(region))) for region in regions]
+        self._prove_anew(with_signatures)
+        return [self._of(region, ways) for region, ways in with_signatures]
 
     def plain(self, scope: Scope, names: Sequence[str]) -> Hashable | None:
-        """What tells tensors that a site of the main graph reads; None where a proof may rest on more of them."""
+        """The types of the tensors that a site of the main graph reads; None where a proof may depend on more."""
         return None if self._origin.shares else self._signatures.of_data(scope, names, self._shapes)
 
     def rests(self, region: Region) -> set[TensorAddress]:
-        """The tensors that a proof of this region may have taken for equal to others, as other sites prove."""
+        """The tensors that a proof of this region assumed to be equal to others, which other sites prove."""
         if region in self._rests:
             return set(self._rests[region])
         found: set[TensorAddress] = set()
         for shapes in self._entrances.into(region.scope):
             for depth in (0, max(DEEPER)):
-                with suppress(CannotSlice):  # then nothing was proved in that way
+                with suppress(CannotSlice):  # then this depth proved nothing
                     found |= RegionSlice(region, self._origin, shapes, depth=depth).assumed_equal
         return found
 
-    def _signed(self, region: Region) -> Iterator[tuple[Signature, ShapeInference]]:
-        """The signature of a region for each way in which its scope is reached."""
+    def _with_signatures(self, region: Region) -> Iterator[tuple[Signature, ShapeInference]]:
+        """The signature of a region for each way in which its scope is entered."""
         for shapes in self._entrances.into(region.scope):
             yield self._signatures.of(region, shapes), shapes
 
@@ -110,7 +108,7 @@ class SiteProver:
         if not ways:
             return SiteProof(Outcome.UNPROVED, f"nothing calls {region.scope.label}, in which it lies")
         distinct = dict(ways)
-        if len(distinct) > MOST_CONTEXTS:  # these are not proved
+        if len(distinct) > MOST_CONTEXTS:  # too many to prove
             why = f"{region.scope.label} is called in {len(distinct):,} ways, which is more than {MOST_CONTEXTS}"
             return SiteProof(Outcome.UNPROVED, why)
         proofs: list[SiteProof] = []
@@ -119,69 +117,72 @@ class SiteProver:
             if proof.outcome is Outcome.FAILED:
                 pairs = zip(self._proved[signature].outputs, region.outputs, strict=True)
                 proof = proof.at({old: new for (old, _), (new, _) in pairs if old != new})
-            if proof.outcome is Outcome.FAILED and self._in_vain[signature] < MOST_IN_VAIN:
+            if proof.outcome is Outcome.FAILED and self._failed_in_context[signature] < MAX_FAILED_IN_CONTEXT:
                 proof = self._prove_in_context(region, shapes, proof, is_whole=signature in self._whole)
-                self._in_vain[signature] += proof.outcome is Outcome.FAILED
+                self._failed_in_context[signature] += proof.outcome is Outcome.FAILED
             elif proof.outcome is Outcome.FAILED:
                 proof = replace(
-                    proof, reason=f"{proof.reason}; {MOST_IN_VAIN} like it failed behind their own nodes too"
+                    proof, reason=f"{proof.reason}; {MAX_FAILED_IN_CONTEXT} like it failed behind their own nodes too"
                 )
             proofs.append(proof)
         return weakest_proof(proofs)
 
-    def _prove_anew(self, signed: Iterable[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> None:
-        """Prove one region of each signature that is not proved yet, several at once.
+    def _prove_anew(self, with_signatures: Iterable[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> None:
+        """Prove one region of each new signature, several at once.
 
-        Inputs take any value, and weights that are large are made up too, unless the replacement holds what was
-        computed from them.  Of regions of one form, that differ in widths and weights alone, the first is proved in
-        full and the others on few inputs, unless it is not proved.
+        Inputs take any value, and so do large weights, unless the replacement holds constants computed from them.  Of
+        the regions of one proof class, the first is proved in full and the others on few inputs; the others are proved
+        in full too if the first is not proved.
         """
         waiting: dict[Signature, tuple[Region, ShapeInference]] = {}
-        for region, ways in signed:
+        for region, ways in with_signatures:
             distinct = dict(ways)
             for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
                 if signature not in self._proofs:
                     waiting.setdefault(signature, (region, shapes))
-        waiting = dict(sorted(waiting.items(), key=lambda item: self._carried(item[1][0])))  # a first costs most
-        led: dict[Signature, Signature] = {}
+        # The first of a class costs most: let it be the smallest.
+        waiting = dict(sorted(waiting.items(), key=lambda item: self._constant_elements(item[1][0])))
+        followers: dict[Signature, Signature] = {}
 
-        def experiments() -> Iterator[ProofCase | SiteProof]:
+        def cases() -> Iterator[ProofCase | SiteProof]:
             for signature, (region, shapes) in waiting.items():
-                item = self._experiment(signature, region, shapes)
+                item = self._case(signature, region, shapes)
                 if isinstance(item, ProofCase):
-                    first = self._forms.setdefault(proof_class_of(item), signature)
+                    first = self._classes.setdefault(proof_class_of(item), signature)
                     if first != signature:
-                        led[signature] = first
+                        followers[signature] = first
                         item = replace(item, is_brief=True)
                 yield item
 
-        self._keep(waiting, experiments())
-        again = {signature: waiting[signature] for signature, first in led.items() if self._is_open(signature, first)}
-        self._keep(again, (self._experiment(signature, *place) for signature, place in again.items()))
+        self._keep(waiting, cases())
+        again = {
+            signature: waiting[signature] for signature, first in followers.items() if self._is_open(signature, first)
+        }
+        self._keep(again, (self._case(signature, *place) for signature, place in again.items()))
 
-    def _carried(self, region: Region) -> int:
-        """The elements of the constants that the source's nodes of a region read, which its proof has to carry."""
+    def _constant_elements(self, region: Region) -> int:
+        """The elements of the constants that the original nodes of a region read, which its proof has to carry."""
         source, constants = self._origin.scope(region.scope), self._origin.constants
         names = dict.fromkeys(name for node in region.before for name in self._origin.inputs(node) if name)
         known = [name for name in names if constants.is_constant(source, name)]
         return sum(prod(shape) for name in known if (shape := constants.shape(source, name)) is not None)
 
     def _is_open(self, signature: Signature, first: Signature) -> bool:
-        """Whether few inputs decide nothing: they showed no fault, and the first of the form is not proved."""
+        """Whether a brief proof decides nothing: it found no fault, and the first of its class is not proved."""
         outcome = self._proofs[signature].outcome
         is_sure = outcome is Outcome.PROVED and self._proofs[first].outcome is Outcome.PROVED
         return outcome is not Outcome.FAILED and not is_sure
 
     def _keep(
-        self, places: Mapping[Signature, tuple[Region, ShapeInference]], experiments: Iterable[ProofCase | SiteProof]
+        self, places: Mapping[Signature, tuple[Region, ShapeInference]], cases: Iterable[ProofCase | SiteProof]
     ) -> None:
-        """Keep the proofs of these regions."""
-        for (signature, (region, _)), proof in zip(places.items(), self._outcomes(experiments), strict=True):
+        """Store the proofs of these regions."""
+        for (signature, (region, _)), proof in zip(places.items(), self._outcomes(cases), strict=True):
             self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
             self._proved[signature] = region
 
-    def _experiment(self, signature: Signature, region: Region, shapes: ShapeInference) -> ProofCase | SiteProof:
-        """What proves a region, or the proof where nothing has to be run for it."""
+    def _case(self, signature: Signature, region: Region, shapes: ShapeInference) -> ProofCase | SiteProof:
+        """The proof case of a region, or its proof where nothing has to run."""
         try:
             cut = self._cuts.pop((region, shapes), None) or RegionSlice(region, self._origin, shapes)
             if cut.has_baked_weights and cut.weights and (signature in self._whole or self._may_read(cut.weights)):
@@ -200,13 +201,13 @@ class SiteProver:
         except CannotSlice as error:
             return SiteProof(Outcome.UNPROVED, str(error))
 
-    def _outcomes(self, experiments: Iterable[ProofCase | SiteProof]) -> list[SiteProof]:
-        """The proofs, in order: by children, but where an operator is computed by what this process alone has."""
+    def _outcomes(self, cases: Iterable[ProofCase | SiteProof]) -> list[SiteProof]:
+        """The proofs, in order: by workers, except for operators that only this process can run."""
         known: dict[int, SiteProof] = {}
         away: list[int] = []
 
         def sent() -> Iterator[ProofCase]:
-            for place, item in enumerate(experiments):
+            for place, item in enumerate(cases):
                 if isinstance(item, SiteProof):
                     known[place] = item
                 elif needs_this_process(item):
@@ -220,16 +221,20 @@ class SiteProver:
         return [known[place] for place in sorted(known)]
 
     def _explained(self, reason: str) -> str:
-        """A reason, and where it is an unknown rank why no run of the model told it."""
-        return f"{reason}, and {self._untold}" if self._untold and reason.startswith("the rank of ") else reason
+        """A reason; for an unknown rank, with the reason why a run of the model did not show it."""
+        return (
+            f"{reason}, and {self._rank_refusal}"
+            if self._rank_refusal and reason.startswith("the rank of ")
+            else reason
+        )
 
     def _prove_in_context(
         self, region: Region, shapes: ShapeInference, failed: SiteProof, *, is_whole: bool
     ) -> SiteProof:
-        """Prove a region that fails for some inputs on those that its model can give it.
+        """Prove a region that fails for some inputs on the inputs that its model can give it.
 
-        Such a proof is the region's own: another that looks the same may stand behind other nodes.  is_whole: it failed
-        with the weights of the model.
+        Such a proof is valid only for this region: an equal one may have other producers.  is_whole: it failed with the
+        weights of the model.
         """
         made_up = RegionSlice(region, self._origin, shapes)
         if not is_whole and not self._may_read(made_up.weights):
@@ -251,34 +256,39 @@ class SiteProver:
         return failed
 
     def _may_read(self, size: int) -> bool:
-        """Whether weights of so many bytes are worth reading; if so they are counted as read."""
+        """Whether weights of this size may be read; if so they count as read."""
         fits = size <= MOST_READ and self._read + size <= MOST_READ_IN_ALL
         self._read += size if fits else 0
         return fits
 
-    def _learn(self, signed: Sequence[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> bool:
-        """Find by one run of the model the ranks that nothing else tells; returns whether any was found."""
+    def _learn(self, with_signatures: Sequence[tuple[Region, Sequence[tuple[Signature, ShapeInference]]]]) -> bool:
+        """Run the model once to find unknown ranks; whether any was found."""
         unknown: dict[str, Scope] = {}
         firsts: dict[Signature, tuple[Region, ShapeInference]] = {}
-        for region, ways in signed:
+        for region, ways in with_signatures:
             for signature, shapes in ways[:1]:
                 firsts.setdefault(signature, (region, shapes))
         for region, shapes in firsts.values():
             try:
                 cut = self._cuts[region, shapes] = RegionSlice(region, self._origin, shapes)
             except CannotSlice:
-                continue  # said when the region is proved
+                continue  # reported when the region is proved
             main = self._origin.scope(self._origin.index.main)
-            for leaf in cut.boundary_inputs.values():
-                if leaf.shape is None and self._origin.scope(leaf.scope).defining_scope(leaf.tensor) is main:
-                    unknown[leaf.tensor] = main
+            for boundary in cut.boundary_inputs.values():
+                if (
+                    boundary.shape is None
+                    and self._origin.scope(boundary.scope).defining_scope(boundary.tensor) is main
+                ):
+                    unknown[boundary.tensor] = main
         if not unknown:
             return False
         found = run_inner_shapes(
             InnerShapesRequest(self._original, self._origin.model.skeleton, list(unknown), self._options)
         )
-        self._untold = _as_clause(found.refusal)
-        tensors = {name: facts for name, facts in found.tensors.items() if name in unknown}  # a list comes as elements
+        self._rank_refusal = _as_clause(found.refusal)
+        tensors = {
+            name: facts for name, facts in found.tensors.items() if name in unknown
+        }  # a sequence comes as elements
         for name, (dtype, shape) in tensors.items():
             self._shapes.add_observed(unknown[name], name, dtype, shape)
         self._entrances.forget()
@@ -288,6 +298,6 @@ class SiteProver:
 
 
 def _as_clause(sentence: str) -> str:
-    """A sentence as it stands inside another; a name in capitals keeps them."""
+    """A sentence as part of another; an acronym at its start keeps its capitals."""
     first = sentence[:1] if sentence[1:2].isupper() else sentence[:1].lower()
     return f"{first}{sentence[1:]}".rstrip(".")

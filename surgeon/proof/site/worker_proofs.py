@@ -1,4 +1,4 @@
-"""Experiments run in children, and what it means where one ends its child."""
+"""Proof cases run in workers, and the outcome where one ends its worker."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -29,7 +29,7 @@ from surgeon.runtime.processes.worker import (
 
 MODULE = "surgeon.proof.site.proof_tasks"
 LESS_MEMORY = "use a machine with more"
-MORE = 6  # times the limit are proposed where a proof takes longer, and given to a run of the whole model
+MORE = 6  # factor on the time limit: proposed after a timeout, and granted to a run of the whole model
 MOST_SENT = (1 << 31) - 1  # bytes of a model that protobuf writes
 _TRACE_WITHOUT = {
     "time": "took too long",
@@ -39,83 +39,83 @@ _TRACE_WITHOUT = {
 
 
 def start() -> None:
-    """Let a child start, if none is there: it is ready when there is something to prove."""
+    """Start a worker if there is none, so that it is ready for the first proof."""
     worker.warm_up(MODULE)
 
 
-def needs_this_process(experiment: ProofCase) -> bool:
-    """Whether an operator of either side has an implementation that runs in this process and in no other."""
-    minis, own = experiment.models, local_only_ops(experiment.options.custom_ops)
+def needs_this_process(case: ProofCase) -> bool:
+    """Whether an operator of either side has an implementation that runs only in this process."""
+    minis, own = case.models, local_only_ops(case.options.custom_ops)
     return holds_any(minis.before, own) or holds_any(minis.after, own)
 
 
-def prove_in_process(experiment: ProofCase) -> SiteProof:
-    """The proof of an experiment that stays: without limits, and what ends it ends this process."""
+def prove_in_process(case: ProofCase) -> SiteProof:
+    """Prove a case in this process: without limits, and a crash ends this process."""
     from surgeon.proof.site.prove_region import prove_case  # not at the top: what runs models is for children
 
-    return prove_case(experiment)
+    return prove_case(case)
 
 
-def prove_cases(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
-    """The proofs of experiments, in order; they are asked for one by one, while children run those before.
+def prove_cases(cases: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
+    """The proofs of cases, in order.  Cases are requested one by one while workers run earlier ones.
 
-    What another model has a proof for is not run.
+    A case that the store has a proof for is not run.
     """
     store = current_store()
     if store is None:
-        return _proofs_made(experiments, jobs)
+        return _proofs_made(cases, jobs)
     known: dict[int, SiteProof] = {}
     away: list[tuple[int, ProofCase, str | None]] = []
 
     def unknown() -> Iterator[ProofCase]:
-        for place, experiment in enumerate(experiments):
-            key = proof_key(experiment)
-            found = find_proof(experiment, key, store)
+        for place, case in enumerate(cases):
+            key = proof_key(case)
+            found = find_proof(case, key, store)
             if found is not None:
                 known[place] = found
             else:
-                away.append((place, experiment, key))
-                yield experiment
+                away.append((place, case, key))
+                yield case
 
     made = _proofs_made(unknown(), jobs)
-    for (place, experiment, key), proof in zip(away, made, strict=True):
+    for (place, case, key), proof in zip(away, made, strict=True):
         known[place] = proof
-        store_proof(experiment, key, proof, store)
+        store_proof(case, key, proof, store)
     return [known[place] for place in sorted(known)]
 
 
-def _proofs_made(experiments: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
-    """The same, all of them run."""
+def _proofs_made(cases: Iterable[ProofCase], jobs: int) -> list[SiteProof]:
+    """The same, without a store."""
     asked: list[ProofCase] = []
 
     def tasks() -> Iterator[Task]:
-        for experiment in experiments:
-            asked.append(experiment)
-            yield _task(experiment)
+        for case in cases:
+            asked.append(case)
+            yield _task(case)
 
     results = worker_pool.run(tasks(), jobs or worker_pool.default_jobs())
     again = [place for place, result in enumerate(results) if _ended_on_empty(result)]
-    if again:  # some kernels crash on a tensor without elements (quirks.EMPTY_RECURRENT): prove the rest
+    if again:  # some kernels crash on empty tensors (quirks.EMPTY_RECURRENT): prove the rest
         without = [replace(asked[place], allows_empty=False) for place in again]
-        more = worker_pool.run((_task(experiment) for experiment in without), jobs or worker_pool.default_jobs())
+        more = worker_pool.run((_task(case) for case in without), jobs or worker_pool.default_jobs())
         for place, result in zip(again, more, strict=True):
             results[place] = result
-    return [_proof(experiment, result) for experiment, result in zip(asked, results, strict=True)]
+    return [_proof(case, result) for case, result in zip(asked, results, strict=True)]
 
 
-def _task(experiment: ProofCase) -> Task:
-    return Task(f"{MODULE}:prove", experiment, experiment.options.proof_time)
+def _task(case: ProofCase) -> Task:
+    return Task(f"{MODULE}:prove", case, case.options.proof_time)
 
 
 def _ended_on_empty(result: TaskOutcome) -> bool:
-    """Whether an experiment ended its child on a tensor without elements."""
+    """Whether a case ended its worker on an empty tensor."""
     return (
         isinstance(result, TaskFailure) and isinstance(result.last_note, dict) and bool(result.last_note.get("empty"))
     )
 
 
 def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
-    """What one run of a whole model shows of its inner tensors.  Raises UsageError for sizes of dims that it lacks."""
+    """The inner shapes that one run of a whole model shows.  Raises UsageError for sizes of unknown dims."""
     if holds_any(trace.skeleton, local_only_ops(trace.options.custom_ops)):
         from surgeon.proof.site.proof_tasks import found_by  # not at the top: what runs models is for children
 
@@ -133,24 +133,24 @@ def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
     return TracedShapes({}, f"One run of the model, which would tell, {why or f'ended its process{how}'}.")
 
 
-def _proof(experiment: ProofCase, result: TaskOutcome) -> SiteProof:
+def _proof(case: ProofCase, result: TaskOutcome) -> SiteProof:
     if isinstance(result, TaskFailure):
-        return _without_answer(experiment, result)
+        return _without_answer(case, result)
     try:
         return from_json_value(SiteProof, result.value)
     except ValueError as error:
         return SiteProof(Outcome.UNPROVED, f"the process that ran its nodes gave no proof: {error}")
 
 
-def _without_answer(experiment: ProofCase, failure: TaskFailure) -> SiteProof:
+def _without_answer(case: ProofCase, failure: TaskFailure) -> SiteProof:
     noted = failure.last_note if isinstance(failure.last_note, dict) else {}
     side = str(noted.get("side") or "its proof")
     if failure.cause in ("time", "clock"):
-        return SiteProof(Outcome.UNPROVED, _too_long(experiment, failure, noted))
+        return SiteProof(Outcome.UNPROVED, _too_long(case, failure, noted))
     if failure.cause == "memory":
-        told = _largest(experiment, noted)
-        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({told})' if told else ''}"
-        cures = [f"give {cure}" for cure in _smaller(experiment)] or [LESS_MEMORY]
+        largest = _largest(case, noted)
+        why = f"{side} takes more than {memory_limit() / 1e9:.1f} GB of memory{f' ({largest})' if largest else ''}"
+        cures = [f"give {cure}" for cure in _smaller(case)] or [LESS_MEMORY]
         return SiteProof(Outcome.UNPROVED, f"{why}: {cures[0]}")
     why = f"{side} ends the process that runs it{f' with {failure.detail}' if failure.detail else ''}"
     if side == REPLACEMENT and failure.detail in CPU_FAULT_SIGNALS:
@@ -158,26 +158,26 @@ def _without_answer(experiment: ProofCase, failure: TaskFailure) -> SiteProof:
     return SiteProof(Outcome.UNPROVED, why)
 
 
-def _too_long(experiment: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
-    """What was reached in the time, and what to do."""
-    seconds, agreed = experiment.options.proof_time, noted.get("agreed")
+def _too_long(case: ProofCase, failure: TaskFailure, noted: dict[str, Any]) -> str:
+    """How far the proof came in its time, and what to do."""
+    seconds, agreed = case.options.proof_time, noted.get("agreed")
     took = f"{seconds:g} s" if failure.cause == "time" else f"{wall_clock_limit(seconds):g} s by the clock"
     until = f", in which {agreed} run{'s' * (agreed != 1)} agreed" if isinstance(agreed, int) and agreed else ""
-    cures = [*_smaller(experiment), f"more time (--proof-time {seconds * MORE:g})"]
+    cures = [*_smaller(case), f"more time (--proof-time {seconds * MORE:g})"]
     return f"its proof took more than {took}{until}: give {' or '.join(cures)}"
 
 
-def _largest(experiment: ProofCase, noted: dict[str, Any]) -> str:
-    """The largest tensor of what was run at last, if it is known at which sizes that was."""
+def _largest(case: ProofCase, noted: dict[str, Any]) -> str | None:
+    """The largest tensor of the last run, if its sizes are known."""
     at = noted.get("at")
     if not isinstance(at, dict):
-        return ""
-    minis = experiment.models
+        return None
+    minis = case.models
     side = minis.after if noted.get("side") == REPLACEMENT else minis.before
-    return largest_tensor(experiment, side, dims_from_json(at))
+    return largest_tensor(case, side, dims_from_json(at))
 
 
-def _smaller(experiment: ProofCase) -> list[str]:
-    """Which dims can be given sizes, as a cure; none where none is free."""
-    names = experiment.free[:2]
+def _smaller(case: ProofCase) -> list[str]:
+    """Dims that can be given smaller sizes, as a cure; none where no dim is dynamic."""
+    names = case.free[:2]
     return [f"smaller sizes ({' '.join(f'--dim {name}=2' for name in names)})"] if names else []

@@ -1,0 +1,75 @@
+"""The judgement of one output of a run: the replacement against the original and its reference."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+from onnx import FunctionProto, ModelProto
+
+from surgeon.proof.cases.literal_injection import Feeds
+from surgeon.proof.cases.value_strategies import absolute_error, begins_at_zero, has_absolute_error
+from surgeon.proof.judge.common_nodes import have_common_nodes
+from surgeon.proof.judge.exemptions import overflows, reach_fill
+from surgeon.proof.proof_case import ProofCase
+from surgeon.runtime.numerics.sensitivity import Sensitivity
+from surgeon.runtime.numerics.sensitivity_probe import SensitivityProbe
+from surgeon.runtime.numerics.tensor_judge import TensorError, judge_tensor
+from surgeon.runtime.sessions.oracle import Oracle
+
+
+class OutputJudge:
+    """Judges the outputs of one case.
+
+    terms: of the longest sum, at the sizes of the run.
+    """
+
+    def __init__(
+        self,
+        case: ProofCase,
+        oracle: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle],
+        sensitivity: SensitivityProbe,
+    ) -> None:
+        self._case, self._oracle, self._sensitivity = case, oracle, sensitivity
+        self._ops, self.terms = case.ops, 1
+        self._errs_alike = have_common_nodes(case.models, has_absolute_error)
+        self._sign_sensitive = frozenset[str]() if begins_at_zero(self._ops) else case.sign_sensitive
+
+    def judge(
+        self,
+        name: str,
+        original: np.ndarray,
+        rewritten: np.ndarray,
+        *,
+        exact: np.ndarray | None,
+        feeds: Feeds,
+        overflowing: bool,
+        may_lose: bool,
+    ) -> TensorError | None:
+        """The error of one output; None where the difference is exempt, see `surgeon.proof.judge.exemptions`.
+
+        exact: the reference's output.  overflowing: the inputs are finite but large.  may_lose: products of such inputs
+        may overflow.  The sensitivity of the reference is measured only where it decides.
+        """
+        options = self._case.options
+        judged = partial(
+            judge_tensor,
+            name,
+            original,
+            rewritten,
+            exact,
+            rtol=options.rtol,
+            atol=options.atol,
+            slack=self._case.slack,
+            overflowing=overflowing,
+            by_ones=absolute_error(self._ops, original.shape, feeds),
+            errs_alike=self._errs_alike,
+            has_signs=name in self._sign_sensitive,
+            terms=self.terms,
+        )
+        if may_lose:
+            found = judged(Sensitivity.uniform(0.0))
+            if found.ok or overflows(self._case, feeds, self._oracle):
+                return found if found.ok else None
+        answer = original if exact is None else exact
+        found = self._sensitivity.judge(judged, name, answer, dtype=original.dtype, feeds=feeds)
+        return None if not found.ok and reach_fill(self._case, feeds, self._oracle) else found
