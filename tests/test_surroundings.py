@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from surgeon.file.external_data.new_file import name_beside
-from surgeon.torch.exporters.module_export import complaint
+from surgeon.torch.exporters.module_export import export_error
 from tests.command_line import ROOT, commands, gelus, ops, process, rule_file
 
 ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -215,5 +215,5 @@ def test_an_exporter_that_lacks_a_folder_for_temporary_files() -> None:
     inner = FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in ['{NOWHERE}']")
     outer = RuntimeError("export failed")
     outer.__cause__ = inner
-    told = complaint(outer, "torchscript", "ReLU6")
+    told = export_error(outer, "torchscript", "ReLU6")
     assert str(told) == "There is no folder for temporary files: set TMPDIR to one that can be written."

@@ -1,4 +1,4 @@
-"""From torch to ONNX: placeholders for operators that an exporter does not know.  The only package that loads torch.
+"""Exports torch modules to ONNX, with placeholders for unknown operators.  The only package that loads torch.
 
 import surgeon.torch
 exported = surgeon.torch.export(module, (x,), "out.onnx", placeholders=["mylibrary::addandround_op"])

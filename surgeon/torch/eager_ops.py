@@ -1,4 +1,4 @@
-"""torch's own operator as the implementation of its placeholder, so that proofs are held against torch itself."""
+"""Registers an operator of torch as the implementation of its placeholder, so that proofs run against torch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -56,7 +56,7 @@ def implement(op: OperatorLike, name: str | None = None) -> Function:
     def run(*inputs: Any, **attributes: Any) -> Any:
         by_place = None if attributes else _by_place(overloads, inputs)
         target, schema = by_place or _overload(overloads, found.name, inputs, attributes)
-        values = map(_placed, schema.arguments, inputs) if by_place else _values(schema, inputs, attributes)
+        values = map(_converted, schema.arguments, inputs) if by_place else _values(schema, inputs, attributes)
         positional, keywords = [], {}
         for argument, value in zip(schema.arguments, values, strict=True):
             if argument.keyword_only:
@@ -79,7 +79,7 @@ def implement(op: OperatorLike, name: str | None = None) -> Function:
 
 
 def _of_function(cls: Any, name: str) -> Function:
-    """What calls an autograd.Function: parameters of `forward` are attributes by name, or else inputs in order."""
+    """A caller of an autograd.Function: parameters of `forward` are attributes by name, or inputs in order."""
 
     def run(*inputs: Any, **attributes: Any) -> Any:
         given = iter(inputs)
@@ -100,17 +100,17 @@ _by_operator: dict[str, Function] = {}
 
 
 def _fallback(*inputs: Any, operator: str = "", overload_name: str = "", **attributes: Any) -> Any:
-    """What the exporter writes with ONNX_ATEN_FALLBACK: the operator is an attribute, without its namespace."""
+    """The implementation of nodes of ONNX_ATEN_FALLBACK: the operator is an attribute, without its namespace."""
     if operator not in _by_operator:
         raise UsageError(f"no surgeon.torch.implement has named {operator}")
     return _by_operator[operator](*inputs, **attributes)
 
 
 def _by_place(overloads: Sequence[tuple[Any, TorchSchema]], inputs: Sequence[Any]) -> tuple[Any, TorchSchema] | None:
-    """The overload whose arguments are all inputs, as the exporter writes an operator that it does not know."""
+    """The overload whose arguments are all inputs, as the exporter writes an unknown operator."""
     for target, schema in overloads:
-        tells = len(schema.arguments) > len(schema.tensors) or any(isinstance(one, list) for one in inputs)
-        if tells and len(inputs) == len(schema.arguments) and all(map(_fits, schema.arguments, inputs)):
+        is_clear = len(schema.arguments) > len(schema.tensors) or any(isinstance(one, list) for one in inputs)
+        if is_clear and len(inputs) == len(schema.arguments) and all(map(_fits, schema.arguments, inputs)):
             return target, schema
     return None
 
@@ -124,8 +124,8 @@ def _fits(item: Argument, value: Any) -> bool:
     return is_plain and (item.base == "str") is (value.dtype.kind in "OSU")
 
 
-def _placed(item: Argument, value: Any) -> Any:
-    """An input as the argument at its place: a tensor, or the Python value of a constant."""
+def _converted(item: Argument, value: Any) -> Any:
+    """An input as an argument: a tensor, or the Python value of a constant."""
     if value is None:
         return None
     if item.is_tensor:
@@ -141,7 +141,7 @@ def _placed(item: Argument, value: Any) -> Any:
 def _overload(
     overloads: Sequence[tuple[Any, TorchSchema]], name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]
 ) -> tuple[Any, TorchSchema]:
-    """The first overload that has the attributes and room for the inputs.  Raises UsageError where none has."""
+    """The first overload with these attributes and enough tensors.  Raises UsageError if there is none."""
     for target, schema in overloads:
         tensors = schema.tensors
         known = {argument.name for argument in schema.arguments if argument.attribute}
@@ -168,17 +168,17 @@ def _values(schema: TorchSchema, inputs: Sequence[Any], attributes: Mapping[str,
             yield _tensor(next(given, None))
         elif item.name in attributes:
             yield _plain(item, attributes[item.name])
-        else:  # an attribute that is left out is None, where that can be, and else the default
+        else:  # an omitted attribute is None if it is optional, else the default
             yield None if item.attribute and item.is_optional else item.default
 
 
 def _tensor(value: Any) -> Any:
-    """An array as a tensor; None, and what is none, as it is."""
+    """An array as a tensor; other values unchanged."""
     return to_tensor(np.asarray(value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _plain(item: Argument, value: Any) -> Any:
-    """An attribute as torch wants it."""
+    """An attribute value as torch takes it."""
     if item.base == "ScalarType":
         return torch_dtype(int(value))
     if item.base == "bool":

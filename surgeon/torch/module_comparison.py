@@ -1,10 +1,11 @@
-"""A module of torch and a model, run on the same arguments and held against each other output by output."""
+"""Compares a module of torch with a model: both run on the same arguments."""
 
 import contextlib
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -41,26 +42,30 @@ TOLERANCES: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class OutputGap:
-    """One output compared.
-
-    name: in the model.  dtype, shape: torch's.  max_abs, max_rel: the largest |model - torch| and |model - torch| /
-    |torch|; at: where the first is.  rtol, atol: what was allowed.  why: a sentence's end on what is wrong, empty when
-    nothing is.
-    """
+    """The comparison of one output."""
 
     name: str
+    """The name of the output in the model."""
     dtype: str
+    """The dtype in torch."""
     shape: tuple[int, ...]
+    """The shape in torch."""
     max_abs: float
+    """The largest |model - torch|."""
     max_rel: float
+    """The largest |model - torch| / |torch|."""
     at: tuple[int, ...]
+    """The index of the largest absolute difference."""
     rtol: float
+    """The allowed relative difference."""
     atol: float
+    """The allowed absolute difference."""
     why: str
+    """The end of a sentence on the fault; empty if the output is close enough."""
 
     @property
     def ok(self) -> bool:
-        """Whether it is close enough."""
+        """Whether the output is close enough."""
         return not self.why
 
     def __str__(self) -> str:
@@ -76,17 +81,16 @@ class OutputGap:
 
 @dataclass(frozen=True, slots=True)
 class TorchComparison:
-    """How a model's outputs lie beside torch's.  True if all are close enough.
-
-    outputs: in the model's order.  engine: what ran the model.
-    """
+    """The comparison of a model with torch.  True if all outputs are close enough."""
 
     outputs: tuple[OutputGap, ...]
+    """The outputs in the order of the model."""
     engine: str
+    """The runtime of the model."""
 
     @property
     def worst(self) -> OutputGap | None:
-        """The output that is farthest off beyond what is allowed; of equally bad ones the first."""
+        """The output with the largest difference, wrong ones first."""
         return max(self.outputs, key=_severity, default=None)
 
     def __bool__(self) -> bool:
@@ -97,8 +101,8 @@ class TorchComparison:
         wrong = sum(not one.ok for one in self.outputs)
         verb = "differ" if wrong else "agree"
         verb += "" if (wrong or len(lines)) > 1 else "s"
-        said = f"{wrong} of " * bool(wrong) + format_count(len(lines), "output")
-        return "\n".join([f"torch and {self.engine}: {said} {verb}", *lines])
+        outputs = f"{wrong} of " * bool(wrong) + format_count(len(lines), "output")
+        return "\n".join([f"torch and {self.engine}: {outputs} {verb}", *lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -175,7 +179,7 @@ def compare(
 
 
 def _opened(model: Any) -> tuple[Path | ModelProto, ModelProto]:
-    """What to run, and the model without its data."""
+    """The model or its path, and the model without external data."""
     held = model if isinstance(model, ModelProto) else getattr(model, "model", None)
     if isinstance(held, ModelProto):
         return held, held
@@ -188,7 +192,7 @@ def _opened(model: Any) -> tuple[Path | ModelProto, ModelProto]:
 def _run(
     model: Path | ModelProto, feeds: Mapping[str, np.ndarray], libraries: Sequence[str]
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """What ran the model, and the outputs.  Raises CheckFailed where nothing does."""
+    """The runtime that ran the model, and the outputs.  Raises CheckFailed if none can run it."""
     try:
         try:
             with OrtSession(model, libraries, optimised=True) as session:
@@ -199,10 +203,10 @@ def _run(
             with open_oracle(_whole(model), libraries) as oracle:
                 return oracle.name, oracle.run(feeds)
     except SessionError as refused:
-        cure = (
+        fix = (
             "give custom_ops, or an implementation of the operator" if refused.is_unsupported else "correct the model"
         )
-        raise CheckFailed(f"The model does not run ({refused.message.rstrip('.')}): {cure}.") from refused
+        raise CheckFailed(f"The model does not run ({refused.message.rstrip('.')}): {fix}.") from refused
 
 
 def _whole(model: Path | ModelProto) -> ModelProto:
@@ -213,7 +217,7 @@ def _whole(model: Path | ModelProto) -> ModelProto:
 
 
 def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: ModelProto) -> dict[str, np.ndarray]:
-    """The model's inputs.  Raises UsageError where the arguments have more tensors than it, or fewer."""
+    """The inputs of the model.  Raises UsageError if the number of tensors in the arguments differs."""
     held = {one.name for one in model.graph.initializer}
     wanted = [one.name for one in model.graph.input if one.name not in held]
     by_name = _by_name(module, args, kwargs)
@@ -229,10 +233,10 @@ def _feeds(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], model: M
 
 
 def _by_name(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors by the names that `forward` gives them, as `export` names the inputs."""
+    """The tensors by the parameter names of `forward`, as `export` names the inputs."""
     try:
         tensors = argument_tensors(bind_arguments(module, args, kwargs))
-    except ValueError:  # a function of C++: nobody knows its names
+    except ValueError:  # a C++ function without a signature
         return {}
     return dict(zip(tensor_names(tensors), (tensor for _, tensor in tensors), strict=True))
 
@@ -241,7 +245,8 @@ def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, 
     """Compare one output."""
     dtype = dtype_name(torchs)
     usual = TOLERANCES.get(dtype, (0.0, 0.0))
-    allowed = (usual[0] if rtol is None else rtol, usual[1] if atol is None else atol)
+    rtol, atol = usual[0] if rtol is None else rtol, usual[1] if atol is None else atol
+    gap_of = partial(OutputGap, name, dtype, torchs.shape, rtol=rtol, atol=atol)
     different = ""
     if dtype_name(models) != dtype:
         different = f"is {dtype_name(models)} where torch's is {dtype}"
@@ -249,15 +254,15 @@ def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, 
         none = "" if torchs.shape else ", no axis"
         different = f"has shape {list(models.shape)} where torch's has {list(torchs.shape)}{none}"
     if different:
-        return OutputGap(name, dtype, torchs.shape, math.inf, math.inf, (), *allowed, different)
+        return gap_of(max_abs=math.inf, max_rel=math.inf, at=(), why=different)
     a, b = _wide(torchs), _wide(models)
     with np.errstate(all="ignore"):
-        # Infinities of one sign, and NaN beside NaN.  As they are: float64 does not hold all of int64.
+        # Compare unconverted: float64 does not hold every int64.  Equal infinities and two NaNs count as equal.
         equal = (torchs == models) | (np.isnan(a) & np.isnan(b))
         gap = np.where(equal, 0.0, np.abs(b - a))
         gap = gap if dtype in TOLERANCES else np.where(equal, 0.0, np.maximum(gap, 1.0))
         relative = np.where(equal, 0.0, gap / np.abs(a))
-        close = equal | (np.isfinite(gap) & (gap <= allowed[1] + allowed[0] * np.abs(a)))
+        close = equal | (np.isfinite(gap) & (gap <= atol + rtol * np.abs(a)))
     gap = np.where(np.isnan(gap), np.inf, gap)
     at = tuple(int(place) for place in np.unravel_index(np.argmax(gap), gap.shape)) if gap.size else ()
     wrong = int(np.count_nonzero(~close))
@@ -266,13 +271,13 @@ def _gap(name: str, torchs: np.ndarray, models: np.ndarray, rtol: float | None, 
     why = ""
     if wrong:
         place = f" at {list(at)}" if at else ""
-        told = f"differs from torch's in {wrong} of {close.size} elements, by {biggest:.3g} at most{place}"
-        why = f"{told}, where {allowed[0]:g} relative and {allowed[1]:g} absolute are allowed"
-    return OutputGap(name, dtype, torchs.shape, biggest, float(by_element.max(initial=0.0)), at, *allowed, why)
+        difference = f"differs from torch's in {wrong} of {close.size} elements, by {biggest:.3g} at most{place}"
+        why = f"{difference}, where {rtol:g} relative and {atol:g} absolute are allowed"
+    return gap_of(max_abs=biggest, max_rel=float(by_element.max(initial=0.0)), at=at, why=why)
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """Numbers as numpy can subtract them whatever they are."""
+    """The numbers in float64 or complex128."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Tensors of torch as numpy arrays and back, of every dtype that both have; no dtype is lost on the way."""
+"""Converts tensors of torch to NumPy arrays and back, without a change of dtype."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from surgeon.errors import UsageError
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.torch_schema import SCALAR_TYPES
 
-# Of what numpy has not: the same bits as integers.
+# Dtypes that NumPy lacks, with integers of the same size.
 _BITS: Mapping[Any, tuple[Any, Any]] = MappingProxyType(
     {
         torch.bfloat16: (np.dtype(ml_dtypes.bfloat16), torch.int16),
@@ -29,12 +29,12 @@ TORCH_TYPES: Mapping[int, torch.dtype] = MappingProxyType(
         for number in SCALAR_TYPES.values()
     }
 )
-"""torch's dtypes by their numbers in onnx.TensorProto."""
+"""The dtypes of torch by their numbers in onnx.TensorProto."""
 ONNX_TYPES: Mapping[torch.dtype, int] = MappingProxyType({dtype: number for number, dtype in TORCH_TYPES.items()})
 
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """A tensor as an array of its own: later changes of the one do not reach the other."""
+    """A copy of a tensor as an array."""
     plain = tensor.detach().cpu().contiguous()
     if plain.dtype in _BITS:
         dtype, bits = _BITS[plain.dtype]
@@ -43,7 +43,7 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def to_tensor(array: np.ndarray) -> torch.Tensor:
-    """An array as a tensor of its own."""
+    """A copy of an array as a tensor."""
     for dtype, (own, bits) in _BITS.items():
         if array.dtype == own:
             integers = array.view(np.int16 if bits is torch.int16 else np.int8)
@@ -52,16 +52,16 @@ def to_tensor(array: np.ndarray) -> torch.Tensor:
 
 
 def torch_dtype(number: int) -> torch.dtype:
-    """The dtype of a number of onnx.TensorProto.  Raises UsageError for one that torch does not have."""
+    """The dtype of a number of onnx.TensorProto.  Raises UsageError if torch does not have it."""
     if number not in TORCH_TYPES:
         raise UsageError(f"torch has no dtype for {number} of onnx.TensorProto; write another dtype.")
     return TORCH_TYPES[number]
 
 
 def tensor_leaves(value: Any, what: str) -> list[Any]:
-    """What a tree of lists, tuples and dicts holds, in order, as tensors; None is left out.
+    """The leaves of a tree of lists, tuples and dicts as tensors, in order, without None.
 
-    what: what it is, for the message.  Raises UsageError for what is neither a tensor nor a number.
+    what: the description of the tree in a message.  Raises UsageError for a leaf that is neither tensor nor number.
     """
     found = []
     for leaf in _pytree.tree_leaves(value):
@@ -77,5 +77,5 @@ def tensor_leaves(value: Any, what: str) -> list[Any]:
 
 
 def clone_tensors(value: Any) -> Any:
-    """A tree with tensors of its own, so that a module that writes into its inputs does not change ours."""
+    """A tree with copies of its tensors, for a module that may write into its inputs."""
     return _pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, value)

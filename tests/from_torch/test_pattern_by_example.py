@@ -16,7 +16,7 @@ from surgeon import Rule, UsageError
 from surgeon.authoring.learning.codegen import numeral
 from surgeon.authoring.learning.learn import learn as learn_models
 from surgeon.authoring.learning.learn import run as run_text
-from surgeon.authoring.learning.learn import told
+from surgeon.authoring.learning.learn import short_labels
 from surgeon.authoring.learning.terms import Example
 from surgeon.testing import parse
 from tests import sampling
@@ -160,7 +160,7 @@ def test_vary_nothing_keeps_literals():
 def test_hyper_parameters_that_change_the_structure_make_two_forms():
     """beta = 1 leaves two nodes out: both ways to write a Softplus are learned."""
     found = surgeon.torch.learn(nn.Softplus, torch.randn(2, 8), exporters=["torchscript"], opsets=[17])
-    texts = [" ".join(form.written.lines) for form in found.forms]
+    texts = [" ".join(form.source.lines) for form in found.forms]
     assert sorted(texts) == ["return g.div(g.softplus(g.mul(x, beta)), beta)", "return g.softplus(x)"]
 
 
@@ -414,7 +414,7 @@ def test_names_in_a_model_are_no_code():
 
 def test_labels_are_short():
     """Opsets in a row are a range."""
-    assert told(["dynamo 18", "dynamo 19", "torchscript 14", "dynamo 23", "a.onnx"]) == (
+    assert short_labels(["dynamo 18", "dynamo 19", "torchscript 14", "dynamo 23", "a.onnx"]) == (
         "dynamo 18-19, 23, torchscript 14, a.onnx"
     )
 

@@ -1,3 +1,3 @@
-"""Both exporters of torch, taught what they do not know."""
+"""Exports with both exporters of torch, and reports the operators that they do not support."""
 
 __all__ = ["builtin_mappings", "module_export"]

@@ -1,7 +1,7 @@
-"""What torch's exporters can write by themselves: the middle link of torch op -> mapping -> ONNX op.
+"""The mappings from torch operators to ONNX that the exporters of torch have themselves.
 
-Both registries are private to torch, so they are asked here alone.  The exporter through dynamo maps single overloads
-at one opset, and converts to others; the TorchScript exporter maps names without overload, by opset.
+Both registries are private to torch, so only this module reads them.  The dynamo exporter maps overloads at one opset
+and converts to others; the TorchScript exporter maps names without overload for each opset.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ DEFAULT_OPSET = 20
 
 
 def require_exporter(exporter: str, opset: int | None) -> None:
-    """Raise UsageError for an exporter that there is not, and an opset that it cannot write."""
+    """Raise UsageError for an unknown exporter, and for an opset that it cannot write."""
     if exporter not in OPSETS:
         raise UsageError(f"There is no exporter {exporter!r}; choose one of {', '.join(OPSETS)}.")
     opsets = OPSETS[exporter]
@@ -41,7 +41,7 @@ def require_exporter(exporter: str, opset: int | None) -> None:
 
 
 def require_module(module: Any) -> None:
-    """Raise UsageError for what is no module."""
+    """Raise UsageError for an object that is not a module."""
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
         raise UsageError(f"{module.__name__} is a class of modules; make one of it: {module.__name__}(...).")
     if not isinstance(module, torch.nn.Module):
@@ -51,15 +51,17 @@ def require_module(module: Any) -> None:
 
 
 def mapped_opsets(op: Any, exporter: str) -> tuple[int, ...]:
-    """The opsets at which an exporter maps an overload by itself, without taking it apart; none if it never does."""
+    """The opsets at which an exporter maps an overload without decomposing it; empty if it never does."""
     if exporter == TORCHSCRIPT:
         return torchscript_opsets(str(op._schema.name))
     since = _dynamo_since(op)
-    return () if since is None else tuple(opset for opset in OPSETS[DYNAMO] if max(opset, dynamo.OWN) >= since)
+    if since is None:
+        return ()
+    return tuple(opset for opset in OPSETS[DYNAMO] if max(opset, dynamo.LOWEST_NATIVE) >= since)
 
 
 def torchscript_opsets(name: str) -> tuple[int, ...]:
-    """The opsets at which the TorchScript exporter maps `ns::name`; in-place operators are those without `_`."""
+    """The opsets at which the TorchScript exporter maps `ns::name`, without a trailing `_`."""
     registry = torchscript.symbolics()
     return tuple(opset for opset in OPSETS[TORCHSCRIPT] if registry.is_registered_op(name.rstrip("_"), opset))
 
@@ -70,16 +72,16 @@ def registry_at(opset: int) -> Any:
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
     with dynamo.silence_loggers("torch.onnx._internal.exporter._registration"):
-        return ONNXRegistry.from_torchlib(max(opset, dynamo.OWN))
+        return ONNXRegistry.from_torchlib(max(opset, dynamo.LOWEST_NATIVE))
 
 
 def _dynamo_since(op: Any) -> int | None:
-    """The opset from which the dynamo exporter's library has an operator; the newer ones are few."""
-    if registry_at(dynamo.OWN).is_registered(op):
-        return dynamo.OWN
+    """The first opset at which the library of the dynamo exporter has an operator; None if it has none."""
+    if registry_at(dynamo.LOWEST_NATIVE).is_registered(op):
+        return dynamo.LOWEST_NATIVE
     since: int | None = None
     newest = OPSETS[DYNAMO][-1]
-    while found := registry_at(newest).get_decomps(op):  # of several it holds the last introduced
+    while found := registry_at(newest).get_decomps(op):  # of several, the newest applies
         since = max(one.opset_introduced for one in found)
         newest = since - 1
     return since
@@ -87,7 +89,7 @@ def _dynamo_since(op: Any) -> int | None:
 
 @cache
 def decompositions(opset: int) -> dict[Any, Callable[..., Any]]:
-    """How the dynamo exporter takes operators apart that it does not map at an opset."""
+    """The decompositions of the dynamo exporter for operators that it does not map at an opset."""
     from torch.onnx._internal.exporter._decomp import create_onnx_friendly_decomposition_table
 
     mapped = {ones[0].fx_target for ones in registry_at(opset).functions.values() if ones}
@@ -96,6 +98,6 @@ def decompositions(opset: int) -> dict[Any, Callable[..., Any]]:
 
 
 def is_decomposed(op: Any, opset: int) -> bool:
-    """Whether the dynamo exporter takes an overload apart, or torch does before the exporter sees it."""
+    """Whether the dynamo exporter, or torch before it, decomposes an overload."""
     composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
     return bool(op in decompositions(opset) or composite)

@@ -1,4 +1,4 @@
-"""Which operators a module calls, as each exporter sees them: by the user's name, where, and what becomes of them."""
+"""Lists the operators that a module calls, as each exporter sees them, with their location and decomposition."""
 
 import logging
 import re
@@ -31,75 +31,75 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 @dataclass(frozen=True, slots=True)
 class OperatorCall:
-    """One call of an operator.
-
-    op: `ns::name` or `ns::name.overload`.  name: as the user wrote it, `torch.i0`, where that can be told.  module: the
-    path of the module that calls it, empty for the whole.  line: `file:line`.  decomposition: what the exporter takes
-    it apart into, by name, each with the opsets at which it is mapped; itself alone where it is not taken apart.
-    """
+    """One call of an operator."""
 
     op: str
+    """`ns::name` or `ns::name.overload`."""
     name: str
+    """The Python name, such as `torch.i0`, if it is known."""
     module: str
+    """The path of the calling module, empty for the root."""
     line: str
+    """`file:line` of the call."""
     decomposition: Mapping[str, tuple[int, ...]]
+    """The operators that the exporter decomposes it into, or only itself, with the opsets at which each is mapped."""
 
 
 def calls_by_dynamo(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int) -> Iterator[OperatorCall]:
-    """Yield the calls that torch.export sees, in order.  Raises UsageError where it cannot capture the module."""
+    """Yield the calls that torch.export records, in order.  Raises UsageError if it cannot capture the module."""
     try:
         with silence_loggers("torch._subclasses.fake_tensor", level=logging.CRITICAL):
             program = torch.export.export(module, tuple(args), dict(kwargs), strict=False)
             written = program.run_decompositions(decompositions(opset))
-    except Exception as error:  # whatever the module and torch raise
-        raise UsageError(_refused(error)) from error
+    except Exception as error:  # the module and torch may raise anything
+        raise UsageError(_capture_problem(error)) from error
     graphs = dict(_graphs(written))
     for path, graph in _graphs(program):
-        yield from _taken_apart(graph, graphs.get(path), opset)
+        yield from _decomposed_calls(graph, graphs.get(path), opset)
 
 
 def _graphs(program: Any) -> Iterator[tuple[str, Any]]:
-    """The graph of a program and those of its branches, by where they are."""
+    """The graph of a program and those of its branches, with their paths."""
     for path, module in program.graph_module.named_modules():
         if isinstance(module, torch.fx.GraphModule):
             yield path, module.graph
 
 
-def _taken_apart(graph: Any, written: Any, opset: int) -> Iterator[OperatorCall]:
-    """Yield the calls of a graph, each with what stands for it in the graph as the exporter writes it."""
+def _decomposed_calls(graph: Any, written: Any, opset: int) -> Iterator[OperatorCall]:
+    """Yield the calls of a graph, each with its operators in the decomposed graph."""
     before = {node.name: node for node in graph.nodes if node.op == "call_function"}
     pieces: dict[str, dict[str, tuple[int, ...]]] = {name: {} for name in before}
     for node in written.nodes if written is not None else ():
         if node.op != "call_function" or node.target in _assertions():
             continue
         origin = next((name for name in _origins(node) if name in before), "")
-        if not origin:  # made by torch itself: told under its own name
+        if not origin:  # added by torch, and reported under its own name
             origin = f"{node.name} of torch"
             before[origin], pieces[origin] = node, {}
         if isinstance(node.target, torch._ops.OpOverload):
-            pieces[origin][_full(node.target)] = mapped_opsets(node.target, DYNAMO)
-        elif not registry_at(opset).is_registered(node.target):  # a Python function: arithmetic of sizes
-            pieces[origin][_full(node.target)] = ()
+            pieces[origin][_full_name(node.target)] = mapped_opsets(node.target, DYNAMO)
+        elif not registry_at(opset).is_registered(node.target):  # a Python function: arithmetic on sizes
+            pieces[origin][_full_name(node.target)] = ()
     for name, node in before.items():
         if isinstance(node.target, torch._ops.OpOverload):
             stack = node.meta.get("nn_module_stack") or {}
             module = ([where for where, _ in stack.values()] or [""])[-1]
             line = _line(_FRAME, str(node.meta.get("stack_trace") or ""), last=True)
             called = str((node.meta.get("torch_fn") or ("", ""))[1]).rpartition(".")[2]
-            spelt = _spelt(called, node.target._schema.name)
-            yield OperatorCall(_full(node.target), spelt, module, line=line, decomposition=pieces[name])
+            name_of_user = _user_name(called, node.target._schema.name)
+            yield OperatorCall(_full_name(node.target), name_of_user, module, line=line, decomposition=pieces[name])
 
 
 @cache
 def _assertions() -> frozenset[Any]:
-    """What the exporter takes out of a graph: checks that return nothing."""
+    """Operators that the exporter removes: assertions without a result."""
     aten = torch.ops.aten
     checks = (aten.sym_constrain_range_for_size, aten._assert_async, aten._assert_scalar, aten._assert_tensor_metadata)
     return frozenset(getattr(check, overload) for check in checks for overload in check.overloads())
 
 
-def _refused(error: BaseException) -> str:
-    """Why torch.export does not capture a module, and the cure."""
+def _capture_problem(error: BaseException) -> str:
+    """Why torch.export cannot capture a module, and what to do."""
     op = getattr(error, "func", None)
     if type(error).__name__ == "UnsupportedOperatorException" and isinstance(op, torch._ops.OpOverload):
         name = str(op._schema.name)
@@ -113,10 +113,10 @@ def _refused(error: BaseException) -> str:
 def calls_by_torchscript(
     module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], opset: int
 ) -> Iterator[OperatorCall]:
-    """Yield the calls that tracing sees, in order.  Raises UsageError where the module cannot be traced."""
+    """Yield the calls in a trace, in order.  Raises UsageError if the module cannot be traced."""
     from torch.onnx._internal.torchscript_exporter import utils
 
-    symbolics()  # torch asks the registry before it has filled it
+    symbolics()  # fills the registry, which torch reads before it fills it
     if kwargs:
         module, args = _Positional(module, args, kwargs), (*args, *kwargs.values())
     try:
@@ -124,8 +124,8 @@ def calls_by_torchscript(
             warnings.simplefilter("ignore")
             utils._setup_trace_module_map(module, False)
             graph, _ = utils.unconvertible_ops(module, tuple(args), opset_version=opset)
-            calls = list(_traced(graph, "module" if kwargs else ""))
-    except Exception as error:  # whatever the module and torch raise
+            calls = list(_traced_calls(graph, "module" if kwargs else ""))
+    except Exception as error:  # the module and torch may raise anything
         cause = error.__cause__ or error
         raise UsageError(f"torch cannot trace the module ({_first_line(cause)}); mend the module first.") from error
     finally:
@@ -134,7 +134,7 @@ def calls_by_torchscript(
 
 
 class _Positional(torch.nn.Module):
-    """A module whose keyword arguments stand behind the others, as tracing wants them."""
+    """A module that takes its keyword arguments as further positional ones, as tracing requires."""
 
     def __init__(self, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         super().__init__()
@@ -145,19 +145,18 @@ class _Positional(torch.nn.Module):
         return self.module(*values[: self.count], **dict(zip(self.names, values[self.count :], strict=True)))
 
 
-def _traced(graph: Any, root: str) -> Iterator[OperatorCall]:
-    torch._C._jit_pass_onnx_autograd_function_process(graph)  # as an export does: what a Function calls becomes a block
+def _traced_calls(graph: Any, root: str) -> Iterator[OperatorCall]:
+    torch._C._jit_pass_onnx_autograd_function_process(graph)  # as in an export: calls of a Function become a block
     for node in _nodes(graph):
         op = node.kind().rstrip("_")
         scopes = [scope.rpartition("::")[2] for scope in node.scopeName().split("/")]
         path = ".".join(scope for scope in scopes if scope).removeprefix(root).removeprefix(".")
-        yield OperatorCall(
-            op, _spelt("", op), path, line=_line(_RANGE, node.sourceRange()), decomposition={op: torchscript_opsets(op)}
-        )
+        line = _line(_RANGE, node.sourceRange())
+        yield OperatorCall(op, _user_name("", op), path, line=line, decomposition={op: torchscript_opsets(op)})
 
 
 def _nodes(block: Any) -> Iterator[Any]:
-    """The nodes that need a mapping, those of inner blocks too; an autograd.Function's where it has no symbolic."""
+    """The nodes that need a mapping, also in inner blocks, except in an autograd.Function with a symbolic."""
     for node in block.nodes():
         cls = getattr(node.pyobj(), "__self__", None) if node.kind() == "prim::PythonOp" else None
         if hasattr(cls, "symbolic"):
@@ -169,7 +168,7 @@ def _nodes(block: Any) -> Iterator[Any]:
 
 
 def _origins(node: Any) -> Iterator[str]:
-    """The names of the nodes that a node was made from, through all passes."""
+    """The names of the nodes from which a node originates, through all passes."""
     waiting = list(node.meta.get("from_node") or ())
     while waiting:
         source = waiting.pop(0)
@@ -177,15 +176,15 @@ def _origins(node: Any) -> Iterator[str]:
         waiting += list(source.from_node or ())
 
 
-def _full(target: Any) -> str:
+def _full_name(target: Any) -> str:
     """`ns::name.overload`, or the name of a Python function."""
     return str(target.name()) if isinstance(target, torch._ops.OpOverload) else str(getattr(target, "__name__", target))
 
 
-def _spelt(called: str, op: str) -> str:
-    """What a user calls an operator: `torch.special.i0`, `torch.nn.functional.gelu`; its own name where nobody can say.
+def _user_name(called: str, op: str) -> str:
+    """The Python name of an operator, such as `torch.special.i0`; its own name if that is unknown.
 
-    called: the name of the Python function that torch remembers, where it does.
+    called: the name of the Python function that torch recorded, or empty.
     """
     namespace, _, base = op.partition("::")
     if namespace not in ("aten", "prims"):
@@ -202,7 +201,7 @@ def _spelt(called: str, op: str) -> str:
 
 
 def _line(pattern: re.Pattern[str], text: str, *, last: bool = False) -> str:
-    """The first (or last) `file:line` of a stack that is the user's own, else of the whole stack."""
+    """The first (or last) `file:line` of a stack outside torch; empty if there is none."""
     frames = [(found["file"], found["line"]) for found in pattern.finditer(text)]
     own = [frame for frame in frames if not frame[0].startswith((_TORCH, "<eval_with_key>"))]
     if not own:

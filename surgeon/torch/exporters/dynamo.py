@@ -18,8 +18,8 @@ from surgeon.torch.placeholders.export_plan import ExportState, promote_scalar
 from surgeon.torch.tensor_conversion import TORCH_TYPES
 
 LOWEST, NEWEST = 17, 25
-OWN = 18  # the lowest that the exporter has functions for; asked for less it says nothing and writes this
-_TOLD_BY_THE_ERROR = ("torch._subclasses.fake_tensor", "torch.export._trace")
+LOWEST_NATIVE = 18  # the lowest opset with functions of the exporter, which it writes for lower ones without a warning
+_LOGGERS_OF_ERRORS = ("torch._subclasses.fake_tensor", "torch.export._trace")
 _ALL_TYPES = [
     f"tensor({one})"
     for one in (
@@ -38,19 +38,19 @@ def export(module: Any, plan: ExportState, opset: int | None, options: Mapping[s
     """Export with a translation for every overload of the plan.  options: as `torch.onnx.export` takes them."""
     args, kwargs = plan.inputs.args, dict(plan.inputs.kwargs)
     if args and isinstance(args[-1], dict) and not kwargs:
-        args = (*args, {})  # the exporter takes a dict at the end for the keywords
+        args = (*args, {})  # the exporter takes a trailing dict for keywords
     table = {op: _translation(plan, op) for op in plan.schemas}
-    # It remarks on its progress, and on what it cannot say of a translation's parameters.
+    # The exporter logs its progress, and warns about parameters of translations.
     with (
         silence_loggers("torch.onnx", "onnxscript", "onnx_ir"),
-        silence_loggers(*_TOLD_BY_THE_ERROR, level=logging.CRITICAL),
+        silence_loggers(*_LOGGERS_OF_ERRORS, level=logging.CRITICAL),
     ):
         program = torch.onnx.export(
             module,
             args,
             kwargs=kwargs or None,
             dynamo=True,
-            opset_version=None if opset is None else max(opset, OWN),
+            opset_version=None if opset is None else max(opset, LOWEST_NATIVE),
             custom_translation_table=table,
             verbose=False,
             **options,
@@ -58,28 +58,28 @@ def export(module: Any, plan: ExportState, opset: int | None, options: Mapping[s
     if program is None:
         raise RuntimeError("torch.onnx.export returned nothing")
     model: onnx.ModelProto = program.model_proto
-    return model if opset is None or opset >= OWN else _lowered(model, opset)
+    return model if opset is None or opset >= LOWEST_NATIVE else _downgraded(model, opset)
 
 
-def _lowered(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
-    """The model at a lower opset, by onnx's converter.  Raises ExportError where that cannot convert it."""
+def _downgraded(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
+    """The model at a lower opset, by the version converter of onnx.  Raises ExportError if it fails."""
     try:
-        lowered = onnx.version_converter.convert_version(model, opset)
+        downgraded = onnx.version_converter.convert_version(model, opset)
     except (RuntimeError, ValueError) as error:
         raise ExportError(
-            f"The dynamo exporter writes opset {OWN}, and onnx cannot convert this model to {opset}; ask for {OWN} or "
-            "more, or use exporter='torchscript'."
+            f"The dynamo exporter writes opset {LOWEST_NATIVE}, and onnx cannot convert this model to {opset}; ask for "
+            f"{LOWEST_NATIVE} or more, or use exporter='torchscript'."
         ) from error
-    told = {node.name: node.metadata_props for node in model.graph.node if node.name}
-    for node in lowered.graph.node:  # the converter forgets where nodes came from
+    metadata = {node.name: node.metadata_props for node in model.graph.node if node.name}
+    for node in downgraded.graph.node:  # the converter drops metadata
         if not node.metadata_props:
-            node.metadata_props.extend(told.get(node.name, ()))
-    return lowered
+            node.metadata_props.extend(metadata.get(node.name, ()))
+    return downgraded
 
 
 @contextlib.contextmanager
 def silence_loggers(*names: str, level: int = logging.ERROR) -> Iterator[None]:
-    """Keep loggers of torch from telling what nobody asked, such as that torchvision is missing; warnings too."""
+    """Suppress warnings, and messages of loggers of torch below a level, such as the missing torchvision."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [one.level for one in loggers]
     for one in loggers:
@@ -94,7 +94,7 @@ def silence_loggers(*names: str, level: int = logging.ERROR) -> Iterator[None]:
 
 
 def _translation(plan: ExportState, op: Any) -> Callable[..., Any]:
-    """What the exporter calls for each call of the overload."""
+    """The translation function that the exporter calls for each call of the overload."""
     outputs = max(len(op._schema.returns), 1)
 
     def translate(*args: Any, **kwargs: Any) -> Any:
@@ -110,7 +110,7 @@ def _translation(plan: ExportState, op: Any) -> Callable[..., Any]:
 
 
 def _input(value: Any, beside: Any) -> Any:
-    """A tensor of the graph as it is; a number as a constant beside a tensor."""
+    """A tensor of the graph unchanged; a number as a constant in the dtype of the tensor `beside` it."""
     if value is None or isinstance(value, onnx_ir.Value):
         return value
     known = None if beside is None or beside.dtype is None else onnx.TensorProto.DataType.ValueType(int(beside.dtype))
@@ -123,7 +123,7 @@ def _attributes(call: BoundCall, mark: int) -> dict[str, Any]:
 
 
 def _op_schema(op: str, call: BoundCall, outputs: int) -> onnx.defs.OpSchema:
-    """A schema of exactly this call, known to nobody else; each tensor has a type variable of its own."""
+    """An unregistered schema of exactly this call, with a separate type variable for each tensor."""
     schema = onnx.defs.OpSchema
     ins = [f"i{place}" for place in range(len(call.inputs))]
     outs = [f"o{place}" for place in range(outputs)]

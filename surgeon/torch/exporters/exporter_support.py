@@ -1,4 +1,4 @@
-"""Is an operator supported, and what of a module is not: torch op -> mapping -> ONNX op, and which link is missing."""
+"""Reports whether an exporter supports an operator, and which operators of a module it does not support."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,24 +29,26 @@ _SHAPES = ((3, 3), (2, 3), (2, 3, 4), (2, 3, 4, 4), (3,), ())
 
 @dataclass(frozen=True, slots=True)
 class ExporterSupport:
-    """Whether an exporter can write an operator.  True or False by itself: `if surgeon.torch.is_supported(...)`.
-
-    op: the operator as torch names it.  opset: that was asked for.  opsets: all at which it can be written, `since` the
-    first of them (None: never).  becomes: what it is taken apart into, empty where it is mapped itself.  reason: one
-    sentence, which says of an unsupported operator which link is missing and what cures it.
-    """
+    """Whether an exporter supports an operator.  It is true or false: `if surgeon.torch.is_supported(...)`."""
 
     op: str
+    """The name of the operator in torch."""
     exporter: str
+    """"dynamo" or "torchscript"."""
     opset: int
+    """The requested opset."""
     supported: bool
+    """Whether the exporter writes the operator at that opset."""
     opsets: tuple[int, ...]
+    """All opsets at which the exporter writes it."""
     becomes: tuple[str, ...]
+    """The operators that it is decomposed into; empty if it is mapped directly."""
     reason: str
+    """One sentence; for an unsupported operator, the missing mapping and what to do."""
 
     @property
     def since(self) -> int | None:
-        """The first opset at which the exporter writes it, None for never."""
+        """The first opset at which the exporter writes it; None for never."""
         return min(self.opsets, default=None)
 
     def __bool__(self) -> bool:
@@ -58,25 +60,28 @@ class ExporterSupport:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """An operator of a module that an exporter cannot write.
-
-    name: as the user calls it (`torch.i0`); op: as torch does (`aten::i0`), which is what to name as a placeholder.
-    missing: what of it has no mapping (`prims::bessel_i0`), itself alone where it is not taken apart.  where: module
-    path and `file:line` of each call.  since: the opset from which it can be written, None for never.
-    """
+    """An operator of a module that an exporter cannot write."""
 
     name: str
+    """The Python name, such as `torch.i0`."""
     op: str
+    """The name in torch, such as `aten::i0`."""
     missing: tuple[str, ...]
+    """The operators without a mapping: parts of its decomposition, or only itself."""
     becomes: tuple[str, ...]
+    """The operators that it is decomposed into; empty if it is not decomposed."""
     where: tuple[tuple[str, str], ...]
+    """The module path and `file:line` of each call."""
     since: int | None
+    """The first opset at which the exporter writes it; None for never."""
     placeholder: str
+    """The name for `placeholders=[...]`."""
     reason: str
+    """One sentence on the missing mapping and what to do."""
 
     @property
     def count(self) -> int:
-        """How often the module calls it."""
+        """The number of calls."""
         return len(self.where)
 
     def __str__(self) -> str:
@@ -121,7 +126,7 @@ def is_supported(op: OperatorLike, *, exporter: str = DYNAMO, opset: int | None 
     asked = found.ops[:1] if has_overload else _on_tensors(found.ops)
     answers = []
     for one in asked:
-        answers.append(_answer(one, exporter, opset))
+        answers.append(_support(one, exporter, opset))
         if answers[-1]:
             return answers[-1]
     return answers[0]
@@ -169,10 +174,10 @@ def unsupported(
         is_missing = any(opset not in known for known in call.decomposition.values())
         if is_missing if since is None else since > opset:
             calls.setdefault(call.op, []).append(call)
-    return [_finding(same, exporter, opset) for same in calls.values()]
+    return [_unsupported(same, exporter, opset) for same in calls.values()]
 
 
-def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
+def _support(op: Any, exporter: str, opset: int) -> ExporterSupport:
     name = op.name()
     known = mapped_opsets(op, exporter)
 
@@ -206,23 +211,23 @@ def _answer(op: Any, exporter: str, opset: int) -> ExporterSupport:
         return answer(known, reason(name, [name], known, exporter=exporter, opset=opset))
     everywhere = [one for one in OPSETS[exporter] if one in known or all(one in has for has in pieces.values())]
     missing = [one for one, has in pieces.items() if opset not in has]
-    why = f"The {exporter} exporter takes {name} apart into {_listed(pieces)}, and maps all of that."
+    why = f"The {exporter} exporter takes {name} apart into {_joined(pieces)}, and maps all of that."
     return answer(
         everywhere, reason(name, missing, everywhere, exporter=exporter, opset=opset) if missing else why, pieces
     )
 
 
 def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str, opset: int) -> str:
-    """One sentence on which link is missing and what cures it."""
-    apart = "" if list(missing) == [op] else f", into which torch takes {op} apart"
+    """One sentence on the missing mapping and what to do."""
+    decomposed = "" if list(missing) == [op] else f", into which torch takes {op} apart"
     if newer := [one for one in opsets if one > opset]:
         return (
-            f"At opset {opset} the {exporter} exporter has no mapping for {_listed(missing)}{apart}; export at opset "
-            f"{newer[0]} or later, where it has one."
+            f"At opset {opset} the {exporter} exporter has no mapping for {_joined(missing)}{decomposed}; export at "
+            f"opset {newer[0]} or later, where it has one."
         )
     if any(one.startswith("auto_functionalized") for one in missing):
         return f"{mutation_message(op.partition('.')[0])}."
-    what = f"The {exporter} exporter has no mapping for {_listed(missing)}{apart}"
+    what = f"The {exporter} exporter has no mapping for {_joined(missing)}{decomposed}"
     plain = op.partition(".")[0]
     if onnx := _onnx_op(plain):
         return (
@@ -235,7 +240,7 @@ def reason(op: str, missing: Sequence[str], opsets: Sequence[int], exporter: str
     )
 
 
-def _finding(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupported:
+def _unsupported(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupported:
     first = calls[0]
     pieces: dict[str, tuple[int, ...]] = {}
     for call in calls:
@@ -259,19 +264,19 @@ def _finding(calls: Sequence[OperatorCall], exporter: str, opset: int) -> Unsupp
 
 
 def _on_tensors(found: Sequence[Any]) -> Sequence[Any]:
-    """The overloads of the first one's name that have a tensor among their arguments; that one where none has."""
+    """The overloads with the name of the first one that take a tensor; only the first if none does."""
     same = [one for one in found if one._schema.name == found[0]._schema.name]
     return [one for one in same if any("Tensor" in str(item.type) for item in one._schema.arguments)] or same[:1]
 
 
 @cache
 def _pieces(op: Any, opset: int) -> dict[str, tuple[int, ...]] | None:
-    """What an overload is taken apart into, found with made-up arguments; None where none of them do."""
+    """The decomposition of an overload, found with generated arguments; None if it accepts none of them."""
     for shape, is_size in itertools.product(_SHAPES, (False, True)):
-        made = _made_up(op, shape, is_size)
+        made = _example_arguments(op, shape, is_size)
         if made is None:
             return None
-        module = _Calls(op, made)
+        module = _OverloadCall(op, made)
         tensors = [value for value in made.values() if isinstance(value, torch.Tensor)]
         try:
             calls = list(calls_by_dynamo(module, tensors, {}, opset))
@@ -281,8 +286,8 @@ def _pieces(op: Any, opset: int) -> dict[str, tuple[int, ...]] | None:
     return None
 
 
-class _Calls(torch.nn.Module):
-    """Calls one overload; its tensors are the module's arguments."""
+class _OverloadCall(torch.nn.Module):
+    """A module that calls one overload; its arguments are the tensors."""
 
     def __init__(self, op: Any, values: Mapping[str, Any]) -> None:
         super().__init__()
@@ -296,10 +301,10 @@ class _Calls(torch.nn.Module):
         return self.op(*(values[name] for name in positional if name in values), **named)
 
 
-def _made_up(op: Any, shape: tuple[int, ...], is_size: bool) -> dict[str, Any] | None:
-    """Values for the arguments without a default; None where one of them cannot be made up.
+def _example_arguments(op: Any, shape: tuple[int, ...], is_size: bool) -> dict[str, Any] | None:
+    """Values for the arguments without a default; None if one of them cannot be generated.
 
-    is_size: lists of integers are the last size of the tensors, and not ones.
+    is_size: fill lists of integers with the last size of the tensors instead of 1.
     """
     plain = {"int": 1, "float": 0.5, "Scalar": 0.5, "number": 0.5, "bool": False, "SymInt": 1}
     made: dict[str, Any] = {}
@@ -323,7 +328,7 @@ def _made_up(op: Any, shape: tuple[int, ...], is_size: bool) -> dict[str, Any] |
 
 
 def _registered_since(op: str) -> int | None:
-    """The opset from which surgeon.torch.register holds for an operator, with or without its overload."""
+    """The first opset of a registration by surgeon.torch.register for an operator; None if there is none."""
     found = [
         since
         for entry in registrations(())
@@ -333,8 +338,8 @@ def _registered_since(op: str) -> int | None:
     return min(found, default=None)
 
 
-def _onnx_op(op: str) -> str:
-    """The ONNX op, or that of ONNX Runtime, of the same name, with the opset from which it is; empty where none is."""
+def _onnx_op(op: str) -> str | None:
+    """The op of ONNX or ONNX Runtime with the same name, and its first opset; None if there is none."""
     base = op.partition("::")[2].removeprefix("special_").replace("_", "")
     names = (base, f"{base}alization")  # rms_norm is RMSNormalization
     for domain in ("", "com.microsoft"):
@@ -342,9 +347,9 @@ def _onnx_op(op: str) -> str:
             if name.lower() in names:
                 since = min(one.since_version for one in history(domain, name))
                 return f"{domain}::{name}" if domain else f"ONNX's {name} (from opset {since} on)"
-    return ""
+    return None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

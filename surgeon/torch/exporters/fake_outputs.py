@@ -1,4 +1,4 @@
-"""Shapes and dtypes of what a placeholder returns, for the TorchScript exporter, by the operator's fake kernel."""
+"""Output shapes and dtypes of placeholders for the TorchScript exporter, from the fake kernel of the operator."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,22 @@ def set_output_types(
     outputs: Sequence[Any],
     examples: ExampleInputs,
 ) -> list[list[int | str | None]]:
-    """Give each output of a node its dtype and its shape.
+    """Set the dtype and shape of each output of a node.
 
-    They were seen in the trace.  Where an input has a size that is free, the trace does not tell which sizes of the
-    outputs are, nor which hang on data, and the fake kernel runs on symbols instead; the shapes are returned then, for
-    the exporter forgets some.  values: arguments by name, tensors as values of the graph.
+    They come from the trace.  If an input has a dynamic dim, or output sizes may depend on data, the trace is not
+    enough: the fake kernel runs on symbolic sizes, and the shapes are returned, since the exporter drops some.
+    values: arguments by name, tensors as values of the graph.
     """
     traced = [one.type() for one in g.original_node.outputs()]
     tensors = [one for one in values.values() if _is_value(one)]
     tensors += [one for some in values.values() if isinstance(some, list) for one in some if _is_value(one)]
-    if not any(_is_free(_symbols(one.type())) for one in tensors) and not _may_hang_on_data(op):
+    if not any(_is_free(_symbols(one.type())) for one in tensors) and not _may_depend_on_data(op):
         for value, kind in zip(outputs, traced, strict=True):
             value.setType(kind)
         return []
     inputs = [(one.debugName(), _symbols(one.type()) or []) for one in g.graph.inputs()]
     sizes = {name: tuple(tensor.shape) for (name, _), (_, tensor) in zip(inputs, examples.tensors, strict=False)}
-    shapes = _Symbolic(g, sizes).run(op, schema, values)
+    shapes = _SymbolicRun(g, sizes).run(op, schema, values)
     for value, kind, shape in zip(outputs, traced, shapes, strict=True):
         value.setType(kind if shape is None else kind.with_sizes(shape))
     names = {
@@ -50,8 +50,8 @@ def set_output_types(
     return [[names.get(size) if (size or 0) < 0 else size for size in shape or ()] for shape in shapes]
 
 
-def _may_hang_on_data(op: Any) -> bool:
-    """Whether how many elements an operator gives may hang on its data: by its tag, or where a user's fake tells it."""
+def _may_depend_on_data(op: Any) -> bool:
+    """Whether output sizes may depend on data: by the tag of the operator, or by a custom fake kernel."""
     return torch.Tag.dynamic_output_shape in op.tags or has_own_fake(op)
 
 
@@ -60,7 +60,7 @@ def _is_value(one: Any) -> bool:
 
 
 def _symbols(kind: Any) -> "list[int | None] | None":
-    """Sizes of a type, negative ones for symbols; None where not even the rank is known."""
+    """The sizes of a type, negative for symbols; None if the rank is unknown."""
     if not isinstance(kind, torch._C.TensorType) or kind.dim() is None:
         return None
     return [int(one) for one in kind.symbolic_sizes()]
@@ -70,8 +70,8 @@ def _is_free(sizes: "list[int | None] | None") -> bool:
     return sizes is None or any(size is None or size < 0 for size in sizes)
 
 
-class _Symbolic:
-    """One run of a fake kernel on tensors whose free sizes are symbols."""
+class _SymbolicRun:
+    """One run of a fake kernel on tensors with symbolic sizes."""
 
     def __init__(self, g: Any, examples: Mapping[str, Sequence[int]]) -> None:
         self.env = ShapeEnv(duck_shape=False)
@@ -79,11 +79,11 @@ class _Symbolic:
         self.examples = examples
         self.symbols: dict[int, Any] = {}
         self.names: dict[Any, int] = {}
-        self.unnamed = itertools.count(1)
+        self.numbers = itertools.count(1)
         self.old = [(one.debugName(), one.type()) for one in g.original_node.inputs()]
 
     def run(self, op: Any, schema: TorchSchema, values: Mapping[str, Any]) -> list[list[int | None] | None]:
-        """The shapes of the outputs; None for sizes that the kernel does not tell."""
+        """The shapes of the outputs; None for unknown sizes."""
         taken = {item.name for item in op._schema.arguments}
         given: dict[str, Any] = {}
         with self.mode:
@@ -111,7 +111,7 @@ class _Symbolic:
         sizes = _symbols(kind)
         if node.kind() == "onnx::Constant" and node.hasAttribute("value"):
             return node.t("value")
-        if sizes is None:  # of a weight the traced sizes hold, of what an unknown op made nothing does
+        if sizes is None:  # traced sizes are valid for weights, not for outputs of unknown ops
             is_weight = node.kind() == "prim::Param" and value.debugName() not in self.examples
             sizes = list(traced) if is_weight else [None] * len(traced)
         made = [
@@ -121,10 +121,10 @@ class _Symbolic:
         return torch.empty(made, dtype=kind.dtype() or torch.float32)
 
     def _symbol(self, symbol: int | None, hint: int) -> Any:
-        """The size that a symbol stands for, one size wherever it occurs; a new one for None."""
+        """The symbolic size of a symbol of the graph; a new one for None."""
         if symbol in self.symbols:
             return self.symbols[symbol]
-        origin = ConstantSource(f"size_{next(self.unnamed)}")
+        origin = ConstantSource(f"size_{next(self.numbers)}")
         made = self.env.create_symbol(
             hint, source=origin, dynamic_dim=DimDynamic.DYNAMIC, do_not_specialize_zero_one=True
         )
@@ -135,7 +135,7 @@ class _Symbolic:
         return size
 
     def _shape(self, result: Any) -> list[int | None] | None:
-        """The sizes of a result: numbers, symbols as the graph numbers them, and None for what is neither."""
+        """The sizes of a result: numbers, symbols of the graph, and None for unknown ones."""
         if not isinstance(result, torch.Tensor):
             return None
         names = {self.env.simplify(expr): name for expr, name in self.names.items()}

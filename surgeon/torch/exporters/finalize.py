@@ -1,4 +1,4 @@
-"""What an exporter wrote, checked and put right: the placeholders counted, names of sizes, opsets, marks."""
+"""Corrects an exported model: counts placeholders, names dynamic dims, sets opsets, and removes internal attributes."""
 
 import re
 from collections import Counter
@@ -17,16 +17,16 @@ LARGE = 1_900_000_000  # bytes; above, onnx cannot infer shapes
 
 
 def name_sizes(model: onnx.ModelProto, inputs: ExampleInputs, shapes: Mapping[str, Sequence[int | str | None]]) -> None:
-    """Give the free sizes their names, in place.
+    """Name the dynamic dims, in place.
 
-    shapes: of tensors that placeholders make, where the exporter does not keep them; what follows from them is inferred
-    anew.  Raises ExportError where a size that was to be free has been fixed.
+    shapes: of outputs of placeholders that the exporter drops; shapes that depend on them are inferred again.  Raises
+    ExportError if a requested dynamic dim is static.
     """
-    _rename(model, _asked(model, inputs))
+    _rename(model, _requested_names(model, inputs))
     if not shapes or not any(inputs.dynamic_axes):
         return
     known = {name for axes in inputs.dynamic_axes for name in axes.values()}
-    made_up: list[tuple[Any, str]] = []
+    generated: list[tuple[Any, str]] = []
     for info in _infos(model.graph):
         stated = shapes.get(info.name, ())
         for axis, dim in enumerate(_dims(info)):
@@ -36,17 +36,17 @@ def name_sizes(model: onnx.ModelProto, inputs: ExampleInputs, shapes: Mapping[st
             elif isinstance(size, str):
                 dim.dim_param = size
             elif dim.dim_param and dim.dim_param not in known:
-                made_up.append((dim, dim.dim_param))
+                generated.append((dim, dim.dim_param))
                 dim.ClearField("dim_param")
-    if made_up and model.ByteSize() < LARGE:
+    if generated and model.ByteSize() < LARGE:
         _infer(model)
-    for dim, name in made_up:
+    for dim, name in generated:
         if not dim.WhichOneof("value"):
             dim.dim_param = name
 
 
 def _infer(model: onnx.ModelProto) -> None:
-    """Fill in what onnx infers of sizes that are not stated, nothing where it finds fault with the model."""
+    """Fill in unknown sizes by shape inference of onnx; none if it rejects the model."""
     try:
         found = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except onnx.shape_inference.InferenceError:
@@ -58,12 +58,12 @@ def _infer(model: onnx.ModelProto) -> None:
                 dim.CopyFrom(other)
 
 
-def _asked(model: onnx.ModelProto, inputs: ExampleInputs) -> dict[str, str]:
-    """What the exporter calls each size -> what it was to be called."""
+def _requested_names(model: onnx.ModelProto, inputs: ExampleInputs) -> dict[str, str]:
+    """The requested name of each dynamic dim by the name that the exporter gives it."""
     renamed: dict[str, str] = {}
     by_name = {info.name: info for info in model.graph.input}
     written = [by_name.get(name) for name in inputs.names]
-    if None in written and len(by_name) == len(written):  # dynamo has names of its own for what containers hold
+    if None in written and len(by_name) == len(written):  # dynamo generates names for tensors in containers
         written = list(by_name.values())
     for info, name, axes in zip(written, inputs.names, inputs.dynamic_axes, strict=True):
         dims = _dims(info)
@@ -88,7 +88,7 @@ def _infos(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def _rename(model: onnx.ModelProto, renamed: Mapping[str, str]) -> None:
-    """Give sizes their names, also inside expressions such as `2*s77`."""
+    """Rename dims, also inside expressions such as `2*s77`."""
     changes = {old: new for old, new in renamed.items() if old != new}
     if not changes:
         return
@@ -106,9 +106,9 @@ def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def finalize(model: onnx.ModelProto, plan: ExportState) -> Counter[str]:
-    """Put the model right in place and say how many nodes of each placeholder it has.
+    """Correct the model in place and return the number of nodes of each placeholder.
 
-    Raises ExportError where a size that was to be free has been fixed.
+    Raises ExportError if a requested dynamic dim is static.
     """
     found: Counter[str] = Counter()
     shapes: dict[str, list[int | str | None]] = {}
@@ -116,7 +116,7 @@ def finalize(model: onnx.ModelProto, plan: ExportState) -> Counter[str]:
         mark = next((item.i for item in node.attribute if item.name == CALL_ID_ATTRIBUTE), None)
         if mark is not None:
             written = plan.calls[mark]
-            _put_right(node, written)
+            _restore_node(node, written)
             found[written.placeholder.name] += 1
             shapes.update(zip(node.output, written.shapes, strict=False))
             plan.calls_by_output[next((name for name in node.output if name), "")] = written
@@ -125,10 +125,10 @@ def finalize(model: onnx.ModelProto, plan: ExportState) -> Counter[str]:
     return found
 
 
-def _put_right(node: onnx.NodeProto, written: ExportedCall) -> None:
-    """The node's own domain and name, no marks, all inputs, and attributes in the order of the operator's schema."""
+def _restore_node(node: onnx.NodeProto, written: ExportedCall) -> None:
+    """Set the domain, op type and inputs of a placeholder node, and order its attributes as in the schema."""
     node.domain, node.op_type = written.placeholder.domain, written.placeholder.op
-    node.input.extend([""] * (written.inputs - len(node.input)))  # exporters drop empty ones at the end
+    node.input.extend([""] * (written.inputs - len(node.input)))  # exporters drop trailing empty ones
     order = {item.name: place for place, item in enumerate(written.schema.arguments)}
     items = sorted(
         (item for item in node.attribute if item.name != CALL_ID_ATTRIBUTE),
@@ -139,7 +139,7 @@ def _put_right(node: onnx.NodeProto, written: ExportedCall) -> None:
 
 
 def _import(model: onnx.ModelProto, versions: Mapping[str, int]) -> None:
-    """Let the model import each placeholder's domain at its version."""
+    """Import the domain of each placeholder at its version."""
     for item in list(model.opset_import):
         if item.domain == TEMPORARY_DOMAIN:
             model.opset_import.remove(item)

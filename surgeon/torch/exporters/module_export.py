@@ -1,4 +1,4 @@
-"""`surgeon.torch.export`: a module to ONNX with placeholders, by either exporter of torch, one export at a time."""
+"""`surgeon.torch.export`: exports a module with placeholders, with either exporter of torch."""
 
 import os
 import re
@@ -29,7 +29,7 @@ from surgeon.torch.placeholders.placeholder import placeholders as sorted_placeh
 
 Exporter = Literal["dynamo", "torchscript"]
 LARGE = 1_900_000_000  # bytes; a protobuf ends at 2 GiB
-lock = threading.RLock()  # torch's exporters share state and fail side by side
+lock = threading.RLock()  # the exporters of torch share state
 _NO_FUNCTION = re.compile(
     r"No ONNX function found for <(?:OpOverload|HigherOrderOperator)\(op='([\w:.]+)'(?:, overload='(\w+)')?"
 )
@@ -43,8 +43,8 @@ _NO_FAKE = re.compile(
 _NOISE = ("Failed to ", "Error when ", "Error calling ", "# ", "\x1b[96m[")
 
 
-def complaint(error: BaseException, exporter: str, module: str) -> SurgeonError:
-    """The error to raise instead of what an exporter raised; a SurgeonError within it is told as it is."""
+def export_error(error: BaseException, exporter: str, module: str) -> SurgeonError:
+    """The error to raise for an error of an exporter; a SurgeonError in its chain is returned unchanged."""
     chain = list(_chain(error))
     own = next((one for one in chain if isinstance(one, SurgeonError)), None)
     if own is not None:
@@ -79,7 +79,7 @@ def _untranslated(exporter: str, module: str, name: str, where: str = "") -> str
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what caused it, down to the first."""
+    """An error and its causes, the original one last."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -88,18 +88,19 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _sentence(chain: list[BaseException]) -> str:
-    """The first line of the innermost error that says something."""
+    """The first informative line of the innermost error."""
     for one in reversed(chain):
         lines = [line.strip() for line in str(one).splitlines() if line.strip()]
-        telling = [line for line in lines if not line.startswith(_NOISE)]
-        if telling:
-            said = f"{telling[0]} {telling[1].lstrip('- ')}" if telling[0].endswith(":") and telling[1:] else telling[0]
-            return f"{type(one).__name__}: {said.rstrip('.:;')}"
+        informative = [line for line in lines if not line.startswith(_NOISE)]
+        if informative:
+            first, *rest = informative
+            text = f"{first} {rest[0].lstrip('- ')}" if first.endswith(":") and rest else first
+            return f"{type(one).__name__}: {text.rstrip('.:;')}"
     return type(chain[-1]).__name__
 
 
 def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torch.nn.Module, exporter: str) -> None:
-    """Raise ExportError for a placeholder that was named for this export and is in no node of it."""
+    """Raise ExportError for a requested placeholder without a node."""
     called = {id(written.placeholder) for written in plan.calls}
     there = {id(written.placeholder) for written in plan.calls_by_output.values()}
     for one in asked:
@@ -114,7 +115,7 @@ def require_effect(asked: Sequence[Placeholder], plan: ExportState, module: torc
             raise ExportError(
                 f"{name} does not call {one.label}{within}, so there is no placeholder for it; leave it out."
             )
-        raise ExportError(_reason(one, name, module, inputs=plan.inputs, exporter=exporter))
+        raise ExportError(_unused_reason(one, name, module, inputs=plan.inputs, exporter=exporter))
 
 
 def _unused(one: Placeholder, name: str) -> str:
@@ -124,13 +125,14 @@ def _unused(one: Placeholder, name: str) -> str:
     )
 
 
-def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: ExampleInputs, exporter: str) -> str:
+def _unused_reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: ExampleInputs, exporter: str) -> str:
     calls = _calls(module, inputs)
     mine = {op._schema.name for op in one.ops}
     if outer := mine.intersection(calls):
-        pieces = (
-            torchscript.met(module, inputs) - set(calls) if exporter == "torchscript" else calls[outer.pop()] - mine
-        )
+        if exporter == "torchscript":
+            pieces = torchscript.traced_operators(module, inputs) - set(calls)
+        else:
+            pieces = calls[outer.pop()] - mine
         if not pieces:
             return _unused(one, name)
         return (
@@ -149,7 +151,7 @@ def _reason(one: Placeholder, name: str, module: torch.nn.Module, inputs: Exampl
 
 
 def _calls(module: torch.nn.Module, inputs: ExampleInputs) -> dict[str, set[str]]:
-    """The operators that a module calls, each with those that it is decomposed into; none where torch cannot say."""
+    """The operators that a module calls, each with its decomposition; empty if torch.export fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -161,7 +163,7 @@ def _calls(module: torch.nn.Module, inputs: ExampleInputs) -> dict[str, set[str]
             ValueError,
             AttributeError,
             KeyError,
-        ):  # a module that only the other exporter takes; the sentence does without
+        ):  # only the other exporter takes this module
             return {}
     outer = {node.name: node.target._schema.name for node in program.graph.nodes if _is_op(node)}
     calls: dict[str, set[str]] = {op: set() for op in outer.values()}
@@ -178,15 +180,7 @@ def _is_op(node: Any) -> bool:
 
 @dataclass(frozen=True)
 class Exported:
-    """What `export` wrote.
-
-    Attributes:
-        path: where, None if nowhere.
-        model: the ModelProto.
-        placeholders: how many nodes each has, by `domain::Name`; nodes that a registered symbolic has replaced are not
-            among them.
-        exporter: "dynamo" or "torchscript".
-        opset: of ai.onnx.
+    """The result of `export`.
 
     Examples:
         >>> import torch, surgeon.torch
@@ -195,13 +189,18 @@ class Exported:
     """
 
     path: Path | None
+    """The path of the model file; None if none is written."""
     model: onnx.ModelProto = field(repr=False)
+    """The exported model."""
     placeholders: Mapping[str, int]
+    """The number of nodes by `domain::Name`, without those that a registered symbolic function has replaced."""
     exporter: str
+    """"dynamo" or "torchscript"."""
     opset: int
+    """The version of ai.onnx."""
 
     def __repr__(self) -> str:
-        """Where it is and what is in it, in one line."""
+        """The path, opset, exporter and placeholders in one line."""
         nodes = ", ".join(f"{name} ×{count}" for name, count in self.placeholders.items()) or "none"
         where = str(self.path) if self.path else "in memory"
         return f"<exported {where}: opset {self.opset} by {self.exporter}, placeholders: {nodes}>"
@@ -279,11 +278,11 @@ def export(
         try:
             with restore_buffers(module), classes_as_operators(plan, module, args, kwargs or {}):
                 model = _write(module, plan, exporter, opset=opset, input_names=input_names, output_names=output_names)
-        except Exception as error:  # exporters raise anything; it is kept as the cause
-            told = complaint(error, exporter, type(module).__name__)
-            if told is error:
+        except Exception as error:  # exporters may raise anything
+            to_raise = export_error(error, exporter, type(module).__name__)
+            if to_raise is error:
                 raise
-            raise told from error
+            raise to_raise from error
         counts = finalize(model, plan)
         written = next(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
         _require_opset(opset, written, exporter)
@@ -320,7 +319,7 @@ def _write(
 
 
 def _require(module: Any, exporter: str, opset: int | None, version: int) -> None:
-    """Raise UsageError for arguments that no exporter can follow."""
+    """Raise UsageError for invalid arguments."""
     require_module(module)
     require_exporter(exporter, opset)
     if exporter == "dynamo" and isinstance(module, torch.jit.ScriptModule):
@@ -333,7 +332,7 @@ def _require(module: Any, exporter: str, opset: int | None, version: int) -> Non
 
 
 def _require_path(path: Any) -> None:
-    """Raise UsageError where no file can be written."""
+    """Raise UsageError for a path that cannot be written."""
     if path is None:
         return
     if not isinstance(path, (str, os.PathLike)):
@@ -346,7 +345,7 @@ def _require_path(path: Any) -> None:
 
 
 def _require_names(which: str, names: Any) -> None:
-    """Raise UsageError for names that are no list of texts, each once."""
+    """Raise UsageError unless names are a list of distinct strings."""
     if names is None:
         return
     is_listed = isinstance(names, Iterable) and not isinstance(names, str)
@@ -358,7 +357,7 @@ def _require_names(which: str, names: Any) -> None:
 
 
 def _require_opset(asked: int | None, written: int, exporter: str) -> None:
-    """Raise ExportError where an exporter has quietly written another opset than it was asked for."""
+    """Raise ExportError if the exporter wrote another opset than the requested one."""
     if asked is not None and written != asked:
         raise ExportError(
             f"The {exporter} exporter wrote opset {written} where {asked} was asked for, because it could not convert "
@@ -367,7 +366,7 @@ def _require_opset(asked: int | None, written: int, exporter: str) -> None:
 
 
 def _require_ops(model: onnx.ModelProto, opset: int, exporter: str) -> None:
-    """Raise ExportError for an op that ONNX does not have at the opset, which TorchScript's exporter does not ask."""
+    """Raise ExportError for an op that ONNX lacks at the opset, which the TorchScript exporter does not check."""
     for node in nodes_of(model):
         versions = history("", node.op_type) if node.domain in ("", "ai.onnx") else ()
         since = min((one.since_version for one in versions), default=0)
@@ -384,7 +383,7 @@ def _in_order(everything: Sequence[Placeholder], counts: Counter[str]) -> Iterab
 
 
 def _saved(model: onnx.ModelProto, path: str | os.PathLike[str] | None) -> tuple[onnx.ModelProto, Path | None]:
-    """Write the model; return it and where it is."""
+    """Write the model; return it and its path."""
     if path is None:
         return model, None
     where = Path(os.fspath(path))
@@ -392,4 +391,4 @@ def _saved(model: onnx.ModelProto, path: str | os.PathLike[str] | None) -> tuple
         onnx.save_model(model, str(where))
         return model, where
     onnx.save_model(model, str(where), save_as_external_data=True, location=f"{where.name}.data")
-    return onnx.load(where), where  # saving has emptied the weights of the model in memory
+    return onnx.load(where), where  # saving empties the weights in memory

@@ -1,4 +1,4 @@
-"""Placeholders through torch's TorchScript exporter (`torch.onnx.export(dynamo=False)`)."""
+"""Exports placeholders with the TorchScript exporter of torch (`torch.onnx.export(dynamo=False)`)."""
 
 import contextlib
 import importlib
@@ -38,11 +38,11 @@ def export(
     opset = opset or USUAL
     with (
         tempfile.TemporaryDirectory() as folder,
-        _of_tensors(module, plan.inputs) as args,
+        _called_with_tensors(module, plan.inputs) as args,
         _symbolics(plan, opset),
-        _calls_apart(plan),
-        _unlogged(),
-        _writes_told(),
+        _without_merging(plan),
+        _without_log(),
+        _mutation_check(),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")
@@ -52,10 +52,10 @@ def export(
 
 
 @contextlib.contextmanager
-def _of_tensors(module: torch.nn.Module, inputs: ExampleInputs) -> Iterator[tuple[Any, ...]]:
-    """Let the module take its tensors one by one, and yield them: the exporter knows neither keywords nor much else.
+def _called_with_tensors(module: torch.nn.Module, inputs: ExampleInputs) -> Iterator[tuple[Any, ...]]:
+    """Let the module take its tensors as positional arguments, and yield them: the exporter supports little else.
 
-    One of TorchScript is no Python, and takes its arguments as they are.
+    A TorchScript module has no Python `forward`, so its arguments stay unchanged.
     """
     if isinstance(module, torch.jit.ScriptModule):
         yield (*inputs.args, *inputs.kwargs.values())
@@ -79,7 +79,7 @@ def _of_tensors(module: torch.nn.Module, inputs: ExampleInputs) -> Iterator[tupl
 
 @cache
 def symbolics() -> Any:
-    """The exporter's registry with all that torch has; torch itself fills it as late as in an export."""
+    """The complete registry of the exporter, which torch itself fills only during an export."""
     for module in pkgutil.iter_modules(torch.onnx.__path__):
         if module.name.startswith("symbolic_opset"):
             importlib.import_module(f"torch.onnx.{module.name}")
@@ -88,9 +88,9 @@ def symbolics() -> Any:
     return registry
 
 
-def met(module: torch.nn.Module, inputs: ExampleInputs) -> set[str]:
-    """The operators that the exporter meets: tracing goes deeper into some than a program of torch.export."""
-    with _of_tensors(module, inputs) as args, warnings.catch_warnings():
+def traced_operators(module: torch.nn.Module, inputs: ExampleInputs) -> set[str]:
+    """The operators in a trace, which decomposes some further than a program of torch.export."""
+    with _called_with_tensors(module, inputs) as args, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         graph = torch.jit._get_trace_graph(module, args)[0]
     torch._C._jit_pass_inline(graph)
@@ -99,7 +99,7 @@ def met(module: torch.nn.Module, inputs: ExampleInputs) -> set[str]:
 
 @contextlib.contextmanager
 def _symbolics(plan: ExportState, opset: int) -> Iterator[None]:
-    """Register at the export's opset, where nothing newer hides it, and put back what was there."""
+    """Register the symbolic functions at the opset of the export, and restore the previous ones afterwards."""
     registry = symbolics()
     by_name: dict[str, list[Any]] = {}
     for op in plan.schemas:
@@ -120,13 +120,13 @@ def _symbolics(plan: ExportState, opset: int) -> Iterator[None]:
                 torch.onnx.register_custom_op_symbolic(name, before[name], opset)
             elif group is not None:
                 torch.onnx.unregister_custom_op_symbolic(name, opset)
-                if not group._functions:  # torch takes a name without functions for one that has some
+                if not group._functions:  # torch treats an empty group as a registered name
                     del registry._registry[name]
 
 
 @contextlib.contextmanager
-def _calls_apart(plan: ExportState) -> Iterator[None]:
-    """Keep equal calls of operators apart that may differ: the exporter's own pass merges those of any user's op."""
+def _without_merging(plan: ExportState) -> Iterator[None]:
+    """Disable the merging of equal calls, unless all operators are deterministic."""
     if plan.merges_calls:
         yield
         return
@@ -139,7 +139,7 @@ def _calls_apart(plan: ExportState) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
+def _without_log() -> Iterator[None]:
     """Keep an exporter that fails from printing its graph (quirks.TORCHSCRIPT_LOG)."""
     switch, was_on = torch._C._jit_set_onnx_log_enabled, torch._C._jit_is_onnx_log_enabled()
     switch(False)
@@ -152,10 +152,10 @@ def _unlogged() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writes_told() -> Iterator[None]:
-    """Raise UsageError for operators of a user's that write into their arguments, once the module is traced.
+def _mutation_check() -> Iterator[None]:
+    """Raise UsageError for custom operators that write into their arguments, once the module is traced.
 
-    The exporter takes what they return, and loses what they write.
+    The exporter keeps only their results, not their writes.
     """
     trace = torch.jit._get_trace_graph
 
@@ -175,9 +175,9 @@ def _writes_told() -> Iterator[None]:
 
 
 def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | None) -> Callable[..., Any]:
-    """What the exporter calls for each call of the operator, whichever overload it is.
+    """The symbolic function for all overloads of an operator.
 
-    mapped: what it would call else; calls of overloads that are no placeholders go there.
+    mapped: the symbolic function of the exporter, for overloads that are not placeholders.
     """
 
     def symbolic(g: Any, *args: Any, **kwargs: Any) -> Any:
@@ -194,10 +194,10 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
         values = bind(schema, args, kwargs)
         read = {item.name: _read(item, values[item.name], schema) for item in schema.arguments}
         promoted = [name for name in read if name in plan.promoted_arguments(op)]
-        common = _common([read[name] for name in promoted])
+        common = _common_dtype([read[name] for name in promoted])
         call = sort_arguments(
             schema,
-            {**read, **{name: _brought(g, read[name], common) for name in promoted}},
+            {**read, **{name: _promoted(g, read[name], common) for name in promoted}},
             lambda value: isinstance(value, torch._C.Value),
         )
         outputs = max(len(op._schema.returns), 1)
@@ -218,9 +218,9 @@ def _symbolic(plan: ExportState, ops: list[Any], mapped: Callable[..., Any] | No
 
 
 def _overload(plan: ExportState, ops: list[Any], args: tuple[Any, ...]) -> Any:
-    """The overload of a call: the exporter tells the name alone, so by the number and the kinds of its arguments.
+    """The overload of a call, by the number and kinds of its arguments: the exporter only passes the name.
 
-    None where no placeholder takes them.
+    None if no placeholder takes them.
     """
     fitting = [op for op in ops if len(op._schema.arguments) == len(args)]
     for op in fitting:
@@ -249,7 +249,7 @@ def _fits(item: Argument, value: Any) -> bool:
 
 
 def _constant(value: Any) -> Any:
-    """What a constant holds, None for what is none."""
+    """The value of a constant; None for other values."""
     node = value.node()
     if node.kind() not in ("onnx::Constant", "prim::Constant") or not node.hasAttribute("value"):
         return None
@@ -257,7 +257,7 @@ def _constant(value: Any) -> Any:
 
 
 def _read(item: Argument, value: Any, schema: TorchSchema) -> Any:
-    """An argument as a plain value, but for tensors, which stay values of the graph; None for one that is absent."""
+    """An argument as a Python value; tensors stay values of the graph; None for an absent one."""
     if not isinstance(value, torch._C.Value):
         return value
     if value.node().mustBeNone():
@@ -280,15 +280,15 @@ def _read_tensor(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The Python value of a constant; a value of the graph where it is none."""
+    """The Python value of a constant; other values unchanged."""
     constant = _constant(value)
     if constant is None:
         return value
     return constant.tolist() if isinstance(constant, torch.Tensor) else constant
 
 
-def _common(inputs: Sequence[Any]) -> Any:
-    """The dtype that torch brings the inputs to before it computes; None where one is not known."""
+def _common_dtype(inputs: Sequence[Any]) -> Any:
+    """The dtype to which torch promotes the inputs; None if the dtype of an input is unknown."""
     found: Any = None
     for value in inputs:
         constant = _constant(value) if isinstance(value, torch._C.Value) else value
@@ -310,8 +310,8 @@ def _meta(one: Any) -> Any:
     return one if isinstance(one, torch.Tensor) else torch.tensor(one, device="meta")
 
 
-def _brought(g: Any, value: Any, common: Any) -> Any:
-    """A tensor in the common dtype, as torch casts it before it computes; a number as a constant in that dtype."""
+def _promoted(g: Any, value: Any, common: Any) -> Any:
+    """A tensor cast to the common dtype; a number as a constant in that dtype."""
     if value is None or common is None:
         return value
     constant = _constant(value) if isinstance(value, torch._C.Value) else torch.tensor(value)
@@ -324,7 +324,7 @@ def _brought(g: Any, value: Any, common: Any) -> Any:
 
 
 def _input(g: Any, value: Any) -> Any:
-    """An input of a node: a tensor of the graph, a number as a constant, or nothing."""
+    """An input of a node: a tensor of the graph, a number as a constant, or an empty input."""
     if value is None:
         return g.op("prim::Constant").setType(torch._C.OptionalType.ofTensor())
     return value if isinstance(value, torch._C.Value) else g.op("Constant", value_t=torch.tensor(value))

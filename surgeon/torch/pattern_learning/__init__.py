@@ -1,3 +1,3 @@
-"""Patterns of a module or function, from what the exporters write for it."""
+"""Learns patterns of a module or function from its exports."""
 
 __all__ = ["module_patterns"]

@@ -1,4 +1,4 @@
-"""Patterns by example: `surgeon.torch.pattern` for rules, `surgeon.torch.learn` for their text."""
+"""Learns patterns from exports: `surgeon.torch.pattern` for rules, `surgeon.torch.learn` for their text."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,25 +26,28 @@ from surgeon.torch.pattern_learning.variations import (
     weight_tensors,
 )
 
-OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # what is written changes between these
-SKIPPED = 8  # so that the third example has other floats than the second
+OPSETS = {"dynamo": (18, 20, 23), "torchscript": (14, 17, 18, 20)}  # the exports differ between these
+SKIPPED = 8  # floats of the third example, to differ from the second
 
 
 @dataclass(frozen=True)
 class ExportMode:
-    """How to export: by which exporter, at which opset, and whether the sizes that can vary are left free."""
+    """The settings of one export."""
 
     exporter: Any
+    """"dynamo" or "torchscript"."""
     opset: int
-    is_free: bool = False
+    """The version of ai.onnx."""
+    has_dynamic_sizes: bool = False
+    """Whether sizes that can vary are dynamic dims."""
 
     @property
     def label(self) -> str:
-        """In a sentence, such as "dynamo 18"."""
-        return f"{self.exporter}{' with free sizes' * self.is_free} {self.opset}"
+        """The settings in a sentence, such as "dynamo 18"."""
+        return f"{self.exporter}{' with free sizes' * self.has_dynamic_sizes} {self.opset}"
 
 
-def learned(
+def learn_from_exports(
     subject: Operation,
     inputs: Sequence[torch.Tensor],
     runs: Sequence[ExportMode],
@@ -54,18 +57,18 @@ def learned(
     free_sizes: bool,
     is_strict: bool,
 ) -> LearnedOperation:
-    """Export a subject as often as it takes, and compare.
+    """Learn the forms of an operation from its exports.
 
-    runs: exporters and opsets.  is_strict: raise what an exporter or a comparison complains of; else it is noted, as
-    long as something is learned.
+    runs: exporters and opsets.  is_strict: raise errors of exporters and comparisons; otherwise they are recorded, as
+    long as a form is learned.
     """
     lesson = LearnedOperation(subject.title, [])
     first = original(subject, inputs)
     plan = _plan(subject, inputs, first, vary)
-    source = _Source(subject, inputs, placeholders, _free(subject, inputs, first) if free_sizes else {})
+    source = _Source(subject, inputs, placeholders, _dynamic_sizes(subject, inputs, first) if free_sizes else {})
     runs = _possible(runs)
     failed: SurgeonError | None = None
-    for run in [*runs, *(replace(run, is_free=True) for run in runs if source.free)]:
+    for run in [*runs, *(replace(run, has_dynamic_sizes=True) for run in runs if source.free)]:
         try:
             _learn_one(lesson, source, run, plan)
         except SurgeonError as error:
@@ -81,7 +84,7 @@ def learned(
 
 
 def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
-    """The runs without opsets that an exporter cannot write.  Raises UsageError for an exporter that there is not."""
+    """The runs at opsets that the exporter writes.  Raises UsageError for an unknown exporter."""
     for run in runs:
         builtin_mappings.require_exporter(run.exporter, None)
     found = [run for run in runs if run.opset >= builtin_mappings.OPSETS[run.exporter][0]]
@@ -94,22 +97,20 @@ def _possible(runs: Sequence[ExportMode]) -> list[ExportMode]:
 
 @dataclass
 class _Variations:
-    """The variants to export.
-
-    groups: what to compare the first with, one group after the other until the structures agree: other counts, floats
-    and sizes (and the same with the given counts, for where counts and sizes are both doubled their ratios stay), then
-    floats and sizes, then sizes alone.  third: the operation with yet other floats, None where there are none.
-    general: what to learn from beside the first, once it has shown that other floats make another structure.
-    """
+    """The variants to export."""
 
     first: Variation
+    """The operation as given."""
     groups: tuple[tuple[Variation, ...], ...]
+    """Groups to compare with the first until the structures agree; each varies less: integers, floats, then sizes."""
     third: Variation | None
+    """The operation with a third set of floats; None if it has no floats."""
     general: tuple[Variation, ...] = ()
+    """Variants to learn a second form from, if other floats change the structure."""
 
     @property
     def most(self) -> Variation:
-        """The variant in which most has changed."""
+        """The variant with most changes."""
         return self.groups[0][0]
 
 
@@ -130,8 +131,8 @@ def _plan(
 def _learn_one(lesson: LearnedOperation, source: "_Source", run: ExportMode, plan: _Variations) -> None:
     """Learn the form of one exporter at one opset.
 
-    Where the structure depends on the hyper-parameters (a factor of 1 is left out), there are two forms: the one with
-    those that were given, and the one with any others.
+    If the structure depends on the hyper-parameters (a factor of 1 is omitted), there are two forms: that of the given
+    ones, and that of other ones.
     """
     first = source.example(plan.first, run)
     if add_known(lesson, first):
@@ -155,15 +156,15 @@ def _learn_one(lesson: LearnedOperation, source: "_Source", run: ExportMode, pla
 
 
 def _learn_general(lesson: LearnedOperation, source: "_Source", run: ExportMode, plan: _Variations) -> None:
-    """Learn the form that an operation has with other hyper-parameters than those that were given."""
+    """Learn the form of an operation with other hyper-parameters than the given ones."""
     try:
         add(lesson, [source.example(one, run) for one in plan.general])
     except UsageError as error:
         lesson.add_failure(f"{run.label} with other hyper-parameters", str(error))
 
 
-def _free(subject: Operation, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
-    """The sizes that can vary while the module stays the same, by input and axis, each under a name of its own."""
+def _dynamic_sizes(subject: Operation, inputs: Sequence[torch.Tensor], first: Variation) -> dict[str, dict[int, str]]:
+    """Unique names for the sizes that can vary without a change of the module, by input and axis."""
     other = vary_sizes(subject, inputs, first, with_arguments=False)
     found = {
         f"input_{place}": {
@@ -177,7 +178,7 @@ def _free(subject: Operation, inputs: Sequence[torch.Tensor], first: Variation) 
 
 
 class _Source:
-    """Makes examples.  free: the sizes to leave free, by name of the input."""
+    """Exports examples.  free: the dynamic dims by input name and axis."""
 
     def __init__(
         self, subject: Operation, inputs: Sequence[torch.Tensor], placeholders: Any, free: dict[str, dict[int, str]]
@@ -187,7 +188,7 @@ class _Source:
         self.made: dict[tuple[int, ExportMode], Example] = {}
 
     def example(self, variant: Variation, run: ExportMode) -> Example:
-        """One export of one variant, made once."""
+        """The export of a variant, made once."""
         key = id(variant), run
         if key not in self.made:
             self.made[key] = self._export(variant, run)
@@ -202,24 +203,24 @@ class _Source:
             opset=run.opset,
             placeholders=self.placeholders,
             input_names=[f"input_{place}" for place in range(len(self.inputs))],
-            dynamic_shapes=self.free if run.is_free else None,
+            dynamic_shapes=self.free if run.has_dynamic_sizes else None,
         ).model
         stored = dict(_weights_in(written, module))
-        told = {**self.subject.arguments, **variant.arguments}
-        floats = {name: value for name, value in told.items() if type(value) in (int, float)}
+        arguments = {**self.subject.arguments, **variant.arguments}
+        floats = {name: value for name, value in arguments.items() if type(value) in (int, float)}
         kept = {path: value for path, value in float_attributes(module).items() if value not in floats.values()}
         return Example(written, run.label, self.names, weights=stored, hyperparameters={**floats, **_by_leaf(kept)})
 
 
 def _weights_in(model: Any, module: torch.nn.Module) -> Iterator[tuple[str, str]]:
-    """What the initializers hold, by the module's names; a weight may have been turned or reshaped."""
+    """The module parameter in each initializer, by value; it may be transposed or reshaped."""
     known: dict[bytes, str] = {}
     names = dict(weight_tensors(module))
-    spoken = _spoken(list(names))
+    names_of = _parameter_names(list(names))
     for name, tensor in names.items():
         array = tensor.detach().float().numpy()
         for turned in (array, array.T):
-            known.setdefault(_bytes(turned), spoken[name])
+            known.setdefault(_bytes(turned), names_of[name])
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)
         if array.dtype.kind in "fV" and _bytes(array) in known:
@@ -230,8 +231,8 @@ def _bytes(array: Array) -> bytes:
     return array.astype("float32").reshape(-1).tobytes()
 
 
-def _spoken(paths: Sequence[str]) -> dict[str, str]:
-    """Names without dots: the last part of a path where only numbers lie before it, else all parts, numbers last."""
+def _parameter_names(paths: Sequence[str]) -> dict[str, str]:
+    """Identifiers for paths: the last part if it is unique behind numbers only, else all parts, numbers last."""
     leaves = Counter(path.rpartition(".")[2] for path in paths)
     found = {}
     for path in paths:
@@ -242,12 +243,12 @@ def _spoken(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _by_leaf(values: Mapping[str, float]) -> dict[str, float]:
-    spoken = _spoken(list(values))
-    return {spoken[path]: value for path, value in values.items()}
+    names_of = _parameter_names(list(values))
+    return {names_of[path]: value for path, value in values.items()}
 
 
 def _about(subject: Operation, first: Variation, other: Variation) -> Iterator[str]:
-    """How it was learned, for the docstring."""
+    """Sentences on the examples, for the docstring."""
     given = ", ".join(f"{name}={subject.arguments[name]!r}" for name in sorted(subject.given))
     shapes = [", ".join(str(list(shape)) for shape in variant.shapes) for variant in (first, other)]
     yield f"From {subject.title}({given}) with inputs of {shapes[0]}, and again of {shapes[1]}."
@@ -366,7 +367,7 @@ def learn(
     if strangers or not inputs:
         found = f"{type(strangers[0]).__name__}" if strangers else "none"
         raise UsageError(f"Example inputs are tensors, and {found} was given; give one for each tensor it takes.")
-    return learned(
+    return learn_from_exports(
         as_operation(what, dict(arguments or {}), title),
         inputs,
         [

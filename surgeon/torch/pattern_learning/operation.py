@@ -1,4 +1,4 @@
-"""What a person gives to learn from: an instance, a class or factory with arguments, or a plain function of tensors."""
+"""The operation to learn: a module, a class or factory with arguments, or a function of tensors."""
 
 import copy
 import functools
@@ -17,12 +17,12 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.script_imports import importable
 
-BROKEN = (Exception,)  # a user's module raises anything for inputs or arguments that it does not take; it is told
+BROKEN = (Exception,)  # a module may raise anything for invalid inputs; the error is reported
 _MISSING = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: (.+)")
 
 
 class FunctionModule(torch.nn.Module):
-    """A plain function as a module."""
+    """A module that calls a function."""
 
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
         super().__init__()
@@ -35,19 +35,19 @@ class FunctionModule(torch.nn.Module):
 
 @dataclass
 class Operation:
-    """An operation, and how to make a module of it.
-
-    arguments: of the class, the factory or the function, by name.  given: those that the caller said, the others are
-    its own defaults.  names: of the tensors that it takes.
-    """
+    """An operation, and how to make a module of it."""
 
     title: str
+    """The name of the operation."""
     make: Callable[[Mapping[str, Any]], torch.nn.Module]
+    """Makes a module from arguments."""
     arguments: dict[str, Any] = field(default_factory=dict)
+    """The arguments of the class, factory or function by name."""
     given: frozenset[str] = frozenset()
+    """The names of arguments from the caller; the others are defaults."""
 
     def module(self, arguments: Mapping[str, Any] | None = None) -> torch.nn.Module:
-        """A module of its own, ready to run.  Raises UsageError when it cannot be made with these arguments."""
+        """A new module in evaluation mode.  Raises UsageError if it cannot be made with these arguments."""
         try:
             made = self.make({**self.arguments, **(arguments or {})})
         except BROKEN as error:
@@ -63,7 +63,7 @@ class Operation:
         return made.eval()
 
     def names(self, count: int) -> list[str]:
-        """What the tensors are called that it takes."""
+        """The parameter names of its tensors."""
         module = self.module()
         function = module._function if isinstance(module, FunctionModule) else module.forward
         try:
@@ -76,9 +76,9 @@ class Operation:
 
 
 def as_operation(what: Any, arguments: Mapping[str, Any], title: str | None = None) -> Operation:
-    """What `what` is: an nn.Module, a class of them, a factory (a callable that needs no tensor), or a function.
+    """The operation of an nn.Module, a class of modules, a factory (a callable without tensors), or a function.
 
-    A name ("torch.nn:GELU", "./my_modules.py:Block") is looked up first.  Raises UsageError for what is none of these.
+    A name ("torch.nn:GELU", "./my_modules.py:Block") is looked up first.  Raises UsageError for other objects.
     """
     if isinstance(what, str):
         return as_operation(_found(what), arguments, title or what.rpartition(":")[2].rpartition(".")[2])
@@ -108,7 +108,7 @@ def as_operation(what: Any, arguments: Mapping[str, Any], title: str | None = No
 
 
 def _found(name: str) -> Any:
-    """What a name such as "package.module:attribute" or "./file.py:attribute" leads to."""
+    """The object of a name such as "package.module:attribute" or "./file.py:attribute"."""
     module_name, colon, attribute = name.rpartition(":")
     if not colon:
         module_name, _, attribute = name.rpartition(".")
@@ -131,7 +131,7 @@ def _module_of(name: str) -> Any:
         if spec is None or spec.loader is None or not Path(name).is_file():
             raise UsageError(f"There is no file {name}; check the path.")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # classes of the file look for themselves there
+        sys.modules[spec.name] = module  # pickle and dataclasses look up classes there
         with importable(Path(name).parent):
             spec.loader.exec_module(module)
     except (ImportError, SyntaxError, *BROKEN) as error:
@@ -142,7 +142,7 @@ def _module_of(name: str) -> Any:
 
 
 def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments that have a default."""
+    """The default values of the parameters."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # C code without a signature
@@ -151,13 +151,13 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _keywords(function: Callable[..., Any]) -> set[str]:
-    """Numbers that a function has defaults for: its hyper-parameters."""
+    """The names of parameters with a number as default: the hyper-parameters."""
     found = _defaults(function)
     return {name for name, value in found.items() if isinstance(value, (int, float)) and not isinstance(value, bool)}
 
 
 def _is_factory(function: Callable[..., Any], arguments: Mapping[str, Any]) -> bool:
-    """Whether a call without tensors gives a module."""
+    """Whether a call without tensors returns a module."""
     try:
         inspect.signature(function).bind(**arguments)
     except (TypeError, ValueError):
@@ -165,20 +165,20 @@ def _is_factory(function: Callable[..., Any], arguments: Mapping[str, Any]) -> b
     try:
         return isinstance(function(**arguments), torch.nn.Module)
     except BROKEN:
-        return False  # a function of tensors alone, such as f(*xs)
+        return False  # a function that only takes tensors, such as f(*xs)
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, without its full stop."""
+    """The first line of an error message, without its full stop."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].rstrip(".")
 
 
-def run(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> str:
-    """Why a module does not run with these inputs; empty where it does."""
+def run_error(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> str | None:
+    """Why a module does not run with these inputs; None if it runs."""
     try:
         with torch.no_grad():
             module(*inputs)
     except BROKEN as error:
         return first_line(error)
-    return ""
+    return None

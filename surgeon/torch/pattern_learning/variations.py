@@ -1,4 +1,4 @@
-"""Another example of the same operation: other sizes, weights and hyper-parameters, as far as it takes them."""
+"""Varies an operation: other sizes, weights and hyper-parameters, as far as it accepts them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,28 +7,29 @@ from typing import Any
 import torch
 
 from surgeon.errors import UsageError
-from surgeon.torch.pattern_learning.operation import Operation, run
+from surgeon.torch.pattern_learning.operation import Operation, run_error
 
-FACTORS = (2, 3)  # for sizes in turn, so that ratios of sizes differ too
-NUMBER, STEP = 1.25, 0.0625  # a hyper-parameter times this; the next one times a little more, so that no two stay equal
+FACTORS = (2, 3)  # of sizes in turn, so that their ratios change too
+FLOAT_FACTOR, STEP = 1.25, 0.0625  # of hyper-parameters: the factor rises, so that no two stay equal
 
 Position = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to run the operation.
-
-    arguments: in place of the subject's own.  attributes: floats of the module, by path, set once it is made.
-    """
+    """One variant of the operation."""
 
     shapes: tuple[tuple[int, ...], ...]
+    """The shapes of the inputs."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments that replace those of the operation."""
     attributes: Mapping[str, float] = field(default_factory=dict)
+    """Float attributes of the module by path, set after its construction."""
     seed: int = 0
+    """The seed of the weights and inputs."""
 
     def module(self, subject: Operation) -> torch.nn.Module:
-        """A module with weights of its own."""
+        """A module with random weights."""
         module = subject.module(self.arguments)
         for path, value in self.attributes.items():
             owner, _, name = path.rpartition(".")
@@ -37,12 +38,12 @@ class Variation:
         with torch.no_grad():
             for _, tensor in weight_tensors(module):
                 if tensor.is_floating_point():
-                    # Between ½ and 1½: variances must not be negative, and no weight may be 0 or 1 by chance.
+                    # Between ½ and 1½: variances must be positive, and no weight may be 0 or 1.
                     tensor.copy_(torch.rand(tensor.shape, generator=generator, dtype=torch.float64) + 0.5)
         return module
 
     def inputs(self, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """Inputs of these shapes like the ones given; integers are repeated, for they may be indices."""
+        """Inputs of these shapes in the given dtypes; integers are repeated, since they may be indices."""
         generator = torch.Generator().manual_seed(self.seed)
         made = []
         for tensor, shape in zip(given, self.shapes, strict=True):
@@ -58,7 +59,7 @@ class Variation:
 
 
 def weight_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and stored buffers by name; not those that hold one number or are worked out anew each time."""
+    """Parameters and stored buffers by name, without scalar and non-persistent buffers."""
     stored = module.state_dict(keep_vars=True)
     yield from ((name, tensor) for name, tensor in module.named_parameters() if name in stored)
     parameters = dict(module.named_parameters(remove_duplicate=False))
@@ -68,7 +69,7 @@ def weight_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]
 
 
 def float_attributes(module: torch.nn.Module) -> dict[str, float]:
-    """The floats that a module and its parts keep under public names, by path."""
+    """Public float attributes of a module and its submodules by path."""
     return {
         f"{path}.{name}" if path else name: value
         for path, part in module.named_modules()
@@ -78,21 +79,21 @@ def float_attributes(module: torch.nn.Module) -> dict[str, float]:
 
 
 def original(subject: Operation, inputs: Sequence[torch.Tensor]) -> Variation:
-    """The operation as it was given.  Raises UsageError where it does not take the inputs."""
+    """The operation as given.  Raises UsageError if it does not accept the inputs."""
     variant = Variation(tuple(tuple(tensor.shape) for tensor in inputs))
-    complaint = run(variant.module(subject), variant.inputs(inputs))
-    if complaint:
+    problem = run_error(variant.module(subject), variant.inputs(inputs))
+    if problem:
         shapes = " and ".join("x".join(map(str, shape)) or "a scalar" for shape in variant.shapes)
-        raise UsageError(f"{subject.title} does not take inputs of shape {shapes} ({complaint}); give others.")
+        raise UsageError(f"{subject.title} does not take inputs of shape {shapes} ({problem}); give others.")
     return variant
 
 
 def vary_sizes(
     subject: Operation, inputs: Sequence[torch.Tensor], first: Variation, *, with_arguments: bool = True
 ) -> Variation:
-    """The operation with every size changed that it can do without, arguments that say a size along with it.
+    """The operation with every size changed that may vary, together with arguments that equal the size.
 
-    with_arguments: False leaves these as they are, and the sizes that they force.
+    with_arguments: False keeps these arguments and the sizes that they fix.
     """
     found = replace(first, seed=first.seed + 1)
     groups: dict[int, list[Position]] = {}
@@ -126,14 +127,14 @@ def vary_floats(
     vary: Mapping[str, Any] | None,
     skip: int = 0,
 ) -> Variation:
-    """The operation with other hyper-parameters.  skip: values to leave out, for yet others.
+    """The operation with other hyper-parameters.  skip: the number of factors to skip.
 
-    vary: new values of arguments, or of floats that the module keeps, by name; None: change every float that it takes.
-    Raises UsageError for a name that there is not, and for values with which it does not run.
+    vary: new values of arguments or float attributes by name; None: change every float that it accepts.  Raises
+    UsageError for an unknown name, and for values with which the module does not run.
     """
     found = variant
     if vary is not None:
-        return _told(subject, inputs, found, vary)
+        return _vary_by_name(subject, inputs, found, vary)
     count = skip
     for name, value in subject.arguments.items():
         if isinstance(value, float) and name not in found.arguments:
@@ -150,7 +151,7 @@ def vary_floats(
 
 
 def vary_integers(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation) -> Variation:
-    """The operation with other integers where the caller gave them and they say no size: groups, kernels, a rank."""
+    """The operation with other integers from the caller that are not sizes: groups, kernels, a rank."""
     found = variant
     for name in sorted(subject.given):
         value = subject.arguments[name]
@@ -161,7 +162,9 @@ def vary_integers(subject: Operation, inputs: Sequence[torch.Tensor], variant: V
     return found
 
 
-def _told(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any]) -> Variation:
+def _vary_by_name(
+    subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation, vary: Mapping[str, Any]
+) -> Variation:
     arguments, attributes = dict(variant.arguments), dict(variant.attributes)
     known = float_attributes(variant.module(subject))
     for name, value in vary.items():
@@ -174,10 +177,10 @@ def _told(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variation
             names = ", ".join([*subject.arguments, *known]) or "none"
             raise UsageError(f"{subject.title} has no argument or float {name!r} to vary; it has {names}.")
     found = replace(variant, arguments=arguments, attributes=attributes)
-    complaint = run(found.module(subject), found.inputs(inputs))
-    if complaint:
+    problem = run_error(found.module(subject), found.inputs(inputs))
+    if problem:
         values = ", ".join(f"{name}={value}" for name, value in vary.items())
-        raise UsageError(f"{subject.title} does not run with {values} ({complaint}); vary it otherwise.")
+        raise UsageError(f"{subject.title} does not run with {values} ({problem}); vary it otherwise.")
     return found
 
 
@@ -193,11 +196,11 @@ def _works(subject: Operation, inputs: Sequence[torch.Tensor], variant: Variatio
         module = variant.module(subject)
     except UsageError:
         return False
-    return not run(module, variant.inputs(inputs))
+    return not run_error(module, variant.inputs(inputs))
 
 
 def _scaled(value: Any, size: int, factor: int) -> Any:
-    """An argument that says this size, changed along; None for one that does not."""
+    """An argument scaled with a size that it equals; None if it does not equal the size."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -208,4 +211,4 @@ def _scaled(value: Any, size: int, factor: int) -> Any:
 
 
 def _other(value: float, count: int) -> float:
-    return (value or 0.375) * (NUMBER + count * STEP)
+    return (value or 0.375) * (FLOAT_FACTOR + count * STEP)

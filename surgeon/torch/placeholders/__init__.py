@@ -1,4 +1,4 @@
-"""Operators that become one node each in the export."""
+"""Placeholders: operators that become one node each in an export."""
 
 __all__ = [
     "call_binding",

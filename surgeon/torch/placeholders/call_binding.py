@@ -1,9 +1,9 @@
-"""How a call of a torch operator becomes a node: tensors are inputs in order, everything else attributes by name.
+"""Converts a call of a torch operator into a node: tensors become inputs in order, all else attributes by name.
 
     aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1)  ->  inputs self, other; attribute alpha
 
-A tensor that is None is an empty input (trailing ones are dropped, but where a list of tensors could not be told from
-them); an attribute that is None is left out; defaults are written out.  A dtype is written as onnx.TensorProto has it.
+A tensor that is None is an empty input; trailing ones are dropped unless the operator takes a list of tensors.  An
+attribute that is None is omitted; defaults are written.  A dtype is written as its number in onnx.TensorProto.
 """
 
 import math
@@ -14,21 +14,20 @@ from typing import Any
 from surgeon.errors import UsageError
 from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema
 
-CALL_ID_ATTRIBUTE = "surgeon_call"  # which call a node stands for while an export runs; taken away afterwards
-TEMPORARY_DOMAIN = "placeholder"  # the domain of placeholders while an export runs: torch minds some that users want
-MOST = 3.4028234663852886e38  # the largest float32
+CALL_ID_ATTRIBUTE = "surgeon_call"  # the number of the call of a node, during an export
+TEMPORARY_DOMAIN = "placeholder"  # the domain of placeholders during an export: torch refuses some domains
+FLOAT32_MAX = 3.4028234663852886e38  # the largest float32
 KINDS = {"INT": int, "FLOAT": float, "STRING": str}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """One call sorted.  inputs: tensors, None for absent ones, and plain numbers that become constants.
-
-    attributes: by name, a kind ("INT", "FLOATS", ...) and a value of it.
-    """
+    """The arguments of one call as inputs and attributes."""
 
     inputs: tuple[Any, ...]
+    """Tensors, None for absent ones, and numbers that become constants."""
     attributes: dict[str, tuple[str, Any]]
+    """The kind ("INT", "FLOATS", ...) and the value of each attribute by name."""
 
 
 def bind(schema: TorchSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def bind(schema: TorchSchema, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 def default_of(argument: Argument) -> Any:
-    """The default as it is written: a dtype as onnx.TensorProto numbers it."""
+    """The default value; a dtype as its number in onnx.TensorProto."""
     value = argument.default
     if argument.base == "ScalarType" and isinstance(value, int):
         return SCALAR_TYPES.get(value)
@@ -48,11 +47,10 @@ def default_of(argument: Argument) -> Any:
 
 
 def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: Any) -> BoundCall:
-    """Sort the values of a call.
+    """Split the values of a call into inputs and attributes.
 
-    is_tensor: says of a value whether the graph computes it.  Raises UsageError where it computes an attribute, for
-    what no attribute holds, and where a list of tensors stands beside another one, so that the inputs could not be told
-    apart.
+    is_tensor: whether the graph computes a value.  Raises UsageError if the graph computes an attribute, if no
+    attribute can hold a value, and if the operator takes several lists of tensors, which make the inputs ambiguous.
     """
     inputs: list[Any] = []
     attributes: dict[str, tuple[str, Any]] = {}
@@ -73,10 +71,10 @@ def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: An
                     "known at export; make it a plain number, or leave its dimension static."
                 )
             attributes[item.name] = attribute(item, value)
-            if not _is_held(attributes[item.name]):
+            if not _fits_float32(attributes[item.name]):
                 raise UsageError(
                     f"The argument {item.name!r} of {schema.full} is {value!r}, and an attribute holds float32, of "
-                    f"which {MOST:.4g} is the largest; give a smaller number, or a tensor."
+                    f"which {FLOAT32_MAX:.4g} is the largest; give a smaller number, or a tensor."
                 )
         elif not item.is_left_out and value is not None and value != item.default:
             raise UsageError(
@@ -88,15 +86,15 @@ def sort_arguments(schema: TorchSchema, values: Mapping[str, Any], is_tensor: An
     return BoundCall(tuple(inputs), attributes)
 
 
-def _is_held(made: tuple[str, Any]) -> bool:
-    """Whether an attribute holds its number: one of float32 makes infinity of what is larger."""
+def _fits_float32(made: tuple[str, Any]) -> bool:
+    """Whether the numbers of an attribute fit into float32."""
     kind, value = made
     ones = value if isinstance(value, list) else [value]
-    return not kind.startswith("FLOAT") or all(abs(one) <= MOST for one in ones if math.isfinite(one))
+    return not kind.startswith("FLOAT") or all(abs(one) <= FLOAT32_MAX for one in ones if math.isfinite(one))
 
 
 def attribute(argument: Argument, value: Any) -> tuple[str, Any]:
-    """The kind of an attribute and its value as that kind."""
+    """The kind of an attribute, and its value converted to it."""
     kind = str(argument.attribute)
     if kind.startswith("NUMBER"):
         ones = value if isinstance(value, (list, tuple)) else (value,)
@@ -109,7 +107,7 @@ def attribute(argument: Argument, value: Any) -> tuple[str, Any]:
 
 
 def is_same_operation(one: TorchSchema, other: TorchSchema) -> bool:
-    """Whether two overloads are one operation: the same names, and where they differ a number stands for a tensor."""
+    """Whether two overloads are one operation: equal argument names, and equal types up to Tensor and Scalar."""
     return [item.name for item in one.arguments] == [item.name for item in other.arguments] and all(
         mine.type == theirs.type or {mine.base, theirs.base} == {"Tensor", "Scalar"}
         for mine, theirs in zip(one.arguments, other.arguments, strict=True)

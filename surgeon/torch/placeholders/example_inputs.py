@@ -1,4 +1,4 @@
-"""The example arguments of an export: which input each is, and which of its sizes are free, for either exporter."""
+"""The example arguments of an export: their tensors, the names of the inputs, and the dynamic dims."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -14,32 +14,34 @@ from surgeon.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class ExampleInputs:
-    """What a module is called with, also by the names that `forward` gives it, and the tensors among it.
-
-    tensors: each tensor with the argument it stands in.  names: what its input is to be called.  dynamic_axes: for each
-    tensor the names of its free sizes by axis.
-    """
+    """The arguments of a module for an export."""
 
     args: tuple[Any, ...]
+    """The positional arguments."""
     kwargs: Mapping[str, Any]
+    """The keyword arguments."""
     arguments: Mapping[str, Any]
+    """All arguments by the names of the parameters of `forward`."""
     tensors: tuple[tuple[str, Any], ...]
+    """Each tensor with the name of its argument."""
     names: tuple[str, ...]
+    """The name of the model input of each tensor."""
     dynamic_axes: tuple[dict[int, str], ...]
+    """For each tensor the names of its dynamic dims by axis."""
 
     def with_tensors(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with other tensors in the places of those, in the order of `tensors`."""
+        """The arguments with these tensors, in the order of `self.tensors`."""
         given = dict(zip((id(tensor) for _, tensor in self.tensors), tensors, strict=True))
         made: tuple[tuple[Any, ...], dict[str, Any]]
         made = pytree.tree_map(lambda leaf: given.get(id(leaf), leaf), (self.args, dict(self.kwargs)))
         return made
 
     def as_dynamic_axes(self) -> dict[str, dict[int, str]]:
-        """Free sizes as `dynamic_axes`."""
+        """The dynamic dims as `dynamic_axes`."""
         return {name: axes for name, axes in zip(self.names, self.dynamic_axes, strict=True) if axes}
 
     def as_dynamic_shapes(self) -> dict[str, Any] | None:
-        """Free sizes as `dynamic_shapes` of torch.export: a tree like the arguments'; None where all are fixed."""
+        """The dynamic dims as `dynamic_shapes` of torch.export, like the arguments; None without dynamic dims."""
         if not any(self.dynamic_axes):
             return None
         rest = list(self.dynamic_axes)
@@ -58,16 +60,15 @@ def example_inputs(
     free: Mapping[str, Any] | Sequence[Any] | None,
     input_names: Sequence[str] | None,
 ) -> ExampleInputs:
-    """Sort the arguments.
+    """The example inputs for a call.
 
-    free: by argument of `forward` or by input name, or a sequence with one for each argument, as torch.export has it:
-    {axis: name} or a name for each axis (None: it stays as it is); for an argument that holds several tensors a list
-    of these.  Raises UsageError for arguments that `forward` does not take, for names of no input, and for axes that a
-    tensor does not have.
+    free: the dynamic dims by argument of `forward` or by input name, or a sequence with one entry for each argument, as
+    in torch.export: {axis: name} or a name for each axis (None: static); a list of these for an argument with several
+    tensors.  Raises UsageError for arguments that `forward` does not take, and for unknown inputs and axes.
     """
-    args, kwargs = _apart(args, kwargs)
+    args, kwargs = _with_distinct_tensors(args, kwargs)
     arguments = bind_arguments(module, args, kwargs)
-    kwargs = {name: kwargs[name] for name in sorted(kwargs, key=list(arguments).index)}  # as `forward` has them
+    kwargs = {name: kwargs[name] for name in sorted(kwargs, key=list(arguments).index)}  # in the order of `forward`
     tensors = argument_tensors(arguments)
     own = tensor_names(tensors)
     if input_names is not None and len(input_names) != len(own):
@@ -83,12 +84,12 @@ def example_inputs(
         arguments,
         tensors=tensors,
         names=names,
-        dynamic_axes=_free(by_name, arguments, tensors, own=own, names=names),
+        dynamic_axes=_dynamic_axes(by_name, arguments, tensors, own=own, names=names),
     )
 
 
-def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments with each tensor once: one that is given for two inputs would make them one."""
+def _with_distinct_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with copies of repeated tensors, which would become one input otherwise."""
     seen: set[int] = set()
 
     def fresh(leaf: Any) -> Any:
@@ -102,9 +103,9 @@ def _apart(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, .
 
 
 def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the names that `forward`, or a function, gives them.
+    """The arguments by the names of the parameters of `forward` or of a function.
 
-    Raises UsageError for those that it does not take, and for arrays of numpy.
+    Raises UsageError for arguments that it does not take, and for NumPy arrays.
     """
     signature = _signature(module)
     try:
@@ -128,7 +129,7 @@ def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 
 def _signature(module: Any) -> inspect.Signature:
-    """What `forward` takes; Python does not know that of a module of TorchScript, whose schema tells it."""
+    """The signature of `forward`; for a TorchScript module it comes from the schema."""
     if not isinstance(module, torch.jit.ScriptModule):
         return inspect.signature(module.forward if isinstance(module, torch.nn.Module) else module)
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
@@ -141,7 +142,7 @@ def _signature(module: Any) -> inspect.Signature:
 
 
 def argument_tensors(arguments: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """Each tensor among the arguments, with the one that it stands in."""
+    """Each tensor among the arguments, with the name of its argument."""
     return tuple(
         (name, leaf)
         for name, value in arguments.items()
@@ -151,7 +152,7 @@ def argument_tensors(arguments: Mapping[str, Any]) -> tuple[tuple[str, Any], ...
 
 
 def tensor_names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    """One name for each tensor: that of its argument, with a number where the argument holds several."""
+    """One name for each tensor: that of its argument, with a number if the argument holds several."""
     owners = [name for name, _ in tensors]
     seen: dict[str, int] = {}
     found = []
@@ -162,7 +163,7 @@ def tensor_names(tensors: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
 
 
 def _by_name(free: Mapping[str, Any] | Sequence[Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Free sizes by argument, where they came in the order of the arguments."""
+    """The dynamic dims by argument, also if they are given in the order of the arguments."""
     if isinstance(free, Mapping):
         return free
     if isinstance(free, str) or not isinstance(free, Sequence) or len(free) != len(arguments):
@@ -173,7 +174,7 @@ def _by_name(free: Mapping[str, Any] | Sequence[Any], arguments: Mapping[str, An
     return dict(zip(arguments, free, strict=True))
 
 
-def _free(
+def _dynamic_axes(
     given: Mapping[str, Any],
     arguments: Mapping[str, Any],
     tensors: Sequence[tuple[str, Any]],
@@ -185,7 +186,7 @@ def _free(
         places = [place for place, (name, _) in enumerate(tensors) if key in (name, own[place], names[place])]
         if not places:
             raise UsageError(f"dynamic_shapes names {key!r}, which is no input; the inputs are {', '.join(names)}.")
-        specs = _each(arguments[key], spec) if key in arguments else [spec]
+        specs = _specs(arguments[key], spec) if key in arguments else [spec]
         if len(specs) != len(places):
             raise UsageError(f"dynamic_shapes gives {len(specs)} shapes for the {len(places)} tensors of {key!r}.")
         for place, one in zip(places, specs, strict=True):
@@ -193,16 +194,16 @@ def _free(
     return tuple(found)
 
 
-def _each(value: Any, spec: Any) -> list[Any]:
-    """What is said of each tensor in a value: of all alike, in a list, or in a tree like the value."""
+def _specs(value: Any, spec: Any) -> list[Any]:
+    """The spec of each tensor in a value: one for all of them, a list, or a tree like the value."""
     if isinstance(value, torch.Tensor):
         return [spec]
     if isinstance(value, Mapping) and isinstance(spec, Mapping) and spec.keys() <= value.keys():
-        return [one for name, item in value.items() for one in _each(item, spec.get(name))]
+        return [one for name, item in value.items() for one in _specs(item, spec.get(name))]
     count = sum(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value))
     is_tree = isinstance(spec, (list, tuple)) and all(one is None or not isinstance(one, str | int) for one in spec)
     if is_tree and isinstance(value, (list, tuple)) and len(spec) == len(value):
-        return [one for item, own in zip(value, spec, strict=True) for one in _each(item, own)]
+        return [one for item, own in zip(value, spec, strict=True) for one in _specs(item, own)]
     return list(spec) if isinstance(spec, (list, tuple)) and count > 1 else [spec] * count
 
 

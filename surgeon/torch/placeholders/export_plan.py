@@ -1,4 +1,4 @@
-"""What one export is to write: the placeholders, the calls seen so far, and how to write a call as a node."""
+"""The state of one export: its placeholders, and the calls recorded so far."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,32 +17,36 @@ from surgeon.torch.tensor_conversion import ONNX_TYPES
 
 @dataclass(frozen=True, slots=True)
 class ExportedCall:
-    """A call that became a node.
-
-    schema: by which its arguments were sorted.  inputs, outputs: how many it has.  shapes: of each output, where the
-    exporter may forget them: numbers, names of free sizes, and None for what is neither.
-    """
+    """A call that became a node."""
 
     placeholder: Placeholder
+    """The placeholder of the operator."""
     schema: TorchSchema
+    """The schema that splits the arguments."""
     inputs: int
+    """The number of inputs."""
     outputs: int
+    """The number of outputs."""
     shapes: list[list[int | str | None]] = field(default_factory=list)
+    """The output shapes that the exporter may drop: sizes, names of dynamic dims, and None for unknown ones."""
 
 
 @dataclass(eq=False)
 class ExportState:
-    """The placeholders of one export and the calls that were written, by their numbers.
-
-    inputs: the example arguments.  calls_by_output: what a node stands for, by the first tensor that it makes.
-    """
+    """The placeholders and the calls of one export."""
 
     placeholders: Sequence[Placeholder]
+    """The requested and the registered placeholders."""
     version: int
+    """The version of the domains of the placeholders."""
     inputs: ExampleInputs
+    """The example arguments."""
     calls_by_output: dict[str, ExportedCall] = field(default_factory=dict)
+    """The call of each placeholder node by the name of its first output."""
     calls: list[ExportedCall] = field(default_factory=list)
+    """The calls by their number."""
     schemas: dict[Any, tuple[Placeholder, TorchSchema]] = field(default_factory=dict)
+    """The placeholder and the schema of each overload."""
 
     def __post_init__(self) -> None:
         for one in self.placeholders:
@@ -50,11 +54,11 @@ class ExportState:
                 self.schemas.setdefault(op, (one, schema))
 
     def add(self, one: Placeholder, op: Any, schema: TorchSchema) -> None:
-        """Take another overload, which stands for a placeholder in this export."""
+        """Add another overload of a placeholder for this export."""
         self.schemas[op] = (one, schema)
 
     def promoted_arguments(self, op: Any) -> set[str]:
-        """The arguments that torch brings to one dtype: those for which a number may stand, and what they go with."""
+        """The arguments that torch promotes to one dtype: tensors that may be numbers, and `self`."""
         one, schema = self.schemas[op]
         of_aten = [schema_of(other) for other in one.ops if other._schema.name.startswith("aten::")]
         pairs = [
@@ -67,26 +71,26 @@ class ExportState:
         return numbers | {"self"} if numbers else set()
 
     def record_call(self, op: Any, call: BoundCall) -> int:
-        """Keep a call of an overload, and number it."""
+        """Record a call of an overload and return its number."""
         one, schema = self.schemas[op]
         self.calls.append(ExportedCall(one, schema, len(call.inputs), max(len(op._schema.returns), 1)))
         return len(self.calls) - 1
 
     @property
     def merges_calls(self) -> bool:
-        """Whether equal calls may be merged: only where every operator is known to repeat itself."""
+        """Whether equal calls may be merged: all operators are deterministic."""
         return all(is_deterministic(op) for op in self.schemas)
 
     def bind_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]
     ) -> tuple[Placeholder, BoundCall]:
-        """A call of an overload as inputs and attributes."""
+        """The placeholder of an overload, and a call of it as inputs and attributes."""
         one, schema = self.schemas[op]
         return one, sort_arguments(schema, bind(schema, args, kwargs), is_tensor)
 
 
 def promote_scalar(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """A plain number as torch takes it beside a tensor: in the tensor's dtype, unless it is of a higher kind."""
+    """A number as an array in the dtype that torch promotes it to beside a tensor."""
     if isinstance(value, torch.Tensor):
         value = value.item()
     kind = torch.result_type(torch.empty(1, dtype=dtype), value) if dtype is not None else torch.tensor(value).dtype

@@ -1,4 +1,4 @@
-"""Names: of operators as torch and people write them, and of the nodes that stand for them."""
+"""Resolves names of operators, as users write them, to overloads of torch."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 from surgeon.errors import UsageError
 from surgeon.text import close_matches
 
-# Spellings that torch sends to the same place; an exporter meets now one of them, now the other.
+# Aliases of operators in torch; an exporter may see either name.
 ALIASES = {
     "absolute": "abs",
     "arccos": "acos",
@@ -36,7 +36,7 @@ class UnknownOperator(UsageError):
 
 
 def split(name: Any, what: str) -> tuple[str, str]:
-    """Divide `domain::name`.  Raises UsageError for a name of another form, and for what is none."""
+    """Divide `domain::name`.  Raises UsageError for another form and for a value that is not a string."""
     domain, colons, rest = name.partition("::") if isinstance(name, str) else ("", "", "")
     if not (domain and colons and rest) or "::" in rest or any(letter.isspace() for letter in str(name)):
         raise UsageError(f"{what} is {name!r}, which has no '::' between two names; write it as 'mylibrary::op'.")
@@ -44,7 +44,7 @@ def split(name: Any, what: str) -> tuple[str, str]:
 
 
 def overloads(name: str) -> tuple[tuple[Any, ...], str]:
-    """The overloads of an operator that return something new, the one that is named first, and its `ns::name`.
+    """The functional overloads of an operator, the named one first, and its `ns::name`.
 
     name: `aten::add` or `aten::add.Tensor`.  Raises UsageError for an operator that torch does not have.
     """
@@ -67,7 +67,7 @@ def overloads(name: str) -> tuple[tuple[Any, ...], str]:
 
 
 def related_overloads(name: str) -> tuple[Any, ...]:
-    """Overloads of operators that are the same by another name: in place, an alias, one of torch.special."""
+    """The overloads of the in-place variant, of aliases and of the torch.special variant."""
     namespace, base = split(name, "The operator")
     names = [f"{base}_", f"special_{base}", base.removeprefix("special_"), ALIASES.get(base, base)]
     names += [alias for alias, plain in ALIASES.items() if plain == base]
@@ -80,7 +80,7 @@ def related_overloads(name: str) -> tuple[Any, ...]:
 
 
 def _packet(namespace: str, base: str) -> Any:
-    """The operator, None where torch has none of this name."""
+    """The operator; None if torch has no operator of this name."""
     if not torch._C._jit_get_schemas_for_operator(f"{namespace}::{base}"):
         return None
     return getattr(getattr(torch.ops, namespace), base)

@@ -1,4 +1,4 @@
-"""What a user names as a placeholder, as one kind of object, and the node that it is written as."""
+"""Placeholders: operators and classes that a user names, with the domain and op type of their nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,21 +19,22 @@ OperatorLike: TypeAlias = (
 
 @dataclass(eq=False)
 class Placeholder:
-    """One operation that is to become one node.
-
-    label: what the user calls it.  domain, op: of the node.  ops: torch's overloads that arrive at it, the one that
-    says which arguments are inputs first.  cls: the autograd.Function or nn.Module class, whose ops are made for one
-    export and so are none here.  is_explicit: named for this export, so that it must occur; else it is registered for
-    all.
-    """
+    """An operation that becomes one node."""
 
     label: str
+    """The name that the user gives."""
     domain: str
+    """The domain of the node."""
     op: str
+    """The op type of the node."""
     ops: tuple[Any, ...] = ()
+    """The overloads of torch, the one that determines the inputs first; empty for a class."""
     cls: type | None = None
+    """The autograd.Function or nn.Module class, whose operators exist only during an export."""
     is_explicit: bool = True
+    """Whether the export names it, so that it must occur; otherwise it is registered for all exports."""
     canonical: dict[Any, TorchSchema] = field(default_factory=dict)
+    """The schema that splits the arguments of each overload."""
 
     def __post_init__(self) -> None:
         self.canonical.update(_canonical(self.ops))
@@ -55,9 +56,9 @@ def schema_of(op: Any) -> TorchSchema:
 
 
 def is_deterministic(op: Any) -> bool:
-    """Whether two calls on the same inputs are known to give the same, so that one node may stand for both.
+    """Whether equal calls are known to return equal results, so that they may be merged.
 
-    A user's own operator may keep a state or draw numbers without a tag that says so; only ATen's tags are complete.
+    A custom operator may keep a state or draw random numbers without a tag; only the tags of ATen are complete.
     """
     schema = op._schema
     is_random = torch.Tag.nondeterministic_seeded in op.tags
@@ -65,9 +66,10 @@ def is_deterministic(op: Any) -> bool:
 
 
 def placeholder(named: OperatorLike, name: str | None = None, *, asked: bool = True) -> Placeholder:
-    """What a user named.  name: `domain::Name` of the node, by default that of the operator.
+    """The placeholder that a user names.  name: `domain::Name` of the node, by default that of the operator.
 
-    Raises UsageError for what torch does not have, and for what is no operator, autograd.Function or nn.Module class.
+    Raises UsageError for an unknown operator, and for other objects than operators and autograd.Function or nn.Module
+    classes.
     """
     if isinstance(named, Placeholder):
         return named
@@ -89,7 +91,7 @@ def placeholder(named: OperatorLike, name: str | None = None, *, asked: bool = T
 
 
 def placeholders(named: Iterable[OperatorLike] | Mapping[OperatorLike, str]) -> list[Placeholder]:
-    """All that a user named for an export; a mapping also names the nodes.  Raises UsageError for one named twice."""
+    """The placeholders of an export; a mapping also names the nodes.  Raises UsageError for one named twice."""
     if isinstance(named, str) or not isinstance(named, Iterable):
         each = [part.strip() for part in named.split(",")] if isinstance(named, str) else [named]
         raise UsageError(f"Give placeholders as a list or a mapping, such as placeholders={each!r}.")
@@ -107,7 +109,7 @@ def placeholders(named: Iterable[OperatorLike] | Mapping[OperatorLike, str]) -> 
 
 
 def _text(named: OperatorLike) -> str:
-    """`ns::name.overload` of what was named."""
+    """`ns::name.overload` of an operator."""
     if isinstance(named, str):
         return named
     if isinstance(named, torch._ops.OpOverload):
@@ -134,14 +136,14 @@ def _is_inplace(one: Any, of: tuple[Any, ...]) -> bool:
 
 
 def _canonical(ops: tuple[Any, ...]) -> dict[Any, TorchSchema]:
-    """For each overload the schema by which its call is sorted: that of an earlier one that it merges with."""
+    """The schema that splits the arguments of each overload: that of an earlier equivalent one with more tensors."""
     found: dict[Any, TorchSchema] = {}
     for op in ops:
         own = schema_of(op)
         better = [one for one in found.values() if is_same_operation(own, one)]
         tensors = [one for one in better if len(one.tensors) >= len(own.tensors)]
         found[op] = tensors[0] if tensors else own
-    for op, schema in found.items():  # the richest in tensors may come late
+    for op, schema in found.items():  # the overload with most tensors may come later
         richer = [
             one for one in found.values() if is_same_operation(schema, one) and len(one.tensors) > len(schema.tensors)
         ]
@@ -150,7 +152,7 @@ def _canonical(ops: tuple[Any, ...]) -> dict[Any, TorchSchema]:
 
 
 def require_exportable(one: Placeholder) -> None:
-    """Raise UsageError for what no node can stand for, and for an operator without a fake kernel."""
+    """Raise UsageError for an operation that no node can represent, and for one without a fake kernel."""
     if one.domain == "ai.onnx":
         raise UsageError(
             f"{one.label} would be a node of ai.onnx, which has ops of its own; give its node another domain, and "
@@ -174,15 +176,15 @@ def require_exportable(one: Placeholder) -> None:
 
 
 def mutation_message(name: str) -> str:
-    """What is said of an operator that writes into its arguments, without a full stop."""
-    told = f"{name} changes its arguments in place, and a node cannot"
+    """The message on an operator that writes into its arguments, without a full stop."""
+    problem = f"{name} changes its arguments in place, and a node cannot"
     if name.startswith("aten::"):
-        return f"{told}; name the operator that returns the result instead"
-    return f"{told}; name a module class that calls it as a placeholder, or call an operator that returns the result"
+        return f"{problem}; name the operator that returns the result instead"
+    return f"{problem}; name a module class that calls it as a placeholder, or call an operator that returns the result"
 
 
 def has_fake(op: Any) -> bool:
-    """Whether torch can tell the shapes and dtypes that an overload returns without running it."""
+    """Whether torch infers the output shapes and dtypes of an overload without running it."""
     computed = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     if has_own_fake(op) or op._schema.name in OPDEFS:
         return has_own_fake(op)
@@ -190,7 +192,7 @@ def has_fake(op: Any) -> bool:
 
 
 def has_own_fake(op: Any) -> bool:
-    """Whether somebody has registered a fake kernel with torch.library for an overload."""
+    """Whether torch.library has a fake kernel for an overload."""
     custom = OPDEFS.get(op._schema.name)
     if custom is not None:
         return custom._abstract_fn is not None

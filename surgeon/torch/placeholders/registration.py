@@ -1,4 +1,4 @@
-"""`surgeon.torch.register`: operators that every export of this process writes as you say, by either exporter."""
+"""`surgeon.torch.register`: symbolic functions and placeholders for all exports of this process."""
 
 import inspect
 from collections import Counter
@@ -29,13 +29,15 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(eq=False)
 class Registration:
-    """What was registered for one operator.  symbolics: by the opset from which each holds; None: a placeholder."""
+    """The registrations of one operator."""
 
     placeholder: Placeholder
+    """The placeholder of the operator."""
     symbolics: dict[int, Symbolic | None] = field(default_factory=dict)
+    """The symbolic functions by their first opset; None for a placeholder."""
 
     def at(self, opset: int) -> int | None:
-        """The highest opset up to this one for which there is something."""
+        """The highest registered opset up to this one."""
         return max((one for one in self.symbolics if one <= opset), default=None)
 
 
@@ -119,7 +121,7 @@ def unregister(op: OperatorLike, opset: int | None = None) -> None:
 
 
 def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
-    """What is registered, but for the operators that an export names itself."""
+    """The registrations, without operators that the export names itself."""
     taken = {key for one in asked for key in (one.ops or (one.cls,))}
     return [
         entry for entry in _registered.values() if not taken.intersection(entry.placeholder.ops or {_key_of(entry)})
@@ -129,10 +131,10 @@ def registrations(asked: Sequence[Placeholder]) -> list[Registration]:
 def replace(
     model: onnx.ModelProto, registered: Sequence[Registration], plan: ExportState, counts: Counter[str], opset: int
 ) -> tuple[onnx.ModelProto, Counter[str]]:
-    """Replace the placeholders of registered operators by what their symbolics build.
+    """Replace the placeholders of registered operators by the nodes that their symbolic functions build.
 
-    Returns the model and how many placeholders are left, by name.  Raises ExportError where the model's opset is below
-    all that an operator is registered for, and where a symbolic declines a node.
+    Returns the model and the number of remaining placeholders by name.  Raises ExportError if an operator is only
+    registered for higher opsets, and if a symbolic function declines a node.
     """
     left = Counter(counts)
     rules = []
@@ -159,12 +161,12 @@ def replace(
         if done < wanted:
             why = next((miss.reason for miss in report.misses if miss.rule == each.name), "it was declined")
             raise ExportError(f"What is registered for {one.label} does not suit {wanted - done} of its nodes: {why}.")
-    _forget(made, {one.domain for one, _ in rules})
+    _drop_imports(made, {one.domain for one, _ in rules})
     return made, left
 
 
-def _forget(model: onnx.ModelProto, domains: set[str]) -> None:
-    """Import no domain of placeholders that have all been replaced."""
+def _drop_imports(model: onnx.ModelProto, domains: set[str]) -> None:
+    """Remove the imports of domains without nodes."""
     used = {node.domain for node in nodes_of(model)}
     for item in list(model.opset_import):
         if item.domain in domains - used:
@@ -172,7 +174,7 @@ def _forget(model: onnx.ModelProto, domains: set[str]) -> None:
 
 
 def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
-    """A rule that replaces the placeholder's nodes by what the function builds."""
+    """A rule that replaces the nodes of the placeholder by those that the function builds."""
 
     def placeholders_of(index: Index, scope: Scope) -> Iterator[Found]:
         """Nodes of the placeholder."""
@@ -180,11 +182,11 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
             written = plan.calls_by_output.get(_first(node.outputs))
             if node.alive and written is not None and written.placeholder is one:
                 outputs = tuple(name for name in node.outputs if name)
-                yield Found((node,), outputs, _bound(node, written.schema))
+                yield Found((node,), outputs, _bindings(node, written.schema))
 
     @rule(search=Search(placeholders_of, f"no node of {one.name}"), target="any", name=f"torch {one.label}")
     def symbolic(g: Any, match: Match) -> Any:
-        match.inspected = True  # what it builds depends on which outputs are used
+        match.inspected = True  # the result depends on the outputs with consumers
         node = match.nodes[0]
         written = plan.calls_by_output[_first(node.outputs)]
         values = {item.name: match[item.name] for item in written.schema.arguments if item.name in match.bound}
@@ -200,7 +202,7 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
         return [value for value, name in zip(several, used, strict=False) if name]
 
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is not None:  # what is wrong in it is told with its place, not with that of the function above
+    if code is not None:  # errors in it are reported with its location
         symbolic.where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
     return symbolic
 
@@ -208,9 +210,9 @@ def _rule(one: Placeholder, function: Symbolic, plan: ExportState) -> Rule:
 def _call(
     one: Placeholder, function: Symbolic, schema: TorchSchema, values: Mapping[str, Any]
 ) -> inspect.BoundArguments:
-    """What the function is called with after the graph.
+    """The arguments of the symbolic function after the graph.
 
-    Raises ExportError where it leaves an argument out that is not at its default here: its result would be wrong.
+    Raises ExportError if it does not take an argument that differs from its default here.
     """
     parameters = _after_the_graph(function)
     known = _argument_names(one)
@@ -228,9 +230,9 @@ def _call(
         value = rest.get(argument.name)
         if value is None or (argument.has_default and value == argument.default):
             continue
-        told = f"the tensor {value.name!r}" if argument.is_tensor and hasattr(value, "name") else repr(value)
+        text = f"the tensor {value.name!r}" if argument.is_tensor and hasattr(value, "name") else repr(value)
         raise ExportError(
-            f"What is registered for {one.label} does not take {argument.name!r}, which is {told} here; give it a "
+            f"What is registered for {one.label} does not take {argument.name!r}, which is {text} here; give it a "
             f"parameter {argument.name!r} and heed it."
         )
     return call
@@ -241,9 +243,9 @@ def _after_the_graph(function: Symbolic) -> list[inspect.Parameter]:
 
 
 def _sources(parameters: Sequence[inspect.Parameter], known: Sequence[str], own: Sequence[str]) -> dict[str, str]:
-    """Which argument each parameter takes: the one of its name, or, where no overload has that, the one in its place.
+    """The argument of each parameter: the one of its name, or, if no overload has that name, the one at its position.
 
-    known: the arguments of all overloads; own: of the one that is called.
+    known: the arguments of all overloads; own: those of the called one.
     """
     found: dict[str, str] = {}
     for place, item in enumerate(parameters):
@@ -255,7 +257,7 @@ def _sources(parameters: Sequence[inspect.Parameter], known: Sequence[str], own:
     return found
 
 
-def _bound(node: Node, schema: TorchSchema) -> dict[str, Any]:
+def _bindings(node: Node, schema: TorchSchema) -> dict[str, Any]:
     """The arguments of a node by name, as a match binds them."""
     inputs = list(node.inputs)
     lists = [item for item in schema.tensors if item.is_list]
@@ -285,7 +287,7 @@ def _plain(stored: onnx.AttributeProto, is_bool: bool) -> Any:
 
 
 def _require_parameters(one: Placeholder, function: Symbolic) -> None:
-    """Raise UsageError for a function that is none, or whose parameters are no arguments of the operator."""
+    """Raise UsageError for an object that is not callable, and for parameters that the operator does not have."""
     if not callable(function):
         raise UsageError(
             f"What is registered for {one.label} is {function!r}, which cannot be called; give a function."
