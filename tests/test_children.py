@@ -119,7 +119,7 @@ def test_a_crash_is_named(name, capfd):
 def test_a_child_that_leaves_or_babbles_gives_no_answer():
     left, babbled = run([task("leave", 3), task("babble")], 1)
     assert left == TaskFailure("end", "exit code 3", {})
-    assert babbled.why == "end"
+    assert babbled.cause == "end"
 
 
 def test_what_a_function_raises():
@@ -151,7 +151,7 @@ PROGRAM = """
 
     def ask(name, argument=None, seconds=60.0):
         (result,) = run([Task(f"tests.child_tasks:{name}", argument, seconds)], 1)
-        return result.value if isinstance(result, Answer) else [result.why, result.how, result.noted]
+        return result.value if isinstance(result, Answer) else [result.cause, result.detail, result.last_note]
 
     secret = tempfile.TemporaryFile()
     spare(2)

@@ -218,7 +218,7 @@ def test_equal_files_print_and_leave_with_0(files: tuple[Path, Path, Path]) -> N
     assert lines[1].split()[:2] == ["y", "float32"]
     assert "outcome  PROVED on " in shown.stdout
     assert "sets of inputs under ONNX Runtime" in shown.stdout
-    kinds = "usual, gaps, wide, large, numbers that decide, rows of zeros and small rows, inputs that hold NaN or "
+    kinds = "usual, mask gaps, wide, large, numbers that decide, rows of zeros and small rows, inputs that hold NaN or "
     kinds += "infinity"
     assert f"tried    {kinds}; 1 set of sizes (3 to 3)\n         not covered: values" in shown.stdout
     assert "layers" not in shown.stdout

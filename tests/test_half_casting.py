@@ -61,8 +61,8 @@ def test_numpy_does_it_where_onnx_runtime_does_not(fault, monkeypatch):
                 raise SessionError("no kernel")
             super().__init__(given)
 
-        def fill(self, source, array, name, made):
-            super().fill(source, array, name, made)
+        def run_into(self, source, array, name, made):
+            super().run_into(source, array, name, made)
             made[...] = np.nextafter(made, np.float16(0))
 
     monkeypatch.setattr(float16_cast, "OrtSession", Odd)

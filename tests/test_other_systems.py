@@ -169,9 +169,12 @@ print(child.run(Task("tests.child_tasks:spin", 3, 0.5)))
 
 def test_what_hangs_is_ended_by_the_clock_where_no_timer_is() -> None:
     """On macOS its last note is known too: children inherit files that have no name."""
-    for system, told in (("win32", "clock', how='', noted=None"), ("darwin", "time', how='', noted={'at': 3}")):
+    for system, told in (
+        ("win32", "clock', detail='', last_note=None"),
+        ("darwin", "time', detail='', last_note={'at': 3}"),
+    ):
         done = on(system, "-c", ENDLESS)
-        assert done.stdout.split("\n")[:2] == ["True", f"TaskFailure(why='{told})"], done.stderr
+        assert done.stdout.split("\n")[:2] == ["True", f"TaskFailure(cause='{told})"], done.stderr
 
 
 def test_children_that_note_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,7 +114,7 @@ def residual(tmp_path_factory):
 def test_a_residual_block_is_left_with_a_pair_behind_each_relu(residual):
     """The convolution and the sum behind it read the same dequantised tensor, and answer as before, bit for bit."""
     made, report = surgeon.rewrite(
-        residual, ["duplicates", "duplicate_initializers", "redundant_dq_q"], target="tensorrt"
+        residual, ["duplicates", "duplicate_initializers", "redundant_qdq"], target="tensorrt"
     )
     assert report.outcome == "proved"
     assert (report.count("qdq_around_relu"), report.count("redundant_q_dq")) == (3, 1)
