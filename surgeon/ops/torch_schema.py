@@ -58,17 +58,18 @@ _OPENING, _CLOSING = "([", ")]"
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument, or one result, of a torch operator.
-
-    type is without aliases, and with `int` for `SymInt`: "Tensor", "Tensor?[]", "int[2]", "ScalarType?".  default is a
-    Python value, a dtype being torch's number of it (`SCALAR_TYPES`).  A result has a name only where the schema has.
-    """
+    """One argument, or one result, of a torch operator."""
 
     name: str
+    """Empty for a result without a name."""
     type: str
+    """Without aliases, and with `int` for `SymInt`: "Tensor", "Tensor?[]", "int[2]"."""
     default: Any = None
+    """A Python value; a dtype is torch's number of it (`SCALAR_TYPES`)."""
     keyword_only: bool = False
+    """It cannot be positional."""
     has_default: bool = False
+    """It may be left out."""
 
     @property
     def base(self) -> str:
@@ -107,13 +108,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class TorchSchema:
-    """The schema of one overload; `overload` is empty for the default one."""
+    """The schema of one overload of a torch operator."""
 
     namespace: str
+    """Such as "aten"."""
     name: str
+    """Without namespace and overload."""
     overload: str
+    """Empty for the default overload."""
     arguments: tuple[Argument, ...]
+    """In order."""
     returns: tuple[Argument, ...]
+    """Its results, in order."""
 
     @property
     def qualified(self) -> str:

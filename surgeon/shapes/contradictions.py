@@ -28,11 +28,14 @@ _LEAST = (3, 48, 131)
 
 
 class Misstatement(NamedTuple):
-    """A node, the shape that the graph states of an output of it, and the shape that it makes, as text."""
+    """A node whose output has another shape than the graph declares."""
 
     node: Node
+    """The node."""
     stated: str
+    """The declared shape, as text."""
     made: str
+    """The inferred shape, as text."""
 
 
 def find_contradictions(index: Index, shapes: ShapeInference, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
@@ -94,13 +97,12 @@ def _of_turns(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -
 
 @dataclass(frozen=True, slots=True)
 class DeclaredShapeCheck:
-    """The first node of a model that makes another shape than the graph states, told as a clause; "" for none.
-
-    is_verified: whether the nodes were compared with the statements.
-    """
+    """Whether a model's declared shapes are those that its nodes produce."""
 
     told: str
+    """The first contradiction as a clause; "" for none."""
     is_verified: bool = True
+    """The nodes were compared with the declarations."""
 
 
 BELIEVED = DeclaredShapeCheck("")

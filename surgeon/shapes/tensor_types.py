@@ -71,24 +71,29 @@ def run_rule(rule: Callable[..., T], *given: Any) -> T | None:
 
 
 class TensorType(NamedTuple):
-    """dtype: a TensorProto enum value, None where unknown.  shape: None where the rank is unknown."""
+    """The dtype and shape of a tensor."""
 
     dtype: int | None
+    """A value of `TensorProto.DataType`; None if unknown."""
     shape: Shape | None
+    """None if the rank is unknown."""
 
 
 class CallContext(NamedTuple):
-    """What the inputs and attributes of a function are in one call.
-
-    scope: of the function.  label: of the call, and those around it.  depth: of calls, from 1.
-    """
+    """The inputs and attributes of a function in one call."""
 
     scope: Scope
+    """The function's scope."""
     facts: Mapping[str, TensorType]
+    """The types of inputs by name."""
     values: Mapping[str, ValueArray | None]
+    """The values of inputs by name."""
     attributes: Mapping[str, AttributeProto]
+    """The attributes of the call by name."""
     label: str
+    """The labels of the call and of those around it."""
     depth: int
+    """How many calls are nested, from 1."""
 
     def key(self) -> Hashable:
         """What the call gives the function: calls of which this is equal see the same inside."""
@@ -98,10 +103,12 @@ class CallContext(NamedTuple):
 
 
 class PartialType(NamedTuple):
-    """What a rule says of an output: as `TensorType`, where a dimension may also be None, of which nothing is known."""
+    """What a rule infers for an output: a `TensorType` in which dims may be None, unknown."""
 
     dtype: int | None
+    """None if unknown."""
     shape: PartialShape | None
+    """None if the rank is unknown."""
 
 
 UNKNOWN = TensorType(None, None)

@@ -42,46 +42,62 @@ _PARTS = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Load, 
 
 
 class Port(NamedTuple):
-    """An input or output.  dtypes: as schemas spell them, empty where any will do.  like: whose dtype it has."""
+    """An input or output of a plugin."""
 
     name: str
+    """Its name."""
     dtypes: tuple[str, ...]
+    """Allowed dtypes as schemas spell them; empty for any."""
     like: str
+    """The input whose dtype it has, or empty."""
     optional: bool
+    """It may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An attribute.  kind: int, float, string or weights.  length: 0 where any will do.  allowed: values, if few."""
+    """An attribute of a plugin."""
 
     name: str
+    """Its name."""
     kind: str
+    """"int", "float", "string" or "weights"."""
     length: int
+    """The number of values; 0 for any."""
     required: bool
+    """It must be given."""
     allowed: tuple[int, ...] = ()
+    """The allowed values; empty for any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One version of one plugin.
-
-    since, deprecated, removed: versions of TensorRT, "" where it is not.  instead: what takes its place.
-    is_declared: whether its inputs, outputs and attributes are known.  namespace: in which it is registered.  shapes:
-    the sizes of ports, as expressions of names.
-    """
+    """One version of one plugin."""
 
     name: str
+    """The op type of its nodes."""
     version: str
+    """The attribute `plugin_version`."""
     since: str
+    """The first version of TensorRT that has it."""
     deprecated: str
+    """The version of TensorRT that deprecates it; "" for none."""
     removed: str
+    """The version of TensorRT that removes it; "" for none."""
     instead: str
+    """What replaces it."""
     inputs: tuple[Port, ...]
+    """In order."""
     outputs: tuple[Port, ...]
+    """In order."""
     attributes: Mapping[str, Field] = field(hash=False)
+    """By name."""
     is_declared: bool = True
+    """Its inputs, outputs and attributes are known."""
     namespace: str = ""
+    """The attribute `plugin_namespace`."""
     shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """The sizes of each port, as expressions of names."""
 
 
 _own: dict[tuple[str, str], Plugin] = {}

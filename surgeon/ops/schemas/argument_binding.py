@@ -32,16 +32,16 @@ _VECTORS = {("", "TopK"): frozenset({1})}
 
 
 class BoundArguments(NamedTuple):
-    """Arguments sorted: `inputs` (None is an omitted optional one), `attributes` by name, the number of `outputs`.
-
-    `several` says that the helper gives a tuple, even of one: the operator always has several outputs or any number
-    of them, or the caller said how many.
-    """
+    """The arguments of a helper's call, sorted."""
 
     inputs: tuple[Any, ...]
+    """In order; None for an omitted optional input."""
     attributes: dict[str, Any]
+    """By name."""
     outputs: int
+    """How many outputs the node has."""
     several: bool = False
+    """The helper returns a tuple, even of one: the op can have several outputs, or the caller gave their number."""
 
 
 class _Plan:

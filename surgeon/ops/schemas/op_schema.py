@@ -27,22 +27,31 @@ _ATTRIBUTE_NAMES = {("", "Pad"): {"constant_value": "value"}}
 
 
 class FormalParameter(NamedTuple):
-    """A formal input or output; `type` is a type variable (`"T"`) or a concrete type (`"tensor(int64)"`)."""
+    """A formal input or output."""
 
     name: str
+    """Its name."""
     type: str
+    """A type variable ("T") or a type ("tensor(int64)")."""
     optional: bool
+    """It may be left out."""
     variadic: bool
+    """It stands for any number of tensors."""
     homogeneous: bool
+    """All of these have one type."""
 
 
 class AttributeSpec(NamedTuple):
-    """A formal attribute; `type` is a value of `onnx.AttributeProto.AttributeType`."""
+    """A formal attribute."""
 
     name: str
+    """Its name."""
     type: int
+    """A value of `onnx.AttributeProto.AttributeType`."""
     required: bool
+    """It must be given."""
     default: AttributeProto | None
+    """Its default; None without one."""
 
     @property
     def value(self) -> Any:
@@ -55,17 +64,29 @@ class Schema:
     """One version of one operator."""
 
     domain: str
+    """"" for ONNX's own."""
     name: str
+    """Without the domain."""
     since_version: int
+    """The first opset with this version."""
     inputs: tuple[FormalParameter, ...]
+    """In order."""
     outputs: tuple[FormalParameter, ...]
+    """In order."""
     min_inputs: int
+    """The fewest inputs."""
     max_inputs: int
+    """The most inputs."""
     min_outputs: int
+    """The fewest outputs."""
     max_outputs: int
+    """The most outputs."""
     attributes: Mapping[str, AttributeSpec] = field(hash=False)
+    """By name."""
     types: Mapping[str, frozenset[str]] = field(hash=False)
+    """The allowed types of each type variable."""
     deprecated: bool
+    """This version removes the operator."""
 
     def input_at(self, index: int) -> FormalParameter | None:
         """The formal of the `index`-th input; a variadic formal stands for all that follow; None beyond the last."""

@@ -21,10 +21,12 @@ class SizeError(SurgeonError):
 
 
 class SizeFunction(NamedTuple):
-    """An atom that is no symbol: kind "floor" of (dividend, divisor), or "min" or "max" of two or more sizes."""
+    """An atom that is a function of sizes."""
 
     kind: str
+    """"floor", "min" or "max"."""
     args: tuple[Size, ...]
+    """Dividend and divisor for floor, else two or more sizes."""
 
     def __str__(self) -> str:
         if self.kind == "floor":

@@ -28,11 +28,14 @@ MOST_FACTOR, MOST_UNDER = 1 << 8, 1 << 8  # with a size below 2^16, what these m
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """over / under, two sizes that do not divide.  is_rounded: it is the float nearest to that."""
+    """A quotient of two sizes that is not a size."""
 
     over: Size
+    """Dividend."""
     under: Size
+    """Divisor."""
     is_rounded: bool = False
+    """It is the nearest float to the quotient."""
 
     def __neg__(self) -> "Ratio":
         return Ratio(-self.over, self.under, self.is_rounded)

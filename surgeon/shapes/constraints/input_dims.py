@@ -52,13 +52,18 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class DynamicDim:
-    """A free dimension and where it is first seen: axis of an input of some rank, element type and name."""
+    """A dynamic dim, described by its first occurrence in the inputs."""
 
     key: str
+    """`dim_param`, or `input[axis]` without one."""
     axis: int
+    """Its axis."""
     rank: int
+    """The rank of the input."""
     elem_type: int
+    """The dtype of the input."""
     owner: str = ""
+    """The name of the input."""
 
     def kind(self) -> str:
         """What the dimension counts: by its name, else by its place, and of sound by the name of the input."""

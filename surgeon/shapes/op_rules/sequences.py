@@ -12,17 +12,20 @@ _FURTHEST = 32  # nodes that a sequence goes through
 
 
 class SequenceElement(NamedTuple):
-    """What is taken out: an input of a node, whole where `axis` is None, else from `start` to `end` along an axis.
-
-    drops: whether the axis goes.
-    """
+    """A tensor taken out of a sequence: an input of a node, whole or in part."""
 
     node: NodeView
+    """The node that put it into the sequence."""
     position: int
+    """The slot of the input."""
     axis: int | None = None
+    """The axis that was split; None for the whole input."""
     start: Size = 0
+    """First index along the axis."""
     end: Size = 0
+    """End index along the axis, exclusive."""
     drops: bool = False
+    """The axis is removed."""
 
 
 def piece(site: NodeView) -> SequenceElement | None:

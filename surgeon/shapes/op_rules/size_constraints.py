@@ -22,15 +22,16 @@ DEEPEST = 24  # nodes between what counts and what reads by index
 
 @dataclass(frozen=True, slots=True)
 class SizeConstraint:
-    """What a node wants of two sizes: equal ones, or where `at_least` a first that is not below the other.
-
-    is_soft: they need not be equal, but mostly are where the node runs.
-    """
+    """A relation between two sizes that a node requires."""
 
     one: Size
+    """A size."""
     other: Size
+    """Another size."""
     at_least: bool = False
+    """`one` must not be below `other`; else both must be equal."""
     is_soft: bool = False
+    """The sizes are usually equal, but need not be."""
 
 
 def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[SizeConstraint]:

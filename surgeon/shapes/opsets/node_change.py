@@ -19,31 +19,38 @@ Around: TypeAlias = Callable[[NodeProto, Callable[[str], str]], Sequence[NodePro
 
 
 class Moved(NamedTuple):
-    """A new input: a constant, named after what it is."""
+    """A new input that holds the value of a former attribute."""
 
     name: str
+    """The attribute's name."""
     values: Array
+    """Its value."""
 
 
 @dataclass(slots=True)
 class Change:
-    """What has to change in one node.
-
-    op: its op type.  operands: its inputs, "" for one that is left out.  dropped, added: attributes that go and come.
-    moved: attributes that become inputs by name; None for an input that is left out.  said: other sentences.
-    around: what puts nodes around it.
-    """
+    """How one node has to change for a newer opset."""
 
     node: Node
+    """The node."""
     shapes: ShapeInference
+    """Shapes of its model."""
     attributes: dict[str, AttributeProto]
+    """Its attributes by name, as changed so far."""
     op: str
+    """Its op type, as changed so far."""
     operands: list[str | Moved]
+    """Its inputs, "" for an omitted one."""
     dropped: list[str] = field(default_factory=list)
+    """Attributes to remove."""
     added: dict[str, Any] = field(default_factory=dict)
+    """Attributes to add."""
     moved: dict[str, Array | None] = field(default_factory=dict)
+    """Attributes that become inputs; None for an omitted input."""
     said: list[str] = field(default_factory=list)
+    """Further sentences of the report."""
     around: Around | None = None
+    """Returns the nodes that replace this one; None for the node by itself."""
 
     @classmethod
     def of(cls, node: Node, shapes: ShapeInference) -> "Change":

@@ -17,10 +17,12 @@ PLACES = symbol("places")  # of an axis
 
 
 class AffineIndex(NamedTuple):
-    """offset: the first element.  strides: for each axis what one step along it adds, 0 on axes of size 1."""
+    """An integer tensor whose elements are affine functions of their indices."""
 
     offset: Size
+    """The first element."""
     strides: tuple[Size, ...]
+    """The step along each axis; 0 on axes of size 1."""
 
     @property
     def is_constant(self) -> bool:

@@ -16,16 +16,14 @@ MOST_BOUNDS = 8
 
 
 class AffineMask(NamedTuple):
-    """One value or another for each element.
-
-    inside: the value where every one of the bounds is at least 0; outside: that of all other elements.  Both are numpy
-    scalars in the dtype of the tensor.  bounds: affine indices with as many axes as the tensor; none where all elements
-    are equal, and then inside and outside are too.
-    """
+    """A tensor of two values; the index of an element determines which it has."""
 
     inside: Any
+    """The value where every bound is at least 0, as a numpy scalar of the tensor's dtype."""
     outside: Any
+    """The value of all other elements; equal to `inside` without bounds."""
     bounds: tuple[AffineIndex, ...]
+    """Affine indices with the tensor's axes; empty if all elements are equal."""
 
     @property
     def is_uniform(self) -> bool:
