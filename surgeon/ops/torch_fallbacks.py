@@ -1,4 +1,4 @@
-"""How exporters of torch write an operator that they do not know, and what of it can be told again.
+"""How torch's exporters write an operator that they do not support, and how to recover it.
 
 org.pytorch.aten::ATen   attribute `operator`; all arguments are inputs (operator_export_type=ONNX_ATEN_FALLBACK)
 org.pytorch.aten::i0     the same with its name (ONNX_FALLTHROUGH); of other namespaces ns::op
@@ -16,9 +16,9 @@ NO_ATTRIBUTES = ("operator", "overload_name")  # of ATen: which operator it is
 
 
 def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
-    """The namespace, name and overload (None: not told) of the torch operator that a node may stand for.
+    """The namespace, name and overload (None if unknown) of the torch operator that a node may stand for.
 
-    None for a node of ONNX's or ONNX Runtime's own domains, and for a piece of TorchScript.
+    None for nodes of ONNX's and ONNX Runtime's domains, and for pieces of TorchScript.
     """
     domain, name = node.domain, node.op_type
     if domain in ("", TORCHSCRIPT_DOMAIN) or domain in domains():

@@ -46,7 +46,7 @@ SCALAR_TYPES: ScalarTypes = MappingProxyType(
 )
 """torch's number of a dtype (c10/core/ScalarType.h) -> that of `onnx.TensorProto`."""
 
-# How an argument that is no tensor is written as an attribute; a Scalar is INT or FLOAT by its value.
+# The attribute type of an argument other than a tensor; a Scalar is INT or FLOAT by its value.
 _ATTRIBUTES = {"int": "INT", "bool": "INT", "float": "FLOAT", "str": "STRING", "ScalarType": "INT", "Scalar": "NUMBER"}
 # What says where and how a tensor lies, and nothing of its numbers: a placeholder leaves it out.
 _BESIDE = ("Device", "Layout", "MemoryFormat", "Generator", "Stream")
@@ -198,9 +198,9 @@ def torch_schema(text: str) -> TorchSchema:
 
 
 def known(namespace: str, name: str) -> tuple[TorchSchema, ...]:
-    """The schemas of all overloads of an operator, none where nobody knows it.
+    """The schemas of all overloads of an operator; empty for an unknown one.
 
-    What `torch_schema` was told stands before what torch has, and that before the table.
+    Schemas given to `torch_schema` come before torch's own, and these before the table.
     """
     found = {one.overload: one for one in _from_table(namespace, name)}
     found.update({one.overload: one for one in _from_torch(namespace, name)})
@@ -218,11 +218,11 @@ def fitting(
 ) -> TorchSchema:
     """The one overload that fits a call.
 
-    overload: its name, None for any.  inputs: how many arguments the call gives, in order; further ones must have a
-    default.  takes: whether the value at a place can be given for the argument.  The overload that leaves the fewest
-    arguments out wins, then that with the most tensors.
+    overload: its name, None for any.  inputs: the number of arguments in the call; further ones must have a default.
+    takes: whether the value at a position fits the argument.  The overload that omits the fewest arguments wins, then
+    the one with the most tensors.
 
-    Raises UsageError, with near names, where nobody knows the operator, and where no overload fits.
+    Raises UsageError, with near names, for an unknown operator, and if no overload fits.
     """
     everything = known(namespace, name)
     if not everything:
@@ -252,7 +252,7 @@ def homes(name: str) -> list[str]:
 
 
 def near_names(namespace: str, name: str) -> list[str]:
-    """At most three names like one that nobody knows, as `aten::gelu`."""
+    """At most three known names similar to an unknown one, as `aten::gelu`."""
     names = {ns_name for ns_name in (*_table(), *_declared) if ns_name[0] == namespace}
     close = close_matches(name, (one for _, one in names), cutoff=0.75)
     return [f"{namespace}::{one}" for one in close]

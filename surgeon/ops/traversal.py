@@ -1,6 +1,6 @@
-"""Walks over plain ONNX messages: the graphs that nodes hold, the nodes in them, the names that they take.
+"""Traversal of plain ONNX messages: graphs in nodes, nodes in graphs, and used names.
 
-What is said here of a node is read from the message alone; the walk over a model that is edited is `indexing`.
+It needs only the messages; `ir` traverses a model that is edited.
 """
 
 from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ MOST_EXPANDED = 1 << 20
 
 
 def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
-    """A message without some of its fields, the same for equal ones: what tells it apart whatever it is called."""
+    """The bytes of a message without some fields, such as its name; equal messages have equal bytes."""
     copy = type(message)()
     copy.CopyFrom(message)
     for name in fields:

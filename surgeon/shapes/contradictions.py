@@ -1,6 +1,6 @@
-"""Shapes that a graph states of what its nodes make, and that they do not make.
+"""Declared shapes that contradict the shapes which nodes produce.
 
-ONNX Runtime warns of them and goes by what is made, onnx.checker refuses them, and whoever reads the file is misled.
+ONNX Runtime warns and uses the produced shapes, onnx.checker rejects the model, and other readers are misled.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ from surgeon.text import and_more
 
 Differ: TypeAlias = Callable[[Size | None, Size | None], bool]
 _LEAST = (3, 48, 131)
-"""Sizes that free dimensions are tried at: the first of them, and the others in steps of two."""
+"""Sizes tried for dynamic dims: these for the first, and larger by steps of two for the others."""
 
 
 class Misstatement(NamedTuple):
@@ -39,10 +39,10 @@ class Misstatement(NamedTuple):
 
 
 def find_contradictions(index: Index, shapes: ShapeInference, doubtful: Collection[str] = ()) -> Iterator[Misstatement]:
-    """The nodes of the main graph that make other numbers of rows or of axes than the graph states.
+    """The nodes of the main graph whose outputs have another size or rank than the graph declares.
 
-    Open sizes never count against a node.  What reads a tensor that is stated otherwise than made is passed over: what
-    it makes follows from a statement that is wrong; so is what reads a tensor that is doubtful for another reason.
+    Symbolic sizes never contradict.  Consumers of a tensor with a wrong declaration are skipped, since their outputs
+    follow from it; so are consumers of `doubtful` tensors.
     """
     return _of_scopes(index, [index.main], shapes, doubtful=doubtful, differ=_are_two_numbers)
 
@@ -55,7 +55,7 @@ def _of_scopes(
     differ: Differ,
     settled: Collection[str] = (),
 ) -> Iterator[Misstatement]:
-    """As `find_contradictions`, of these scopes; what is settled in the main graph is not looked at."""
+    """As `find_contradictions`, for these scopes, without `settled` tensors of the main graph."""
     doubted = set(doubtful)
     untold = ShapeInference(shapes.origin, stated=DeclaredTypes(shapes.origin, distrusted=True))
     for scope in scopes:
@@ -69,7 +69,7 @@ def _of_scopes(
                 continue
             if doubted.intersection(node.outputs) or stated.keys().isdisjoint(node.outputs):
                 continue
-            if node in holders or index.called(node) is not None:  # inside of it, too, no statement counts
+            if node in holders or index.called(node) is not None:  # nor do declarations inside count
                 every: Sequence[PartialType | TensorType] = [untold.facts(scope, name) for name in node.outputs]
             else:
                 every = _made(shapes, node)
@@ -82,7 +82,7 @@ def _of_scopes(
 
 
 def _of_turns(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -> Iterator[Misstatement]:
-    """The Loops of which something that goes from turn to turn has another shape than their body states of it."""
+    """The Loops with a carried tensor whose shape differs from the one that the body declares."""
     for body in scopes:
         owner, around = body.owner, body.parent
         if owner is None or around is None:
@@ -110,12 +110,12 @@ UNVERIFIED = DeclaredShapeCheck("", is_verified=False)
 
 
 def check_declared_shapes(index: Index, known: DeclaredShapeCheck | None = None) -> DeclaredShapeCheck:
-    """Look whether a graph states other shapes than its nodes make, once; where it does, believe none any more.
+    """Check once whether a graph declares other shapes than its nodes produce; if so, distrust all declarations.
 
-    Rules and proofs go by what is stated: a slice that takes all of what is stated to be there is no slice.  Only those
-    nodes are looked at of which onnx's own inference, which takes a fifth of the time, does not make what is stated;
-    none where it is `known` of this model.  With UNVERIFIED no node is looked at, and a statement is believed only
-    where it is all that there is: of an op without a rule and without an inference.
+    Rules and proofs depend on declared shapes: a slice over the whole declared axis is an identity.  Only nodes for
+    which onnx's own inference, five times faster, does not produce the declared shape are checked; none if the result
+    is `known`.  With UNVERIFIED no node is checked, and a declaration is used only for ops without a rule and without
+    inference.
     """
 
     def look() -> DeclaredShapeCheck:
@@ -159,7 +159,7 @@ def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
 
 
 class _Differing:
-    """Tells sizes apart that hang on nothing but the free dimensions of the inputs, by what these come to be."""
+    """Compares sizes that depend only on dynamic dims of the inputs, by evaluating them."""
 
     def __init__(self, free: Collection[str]) -> None:
         self._free = frozenset(free)
@@ -167,7 +167,7 @@ class _Differing:
         self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
 
     def are_settled(self, stated: PartialShape | None, made: PartialShape | None) -> bool:
-        """Whether what is made cannot contradict what is stated: sizes are equal, or hang on no free dimensions."""
+        """Whether a produced shape cannot contradict the declared one: sizes are equal, or depend on no dynamic dim."""
         if not stated:
             return True
         if made is None or len(stated) != len(made):
@@ -188,14 +188,14 @@ class _Differing:
 
 
 def _may_name(one: Size, other: Size) -> bool:
-    """Whether a size is a name of its own, and may be that of a sum or a product of others: a total of past and new."""
+    """Whether a size is a new name, which may stand for a sum or product of others: a total of past and new."""
     mine, others = symbols(one), symbols(other)
     is_lone = any(symbol(name) == one for name in mine)
     return is_lone and bool(others) and mine.isdisjoint(others) and all(symbol(name) != other for name in others)
 
 
 def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
-    """Tensors of which onnx, told nothing but the inputs, infers what a model states, or that it says too little of."""
+    """Tensors for which onnx, given only the inputs, infers the declared shape, or too little to judge."""
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
     del bare.graph.value_info[:]
@@ -216,7 +216,7 @@ def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
 
 
 def _made(shapes: ShapeInference, node: Node) -> Sequence[PartialType | TensorType]:
-    """What a node makes of its inputs, whatever is stated of it; nothing where no rule and no inference tells."""
+    """The output types of a node, regardless of declarations; empty without a rule and inference."""
     site = shapes.site(node)
     try:
         drafts = [sane(draft) for draft in run_rule(by_rule, site) or ()]

@@ -15,7 +15,7 @@ from surgeon.shapes.algebra.size_expressions import Size, parse_size, symbol, sy
 from surgeon.shapes.tensor_types import UNKNOWN, PartialType, TensorType, known
 
 RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
-"""Under this key torch's exporter notes in a graph the free dimensions of its program, and how long each may be."""
+"""The metadata key under which torch's exporter records the dynamic dims of a program and their ranges."""
 
 
 class Infos:
@@ -49,10 +49,10 @@ class DeclaredTypes:
         self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
         self.inputs = {value.name: self._input(value) for value in graph.input}
-        """Facts of the inputs of the main graph; a free dimension that goes by no name is called `input[axis]`."""
+        """Types of the inputs of the main graph; an unnamed dynamic dim is called `input[axis]`."""
         shapes = [facts.shape for facts in self.inputs.values() if facts.shape is not None]
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
-        """The free dimensions of the inputs: what a stated dimension may be made of to be believed at once."""
+        """The dynamic dims of the inputs; a declared dim of these is trusted at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
         self._is_distrusted = apart or distrusted
         self._believes: Callable[[Node], bool] | None = None
@@ -64,10 +64,10 @@ class DeclaredTypes:
 
     @cached_property
     def names_hold(self) -> bool:
-        """Whether dimensions of one name are of one size, as torch.export found: it has a name for each free one.
+        """Whether dims of one name have one size, as torch.export guarantees: it names each dynamic dim.
 
-        Whoever names dimensions by hand may give one name to all; the size of one need not be that of another.  Where
-        there are more names than torch knew of, somebody put inputs there, as where models are merged.
+        Hand-written names carry no such guarantee.  A model with more names than torch recorded was edited later, as by
+        a merge.
         """
         noted = next((item.value for item in self._graph.metadata_props if item.key == RANGES), None)
         return noted is not None and len(set(re.findall(r"\bs\d+\b", noted))) == len(self.symbols)

@@ -15,7 +15,7 @@ FLOAT_STRINGS = frozenset(map(type_string, FLOATS))
 
 
 class Dtypes:
-    """The dtypes that need no evaluation.  evaluated: what tells those of a node that reads nothing."""
+    """Dtypes that need no shape inference.  evaluated: returns the dtype of a node without inputs."""
 
     def __init__(self, stated: DeclaredTypes, evaluated: Callable[[Scope, str], int | None]) -> None:
         self._stated, self._evaluated = stated, evaluated
@@ -66,7 +66,7 @@ class Dtypes:
             yield element_type(formal.type), known.types.get(formal.type, UNKNOWN)
             fresh = [source for source in _tied_inputs(known, node.inputs, formal.type) if source not in seen]
             seen.update(fresh)
-            # All are of one type: a stored weight tells it at once, where the way back through the data may be long.
+            # All have one dtype: look at a stored weight first, since the way back through the data may be long.
             # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
             if traits_of(node.op).numerics.norm_axis is None:
                 fresh.sort(key=home.initializers.__contains__, reverse=True)

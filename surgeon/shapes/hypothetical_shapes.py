@@ -14,9 +14,9 @@ Place = tuple[Scope, str]
 
 
 class HypotheticalShapes(ShapeInference):
-    """Facts and values under suppositions: `suppose` has a node read a tensor that there is not yet.
+    """Types and values under suppositions: `suppose` lets a node read a tensor that does not exist yet.
 
-    What the file states of a tensor that hangs on a supposition is not believed, but for its dtype.
+    Of a tensor that depends on a supposition only the declared dtype is trusted.
     """
 
     def __init__(self, index: Index) -> None:
@@ -36,7 +36,7 @@ class HypotheticalShapes(ShapeInference):
                         self._escapes.setdefault((home, value.name), []).append(scope.owner)
 
     def suppose(self, node: Node, position: int, name: str, facts: TensorType, value: ValueArray | None) -> None:
-        """Let a node read a new tensor of the main graph, of these facts, at a position."""
+        """Let a node read a new tensor of the main graph, of this type, at a position."""
         main = self._supposed.add(name)
         self._facts[main, name], self._values[main, name] = facts, value
         given = list(self.origin.inputs(node))
@@ -46,7 +46,7 @@ class HypotheticalShapes(ShapeInference):
         self.doubt((node.scope, output) for output in node.outputs if output)
 
     def restore(self, node: Node) -> None:
-        """Let a node read what the file has it read."""
+        """Let a node read its original inputs."""
         if self._supposed.given.pop(node, None) is not None:
             self.doubt((node.scope, output) for output in node.outputs if output)
 
@@ -120,7 +120,7 @@ class _Doubted(DeclaredTypes):
         return super().draft(home, name)[0]
 
     def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
-        """As of `DeclaredTypes`; of a tensor that is doubted the dtype alone."""
+        """As `DeclaredTypes`; for a doubted tensor only the dtype."""
         found = super().draft(home, name)
         if (id(home.proto), name) not in self.doubted:
             return found

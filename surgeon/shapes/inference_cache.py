@@ -9,10 +9,10 @@ from surgeon.shapes.tensor_types import TensorType
 
 
 class InferenceCache:
-    """Facts of outputs by op and facts of the inputs, for ops whose rules look at nothing else.
+    """Output types by op and input types, for ops whose rules depend on nothing else.
 
-    Inputs are told apart as objects, which is quicker than by value: a miss costs no more than the rule.  other: ops
-    that are not what they are called, such as local functions.
+    Inputs are compared by identity, which is faster than by value: a cache miss costs no more than the rule.  other:
+    ops to leave out, such as local functions.
     """
 
     def __init__(self, other: Container[str] = ()) -> None:

@@ -10,7 +10,7 @@ TENSOR = "tensor_type"
 
 
 def type_of_no_tensor(model: ModelProto, name: str) -> TypeProto | None:
-    """The type of what a node of the main graph makes, where onnx infers that it is no tensor; else None."""
+    """The type of an output of the main graph's nodes if onnx infers a non-tensor type; else None."""
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):

@@ -24,9 +24,9 @@ REFUSALS = (
 
 
 def infer(site: NodeView) -> Sequence[PartialType]:
-    """What onnx infers for the outputs of a node whose op has no rule here; dtypes alone where it does not reach.
+    """What onnx infers for the outputs of a node whose op has no rule here; only dtypes if it fails.
 
-    Of an op that has one, onnx is not asked: of what the rule finds odd, its inference of some takes for ever (Expand).
+    It is not used for ops with a rule: on odd inputs that the rule rejects, inference can take forever (Expand).
     """
     inferred = None if site.node.op in RULES or site.is_misread else _by_onnx(site)
     if inferred is None:
@@ -95,7 +95,7 @@ def _by_onnx(site: NodeView) -> Sequence[PartialType] | None:
         wanted = defs.get_schema(name, site.scope.versions.get(domain, 1), domain)
         found = onnx.shape_inference.infer_node_outputs(wanted, node, types, data, opset_imports=_imports(site))
     except REFUSALS:
-        return None  # onnx refuses what it cannot infer from, which is no error of the model
+        return None  # onnx rejects what it cannot infer from; the model can still be valid
     sizes = {text: size for size, text in names.items()}
     return [_draft(found.get(f"o{place}"), sizes) for place in range(len(site.node.outputs))]
 

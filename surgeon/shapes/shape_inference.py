@@ -1,8 +1,7 @@
-"""Facts and values of the tensors of the source, evaluated on demand and remembered.
+"""Types and values of a model's tensors, inferred on demand and cached.
 
-Order of trust: inputs and initializers; what was learned by running the model; what the file states in numbers and
-in free dimensions of the inputs; the op's own rule; whatever else the file states; onnx's inference of the one node.
-A dimension of which nothing is known is a symbol of its own, `?name[axis]`.
+Order of trust: inputs and initializers; types observed in a run; declared sizes that are numbers or dynamic dims of the
+inputs; the op's rule; other declarations; onnx's inference of the node.  An unknown dim is a new symbol, `?name[axis]`.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -47,7 +46,10 @@ Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the sc
 
 
 class ShapeInference:
-    """Dtypes, shapes and values of tensors, by scopes of the index or the origin.  No odd graph makes them raise."""
+    """Dtypes, shapes and values of tensors, by scope of the index or the origin.  Invalid graphs do not raise.
+
+    An instance for a call of a function shares caches of the outer instance, hence the many attributes.
+    """
 
     def __init__(
         self,
@@ -72,12 +74,12 @@ class ShapeInference:
         self._repeats: InferenceCache = InferenceCache(self._functions) if outer is None else outer._repeats
 
     def facts(self, scope: Scope, name: str) -> TensorType:
-        """The dtype and shape of a tensor, seen from a scope."""
+        """The dtype and shape of a tensor that is visible in a scope."""
         home = self.origin.scope(scope).defining_scope(name)
         return UNKNOWN if home is None else self.facts_at(home, name)
 
     def facts_at(self, home: Scope, name: str) -> TensorType:
-        """The same of a tensor that is made in this scope of the source."""
+        """The dtype and shape of a tensor that this scope defines."""
         found = self._facts.get((home, name)) or self._at_hand(home, name)
         if found is None:
             self._solve((False, home, name))
@@ -85,11 +87,11 @@ class ShapeInference:
         return found
 
     def shape(self, scope: Scope, name: str) -> Shape | None:
-        """The shape of a tensor; None where the rank is unknown."""
+        """The shape of a tensor; None if the rank is unknown."""
         return self.facts(scope, name).shape
 
     def dtype(self, scope: Scope, name: str) -> int | None:
-        """The dtype of a tensor, found without its shape where that can be: then it costs no evaluation."""
+        """The dtype of a tensor, without shape inference if possible."""
         return self._dtypes.find(scope, name) or self.facts(scope, name).dtype
 
     def is_float(self, scope: Scope, name: str) -> bool:
@@ -100,7 +102,7 @@ class ShapeInference:
     def value(self, scope: Scope, name: str) -> ValueArray | None:
         """An object array of ints, bools and `Expr`, of the tensor's shape; None where an element is unknown.
 
-        Given for tensors of integers and truths of at most `values.LIMIT` elements.
+        For integers and booleans of at most `integer_values.LIMIT` elements.
         """
         home = self.origin.scope(scope).defining_scope(name)
         if home is None:
@@ -121,7 +123,7 @@ class ShapeInference:
         return self._inside(self.site(call).scope, call, scope)
 
     def site(self, node: Node) -> NodeView:
-        """A node with all that rules ask of its inputs."""
+        """A node as rules see it."""
         home, inputs = self.origin.scope(node.scope), self.origin.inputs(node)
         for name in filter(None, inputs):
             self.facts(home, name)
@@ -298,7 +300,7 @@ class ShapeInference:
         return by_rule(site)
 
     def _is_bare(self, home: Scope, name: str, draft: PartialType | TensorType) -> bool:
-        """Whether neither the rule nor the file tells dtype and rank."""
+        """Whether neither the rule nor the file determines dtype and rank."""
         stated, _ = self._stated.draft(home, name)
         return (draft.shape is None and stated.shape is None) or not (draft.dtype or stated.dtype)
 
@@ -318,7 +320,7 @@ class ShapeInference:
         return TensorType(dtype, tuple(named))
 
     def _input_draft(self, home: Scope, name: str) -> PartialType:
-        """An input of a body, as the node that holds the body has it; a rank that a Loop changes, the file alone."""
+        """The type of a body's input, from the node that holds the body; if a Loop changes the rank, from the file."""
         owner, is_ranked = home.owner, self._stated.draft(home, name)[0].shape is not None
         if owner is None or home.parent is None or (owner.op == "Loop" and is_ranked):
             return PartialType(*UNKNOWN)

@@ -12,7 +12,7 @@ from surgeon.errors import ModelFileError
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import AttributeSpec, Schema, schema
-from surgeon.ops.schemas.node_check import misfit
+from surgeon.ops.schemas.node_check import opset_mismatch
 from surgeon.shapes.algebra.size_expressions import Expr, Size, SizeError, symbols
 
 ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -60,7 +60,7 @@ def run_rule(rule: Callable[..., T], *given: Any) -> T | None:
     """
     try:
         return rule(*given)
-    except (CannotInfer, SizeError, ModelFileError):  # data that cannot be read, whoever needs it will tell of
+    except (CannotInfer, SizeError, ModelFileError):  # whoever needs unreadable data will report it
         return None
     except NeedsOperands:
         raise
@@ -117,24 +117,23 @@ ValueRule: TypeAlias = "Callable[[NodeView], Sequence[ValueArray | None]]"
 
 
 class InferenceContext(Protocol):
-    """Where a site gets the facts of its inputs from.
-
-    origin: the nodes and what each reads.  free: the free dimensions of the model's inputs, by name.
-    """
+    """Where a `NodeView` gets the types and values of its inputs from."""
 
     origin: OriginalModel
+    """The nodes and their inputs."""
     free: frozenset[str]
+    """The names of the dynamic dims of the model's inputs."""
 
     def need_facts(self, scope: Scope, name: str) -> TensorType:
-        """The facts of a tensor; stops the rule where they are still to be found."""
+        """The type of a tensor; interrupts the rule if it is still unknown."""
         ...
 
     def need_value(self, scope: Scope, name: str) -> ValueArray | None:
-        """The value of a tensor, elements of which may be None; stops the rule where it is still to be found."""
+        """The value of a tensor, with None for unknown elements; interrupts the rule if it is still unknown."""
         ...
 
     def floats(self, scope: Scope, name: str) -> list[float] | None:
-        """The elements of a constant, in order; None for what is no constant."""
+        """The elements of a constant, in order; None for other tensors."""
         ...
 
     def attribute(self, node: Node, name: str) -> AttributeProto | None:
@@ -143,7 +142,7 @@ class InferenceContext(Protocol):
 
 
 class NodeView:
-    """A node of the source, seen from a rule.  Inputs and attributes are asked for by position and name."""
+    """A node as a rule sees it; inputs by position, attributes by name."""
 
     def __init__(self, evaluator: InferenceContext, scope: Scope, node: Node, inputs: tuple[str, ...]) -> None:
         self._evaluator = evaluator
@@ -156,8 +155,8 @@ class NodeView:
 
     @cached_property
     def is_misread(self) -> bool:
-        """Whether the node does not belong to the declared opset, whose rules would misread it."""
-        return self.node.original and bool(misfit(self.node.proto, self.opset))
+        """Whether the node does not fit the declared opset, whose rules would misread it."""
+        return self.node.original and opset_mismatch(self.node.proto, self.opset) is not None
 
     @cached_property
     def _attributes(self) -> dict[str, Any]:
@@ -173,11 +172,11 @@ class NodeView:
         return position < len(self.inputs) and bool(self.inputs[position])
 
     def facts(self, position: int) -> TensorType:
-        """The facts of an input; unknown for one that is not given."""
+        """The type of an input; unknown for an omitted one."""
         return self._evaluator.need_facts(self.scope, self.inputs[position]) if self.has(position) else UNKNOWN
 
     def producer(self, position: int) -> "NodeView | None":
-        """The node that makes an input; None for one that is not given, or that no node makes."""
+        """The producer of an input; None without one."""
         home = self.scope.defining_scope(self.inputs[position]) if self.has(position) else None
         node = None if home is None else home.producers.get(self.inputs[position])
         if home is None or node is None:
@@ -185,18 +184,18 @@ class NodeView:
         return NodeView(self._evaluator, home, node, self._evaluator.origin.inputs(node))
 
     def shape(self, position: int) -> Shape | None:
-        """The shape of an input, None where its rank is unknown."""
+        """The shape of an input; None if its rank is unknown."""
         return self.facts(position).shape
 
     def ranked_type(self, position: int) -> tuple[int | None, Shape]:
-        """The dtype and shape of an input.  Raises CannotInfer where its rank is unknown; schemas tell dtypes then."""
+        """The dtype and shape of an input.  Raises CannotInfer for an unknown rank, so that the schema is used."""
         dtype, shape = self.facts(position)
         if shape is None:
             raise CannotInfer("the rank is unknown")
         return dtype, shape
 
     def dtype(self, position: int) -> int | None:
-        """The element type of an input, None where unknown."""
+        """The dtype of an input; None if unknown."""
         return self.facts(position).dtype
 
     def value(self, position: int) -> ValueArray | None:
@@ -204,13 +203,13 @@ class NodeView:
         return self._evaluator.need_value(self.scope, self.inputs[position]) if self.has(position) else None
 
     def sizes(self, position: int) -> list[Size] | None:
-        """All elements of an input in order, None where one of them is unknown."""
+        """All elements of an input in order; None if one is unknown."""
         value = self.value(position)
         found = None if value is None else value.reshape(-1).tolist()
         return found if found is not None and all(isinstance(item, (int, Expr)) for item in found) else None
 
     def numbers(self, position: int) -> list[int] | None:
-        """As `sizes`, where all are plain numbers."""
+        """As `sizes`, if all are integers; else None."""
         found = self.sizes(position)
         numbers = [int(item) for item in found or () if isinstance(item, int)]
         return numbers if found is not None and len(numbers) == len(found) else None

@@ -113,15 +113,15 @@ class Graph(gs.Graph):
         """
         if op in ASSOCIATIVE and not domain and len(args) > 2:
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
-        told = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, AbsentTensor)), "")
+        missing = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, AbsentTensor)), "")
         try:
-            bound = bind(domain, op, args, kwargs, self.version(domain))
+            bound = bind(domain, op, args, kwargs, opset=self.version(domain))
         except MissingInputError as error:
-            told = told or str(error)
-        if told:
-            absent, count = AbsentTensor(told, args[0]), kwargs.get("outputs", 1)
+            missing = missing or str(error)
+        if missing:
+            absent, count = AbsentTensor(missing, args[0]), kwargs.get("outputs", 1)
             return absent if count == 1 else (absent,) * count
-        found = self.emit(domain, op, bound.inputs, bound.attributes, bound.outputs)
+        found = self.emit(domain, op, bound.inputs, attributes=bound.attributes, outputs=bound.outputs)
         return tuple(found) if bound.several else found[0]
 
     def version(self, domain: str) -> int | None:
@@ -136,12 +136,13 @@ class Graph(gs.Graph):
         """
         domain, name = domain_and_name(kind, outputs)
         known = schema(domain, name, self.version(domain))
-        is_first = outputs is None or outputs == 1  # alone, of however many
+        is_first = outputs is None or outputs == 1  # only the first, however many there are
         if known is not None:
-            is_told = not is_first or (outputs is not None and known.max_outputs == VARIADIC)
-            found = self.call(domain, name, inputs, {**attributes, "outputs": outputs} if is_told else dict(attributes))
+            is_given = not is_first or (outputs is not None and known.max_outputs == VARIADIC)
+            given = {**attributes, "outputs": outputs} if is_given else dict(attributes)
+            found = self.call(domain, name, inputs, given)
             return found[0] if is_first and isinstance(found, tuple) else found
-        made = self.emit(domain, name, inputs, dict(attributes), outputs or 1)
+        made = self.emit(domain, name, inputs, attributes=dict(attributes), outputs=outputs or 1)
         return made[0] if is_first else tuple(made)
 
     def any_of(self, *forms: Tensor) -> Tensor:
@@ -153,8 +154,8 @@ class Graph(gs.Graph):
     def optional(self, tensor: Tensor) -> Tensor:
         """A node that may be left out, its first input in its place; in a replacement if it reads what is not there."""
         made, *_ = getattr(tensor, "inputs", None) or [None]
-        is_told = made is None or len(made.inputs) > 1 or made.attrs
-        first: Tensor = tensor.first if isinstance(tensor, AbsentTensor) else tensor if is_told else made.inputs[0]
+        is_needed = made is None or len(made.inputs) > 1 or made.attrs
+        first: Tensor = tensor.first if isinstance(tensor, AbsentTensor) else tensor if is_needed else made.inputs[0]
         return first
 
     def capture(self, name: str, tensor: Tensor) -> Tensor:
@@ -200,7 +201,8 @@ class Graph(gs.Graph):
         op = kwargs.get("op", args[0] if args else "")
         attributes = dict(kwargs.get("attrs") or {})
         wanted = list(outputs or [])
-        found = self.emit(kwargs.get("domain") or "", op, list(inputs or []), attributes, max(len(wanted), 1))
+        domain = kwargs.get("domain") or ""
+        found = self.emit(domain, op, list(inputs or []), attributes=attributes, outputs=max(len(wanted), 1))
         for tensor, given in zip(found, wanted, strict=False):
             if isinstance(given, gs.Tensor):
                 tensor.dtype, tensor.shape = given.dtype, given.shape
@@ -273,7 +275,7 @@ class Graph(gs.Graph):
 
 
 class BuiltTensor(Operators, gs.Variable):
-    """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
+    """A tensor that a graph made; its dtype is that of `like`, looked up on demand."""
 
     def __init__(self, name: str) -> None:
         self.like: Any = None
@@ -390,7 +392,7 @@ def register_helpers() -> None:
 def _plain_helper(name: str, domain: str, op: str) -> Callable[..., Any]:
     def helper(self: Any, *args: Any, **kwargs: Any) -> Any:
         versions = {item.domain: item.version for item in self.import_domains or ()}
-        bound = bind(domain, op, args, kwargs, versions.get(domain) if domain else self.opset)
+        bound = bind(domain, op, args, kwargs, opset=versions.get(domain) if domain else self.opset)
         inputs = [gs.Variable.empty() if value is None else value for value in bound.inputs]
         outputs = [f"{name}_out" for _ in range(bound.outputs)]
         attrs = {key: value for key, value in bound.attributes.items() if value is not None}

@@ -2161,7 +2161,7 @@ class Graph(gs.Graph):
         """`ai.onnx::Xor`, opset 1, changed at 7."""
 
 class BuiltTensor(Operators, gs.Variable):
-    """A tensor that a graph made; its dtype is that of `like`, looked up only when somebody asks."""
+    """A tensor that a graph made; its dtype is that of `like`, looked up on demand."""
 
     def __init__(self, name: str) -> None: ...
     @property

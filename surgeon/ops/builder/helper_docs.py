@@ -14,8 +14,8 @@ ORT_MANUAL = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOpe
 _NONE = inspect.Parameter.empty
 
 
-# A helper of a graph: called, it adds a node; `help(g.layer_normalization)` has its signature and manual, made when
-# somebody asks.  (Its `__doc__` is the manual, so that this cannot stand there.)
+# A helper of a graph adds a node when called.  Its `__doc__`, which `help(g.layer_normalization)` shows, is made on
+# demand from the schema, so the class itself is described here.
 class HelperFunction:
     __slots__ = ("_ask", "_call", "_name")
 

@@ -1,7 +1,7 @@
-"""Words of what only moves or cuts: shapes, heads of an attention, parts of a tensor.
+"""Composite helpers that only move or cut data: shapes, attention heads, parts of a tensor.
 
-What they mean does not hang on how an exporter spells it: a Slice with or without steps, a Split that says how many
-parts it makes or how large they are, a Reshape whose target copies sizes.
+Each covers all spellings of exporters: a Slice with or without steps, a Split by count or by sizes, a Reshape whose
+target copies sizes.
 """
 
 from itertools import groupby
@@ -146,7 +146,7 @@ def _cut_off(g: Any, x: Any, start: Any, axis: int) -> list[Any]:
 
 
 def _splits(g: Any, x: Any, count: int, axis: int, sizes: Any) -> list[tuple[Any, ...]]:
-    """A Split of x into so many parts along an axis, which may be told their number or sizes; each part of all."""
+    """Ways to split x into `count` parts along an axis: by their number or by their sizes."""
     counted = g.split(x, axis=axis, num_outputs=count, outputs=count)
     told, plain = g.split(x, sizes, axis=axis, outputs=count), g.split(x, axis=axis, outputs=count)
     return list(zip(counted, told, plain, strict=True))

@@ -31,7 +31,7 @@ class Operators:
         cls.__name__ = "surgeon.Tensor"
 
     def require_operand(self, other: Any) -> None:
-        """Raise RuleError where this and another value are no tensors to compute with."""
+        """Raise RuleError unless this and another value are tensors to compute with."""
 
 
 def _helper(name: str) -> Any:

@@ -1,9 +1,9 @@
-"""TensorRT's plugins as an ONNX node names them, and a node against what its plugin declares.
+"""TensorRT's plugins, and the check of a node against the declaration of its plugin.
 
-`data/tensorrt_plugins.json` holds the plugins of TensorRT 7.0 to 11.1: those that TensorRT itself registers.  A node
-names one by its op_type and the string attribute `plugin_version` ("1" if it has none); which domain it stands in does
-not matter to TensorRT, and ONNX Runtime's TensorRT provider knows them in the domain `trt.plugins`.  TensorRT ignores
-attributes that a plugin does not declare, and stops at one that is missing; both are told here.
+`data/tensorrt_plugins.json` holds the plugins that TensorRT 7.0 to 11.1 register themselves.  A node names one by its
+op_type and the string attribute `plugin_version` ("1" without one).  TensorRT ignores the node's domain; ONNX Runtime's
+TensorRT provider knows plugins in the domain `trt.plugins`.  TensorRT ignores attributes that a plugin does not
+declare, and fails if one is missing; the check reports both.
 """
 
 import json
@@ -61,7 +61,7 @@ class Plugins:
         return check_plugin(node, dtype_of, in_function)
 
     def learn(self, node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
-        """Add to `known` the dtypes of a plugin's outputs that it or an input tells."""
+        """Add to `known` the dtypes of a plugin's outputs that its declaration or an input determines."""
         learn_plugin_dtypes(node, known)
 
 
@@ -107,7 +107,7 @@ def advice(node: onnx.NodeProto) -> str:
 
 
 def learn_plugin_dtypes(node: onnx.NodeProto, known: dict[str, int | None]) -> None:
-    """Add to `known`, `TensorProto.DataType` by tensor, those of a plugin's outputs that it or an input tells."""
+    """Add to `known` (`TensorProto.DataType` by tensor) the output dtypes that the plugin or an input determines."""
     found = plugin_of(node)
     if found is None:
         return

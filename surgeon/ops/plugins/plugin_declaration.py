@@ -1,4 +1,4 @@
-"""Plugins as an ONNX node names them: what one declares, and those that users declare of their own.
+"""What a TensorRT plugin declares, and how users declare further plugins.
 
     # plugins.toml, given as `--custom-ops plugins.toml`
     [MyPlugin]
@@ -141,16 +141,27 @@ def declare_plugin(
         raise UsageError(f"A plugin has the name that a node calls it, as a string, not {name!r}.")
     inputs, outputs, fields = inputs or {}, outputs or {}, fields or {}
     try:
-        ports = [_port(port, told, inputs) for port, told in inputs.items()]
-        results = [_port(port, told, inputs) for port, told in outputs.items()]
-        attributes = {one.name: one for one in (_field(key, told) for key, told in fields.items())}
+        ports = [_port(port, text, inputs) for port, text in inputs.items()]
+        results = [_port(port, text, inputs) for port, text in outputs.items()]
+        attributes = {one.name: one for one in (_field(key, text) for key, text in fields.items())}
         sizes = _shapes(shapes or {}, ports, results, attributes)
     except (ValueError, RuleError) as error:
         raise UsageError(f"The plugin {name!r} cannot be declared: {str(error).rstrip('.')}.") from None
     is_declared = bool(inputs or outputs or fields)
-    known = tuple(ports), tuple(results), attributes, is_declared, namespace, sizes
-    made = Plugin(name, version, "", "", "", "", *known)
-    _own[name, version] = made
+    _own[name, version] = Plugin(
+        name,
+        version,
+        since="",
+        deprecated="",
+        removed="",
+        instead="",
+        inputs=tuple(ports),
+        outputs=tuple(results),
+        attributes=attributes,
+        is_declared=is_declared,
+        namespace=namespace,
+        shapes=sizes,
+    )
 
 
 def load_plugins(path: Path | str) -> None:
@@ -172,7 +183,7 @@ def load_plugins(path: Path | str) -> None:
         unknown = next((key for key in table if key not in _MEANT), None)
         if unknown is not None:
             raise UsageError(f"'{path}': [{name}] has no key {unknown!r}; {did_you_mean(unknown, _MEANT)}")
-        wrong = next((key for key, value in table.items() if not _is_told(key, value)), None)
+        wrong = next((key for key, value in table.items() if not _is_valid(key, value)), None)
         if wrong is not None:
             meant = f"{wrong} = {_MEANT[wrong]}"
             raise UsageError(f"'{path}' says {wrong} of {name!r} as {table[wrong]!r}; write it in texts, as {meant}.")
@@ -192,14 +203,14 @@ def own_plugins() -> Sequence[Plugin]:
     return list(_own.values())
 
 
-def _is_told(key: str, value: Any) -> bool:
+def _is_valid(key: str, value: Any) -> bool:
     if key in ("version", "namespace"):
         return isinstance(value, str)
     return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
 
 
 def _is_size(text: str) -> bool:
-    """Whether a text is a whole number, a name, or sums, products and quotients of such."""
+    """Whether a text is an integer, a name, or sums, products and quotients of these."""
     try:
         parts = list(ast.walk(ast.parse(text, mode="eval")))
     except (SyntaxError, ValueError):
@@ -213,12 +224,12 @@ def _is_size(text: str) -> bool:
 def _shapes(
     given: Mapping[str, str], inputs: Sequence[Port], outputs: Sequence[Port], fields: Mapping[str, Field]
 ) -> dict[str, tuple[str, ...]]:
-    """The sizes of ports; ValueError for what is no port or no size, and for a name in an output that nothing tells."""
+    """The sizes of ports.  Raises ValueError for unknown ports and names, and for texts that are not sizes."""
     found: dict[str, tuple[str, ...]] = {}
-    for name, told in given.items():
-        found[name.removesuffix("?")] = tuple(told.split())
-        if not all(map(_is_size, told.split())):
-            raise ValueError(f"{told!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
+    for name, text in given.items():
+        found[name.removesuffix("?")] = tuple(text.split())
+        if not all(map(_is_size, text.split())):
+            raise ValueError(f"{text!r} are no sizes; write them with spaces between, as in 'n c 2*h 2*w'")
     known = {name for port in inputs for size in found.get(port.name, ()) for name in _NAME.findall(size)}
     known |= {name for name, one in fields.items() if one.kind == "int" and one.length == 1} | _FUNCTIONS
     strange = sorted(found.keys() - {port.name for port in (*inputs, *outputs)})
@@ -231,18 +242,18 @@ def _shapes(
     return found
 
 
-def _port(name: str, told: str, inputs: Mapping[str, str]) -> Port:
-    """An input or output; ValueError for a dtype that is none."""
+def _port(name: str, text: str, inputs: Mapping[str, str]) -> Port:
+    """Parse an input or output.  Raises ValueError for an unknown dtype."""
     names = {key.removesuffix("?") for key in inputs}
-    like = told if told in names and told != name else ""
-    words = [] if like or told == "any" else told.split()
+    like = text if text in names and text != name else ""
+    words = [] if like or text == "any" else text.split()
     dtypes = tuple(type_string(dtype_number(word))[7:-1] for word in words)
     return Port(name.removesuffix("?"), dtypes, like, name.endswith("?"))
 
 
-def _field(name: str, told: str) -> Field:
-    found = _FIELD.fullmatch(told.strip())
+def _field(name: str, text: str) -> Field:
+    found = _FIELD.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{told!r} is no kind of field; write int, float, string or weights, int[] or int[2]")
+        raise ValueError(f"{text!r} is no kind of field; write int, float, string or weights, int[] or int[2]")
     length = 1 if found["many"] is None else int(found["length"] or 0)
     return Field(name.removesuffix("?"), found["kind"], length, not name.endswith("?"))

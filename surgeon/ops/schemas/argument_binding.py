@@ -123,8 +123,8 @@ def bind(domain: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
 
     Positional arguments are inputs in the order of the schema at `opset` (None: the newest); keywords are attributes,
     or inputs by their name as ONNX writes it or in snake_case; `outputs=n` asks for n outputs.  A parameter that moved
-    from attribute to input between versions may be given either way.  A value that is no plain Python, NumPy or ONNX
-    value goes through untouched.  Raises RuleError for arguments that the operator does not take at this opset.
+    from attribute to input between versions may be given either way.  Values other than plain Python, NumPy and ONNX
+    values pass through.  Raises RuleError for arguments that the operator does not take at this opset.
     """
     plan = _plan(domain, name, opset)
     inputs: dict[int, Any] = {}
@@ -262,7 +262,7 @@ def _outputs(version: Schema, asked: Any, inputs: Sequence[Any], attributes: Map
     if asked is None:
         if most != VARIADIC:
             return least
-        asked = _told(version.name, inputs, attributes)
+        asked = _implied_outputs(version.name, inputs, attributes)
         if asked is None:
             raise RuleError(f"{version.name} can have any number of outputs; say how many with outputs=n.")
     if isinstance(asked, bool) or not isinstance(asked, int) or not least <= asked <= most:
@@ -272,8 +272,8 @@ def _outputs(version: Schema, asked: Any, inputs: Sequence[Any], attributes: Map
     return asked
 
 
-def _told(name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int | None:
-    """The number of outputs where the other arguments tell it, else None."""
+def _implied_outputs(name: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> int | None:
+    """The number of outputs that the other arguments imply, else None."""
     if name == "Split":
         number = attributes.get("num_outputs")
         if isinstance(number, int):

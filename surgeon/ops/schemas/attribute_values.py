@@ -1,6 +1,6 @@
 """Python values as attribute values: an int given for a FLOAT becomes a float, `"float16"` given for `to` an enum.
 
-Values that are no plain Python, NumPy or ONNX values (what a pattern captures) go through untouched.
+Other values than plain Python, NumPy and ONNX ones (captures of a pattern) pass through.
 """
 
 import re
@@ -74,7 +74,7 @@ def words(kind: int) -> str:
 def dtype_number(dtype: str | int | type | npt.DTypeLike) -> int:
     """The `TensorProto.DataType` of a dtype by name (`"float16"`, `"bfloat16"`), NumPy dtype or type, or number.
 
-    Raises RuleError if there is no such dtype in ONNX.
+    Raises RuleError if ONNX does not have the dtype.
     """
     if isinstance(dtype, str) and dtype.lower() in _DTYPES:
         return _DTYPES[dtype.lower()]
@@ -114,7 +114,7 @@ def type_string(dtype: int) -> str:
 def element_type(text: str) -> int | None:
     """The `TensorProto.DataType` of a type as schemas spell it, such as `"tensor(float16)"`; None for any other."""
     name = text.removeprefix("tensor(").removesuffix(")").upper()
-    is_known = text.startswith("tensor(") and name in TensorProto.DataType.keys()  # noqa: SIM118 - it is no mapping
+    is_known = text.startswith("tensor(") and name in TensorProto.DataType.keys()  # noqa: SIM118 - not a mapping
     return int(TensorProto.DataType.Value(name)) if is_known else None
 
 

@@ -1,4 +1,4 @@
-"""The ops that a target brings itself, told by onnx's own schemas."""
+"""The ops that a target defines, as onnx schemas."""
 
 from collections.abc import Callable
 
@@ -48,7 +48,7 @@ class OwnOps:
         return violations(version, node, dtype_of, in_function)
 
     def learn(self, node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
-        """Add to `known`, `TensorProto.DataType` by tensor, the dtypes of the outputs that the inputs tell."""
+        """Add to `known` (`TensorProto.DataType` by tensor) the output dtypes that the inputs determine."""
         version = self._version(node, opset)
         if version is not None:
             learn_by(version, node, known)

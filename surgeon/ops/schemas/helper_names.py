@@ -87,8 +87,8 @@ def snake_case(name: str) -> str:
 def helper_name(domain: str, op: str) -> str:
     """The name of the helper for an operator, e.g. `("com.microsoft", "MatMulNBits")` is `ms_matmul_nbits`.
 
-    A Python keyword and a name that graphs already have get a trailing `_` (`and_`, `optional_`).  A domain without a
-    prefix of its own gets its name as one: `("my.domain", "Foo")` is `my_domain_foo`.
+    A Python keyword and a name that graphs already have get a trailing `_` (`and_`, `optional_`).  Other domains
+    are their own prefix: `("my.domain", "Foo")` is `my_domain_foo`.
     """
     domain = normalize_domain(domain)
     prefix = PREFIXES.get(domain, re.sub(r"\W", "_", domain) + "_")
@@ -104,9 +104,9 @@ def all_helpers() -> Mapping[str, tuple[str, str]]:
 
 @cache
 def domain_and_name(kind: object, outputs: object) -> tuple[str, str]:
-    """The parts of an op's name as `g.op` takes it, "custom::deform_conv2d".  outputs: how many it is to have, if told.
+    """The domain and name of an op as given to `g.op`, such as "custom::deform_conv2d".
 
-    Raises RuleError for what is no name, and for fewer outputs than one.
+    Raises RuleError for a malformed name, and for fewer `outputs` than one.
     """
     domain, _, name = kind.rpartition("::") if isinstance(kind, str) else ("", "", "")
     if not name or ":" in name or any(part != part.strip() for part in (domain, name)):

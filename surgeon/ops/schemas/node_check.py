@@ -19,7 +19,7 @@ from surgeon.text import close_matches, format_count
 
 
 def target_of_op(domain: str, op: str) -> BaseTarget | None:
-    """The target whose own an op is, by its domain, or by a name that no op of ONNX has; None where it is nobody's."""
+    """The target that defines an op, by its domain, or by a name that ONNX does not have; None without one."""
     domain = normalize_domain(domain)
     is_known = knows_domain(domain) if domain else onnx.defs.has(op)
     return None if is_known else owner(domain, op)
@@ -32,7 +32,7 @@ def check_node(
 
     `dtype_of` gives the `TensorProto.DataType` of a tensor by name, and None where that is unknown or the value is a
     sequence, map or optional.  In a function attributes may refer to the function's own.  Nodes of domains whose
-    operators are not known pass.  A node of a target's own is held against what the target says of it.
+    operators are unknown pass.  A target checks nodes of the ops that it defines.
     """
     own = target_of_op(node.domain, node.op_type)
     if own is not None and own.ops is not None:
@@ -46,7 +46,7 @@ def check_node(
 def violations(
     version: Schema, node: onnx.NodeProto, dtype_of: Callable[[str], int | None], in_function: bool
 ) -> list[str]:
-    """The same against a schema."""
+    """The same for a given schema."""
     found = []
     if version.deprecated:
         where = display_domain(version.domain)
@@ -62,29 +62,29 @@ def violations(
     return found
 
 
-_misfits: dict[tuple[object, ...], str] = {}  # by op, opset, tensors that are given and attributes
+_mismatches: dict[tuple[object, ...], str | None] = {}  # by op, opset, given tensors and attributes
 
 
-def misfit(node: onnx.NodeProto, opset: int) -> str:
-    """Why a node of ai.onnx does not belong to `opset`, the one that its model declares; "" where it does.
+def opset_mismatch(node: onnx.NodeProto, opset: int) -> str | None:
+    """Why a node of ai.onnx does not fit `opset`, which its model declares; None if it does.
 
     Its op does not have that number of tensors, or one of the attributes, at `opset`.  The rules of that opset would
     ignore them: the axes of a ReduceSum are an attribute up to opset 12, and an input from 13 on.
     """
     if node.domain not in ("", "ai.onnx"):
-        return ""
+        return None
     attributes = tuple((item.name, item.type) for item in node.attribute)
     key = node.op_type, opset, tuple(map(bool, node.input)), len(node.output), attributes
-    if key not in _misfits:
+    if key not in _mismatches:
         version = schema("", node.op_type, opset)
         is_known = version is not None and not version.deprecated
         found = violations(version, node, lambda _: None, in_function=True) if version is not None and is_known else []
-        _misfits[key] = found[0] if found else ""
-    return _misfits[key]
+        _mismatches[key] = found[0] if found else None
+    return _mismatches[key]
 
 
 def infer_output_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int | None]) -> None:
-    """Add to `known`, `TensorProto.DataType` by tensor, those of a node's outputs that the schema or a Cast tells."""
+    """Add to `known` (`TensorProto.DataType` by tensor) the output dtypes that the schema or a Cast determines."""
     if node.op_type == "Cast" and not node.domain:
         to = next((item.i for item in node.attribute if item.name == "to"), None)
         known[node.output[0]] = known.get(node.output[0]) or to
@@ -99,7 +99,7 @@ def infer_output_dtypes(node: onnx.NodeProto, opset: int, known: dict[str, int |
 
 
 def learn_by(version: Schema, node: onnx.NodeProto, known: dict[str, int | None]) -> None:
-    """The same by a schema."""
+    """Add to `known` the output dtypes that a schema determines."""
     bound: dict[str, int] = {}
     for names, formal_at in ((node.input, version.input_at), (node.output, version.output_at)):
         for index, name in enumerate(names):

@@ -1,8 +1,8 @@
 """Operator schemas as plain values: ONNX's own from `onnx.defs`, ONNX Runtime's from a table in this package.
 
-A look-up asks `onnx.defs` for the one operator in question; nothing scans the whole registry unless all names are
-wanted.  ONNX Runtime is never imported: `data/ort_schemas.json` holds its `com.microsoft` operators and those that it
-alone knows in the default domain (`tests/make_ort_schemas.py` writes the table).
+A look-up asks `onnx.defs` for one operator; only a list of all names scans the registry.  ONNX Runtime is never
+imported: `data/ort_schemas.json` holds its `com.microsoft` operators and those of the default domain that onnx does not
+have (`tests/make_ort_schemas.py` writes the table).
 """
 
 import base64
@@ -116,8 +116,8 @@ def schema(domain: str, name: str, opset: int | None = None) -> Schema | None:
     """The newest version of an operator that is not newer than `opset` (None: the newest of all).
 
     In the default domain ONNX's own operators come first, then those that only ONNX Runtime knows, at all or at so old
-    an opset (LayerNormalization below 17).  None means that
-    there is no such operator, or none as old as `opset`; `history` tells the two apart.
+    an opset (LayerNormalization below 17).  None if the operator does not exist, or not at `opset`; `history`
+    distinguishes the two.
     """
     domain = normalize_domain(domain)
     if domain != MICROSOFT and defs.has(name, domain):
@@ -139,7 +139,7 @@ def only_ort_knows(domain: str, name: str, opset: int) -> bool:
 
 @cache
 def history(domain: str, name: str) -> tuple[Schema, ...]:
-    """All versions of an operator, oldest first; empty if there is no such operator."""
+    """All versions of an operator, oldest first; empty for an unknown operator."""
     found: list[Schema] = []
     version = schema(domain, name)
     while version is not None:

@@ -10,7 +10,7 @@ from surgeon.errors import ConditionFailed, OpsetError, RewriteError, RuleError,
 from surgeon.ir.index import Index
 from surgeon.ops.schemas import knows_domain
 from surgeon.ops.schemas.attribute_values import dtype_name, dtype_word
-from surgeon.ops.schemas.node_check import check_node, misfit
+from surgeon.ops.schemas.node_check import check_node, opset_mismatch
 from surgeon.pipeline.acceptance.kernel_support import (
     MissingKernel,
     first_supported_opset,
@@ -234,7 +234,7 @@ def _require_opset(compiled: CompiledPattern, match: Match) -> None:
     """Raise MatchDeclined for a node that does not fit the declared opset: its meaning is unknown."""
     opset = match.scope.versions.get("", 1)
     for node in match.nodes:
-        found = misfit(node.proto, opset) if node.original else ""
+        found = opset_mismatch(node.proto, opset) if node.original else None
         if found:
             why = f"{found.rstrip('.')} at opset {opset}, which the model declares"
             why += f"; what to do: {command('check', 'IN')}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbols
-from surgeon.shapes.constraints.input_dims import told_sizes
+from surgeon.shapes.constraints.input_dims import sizes_text
 
 
 class DimAssignment:
@@ -26,7 +26,7 @@ class DimAssignment:
     @property
     def description(self) -> str:
         """The sizes of named symbols, in words."""
-        return told_sizes({name: size for name, size in self.by_symbol.items() if not name.startswith("?")})
+        return sizes_text({name: size for name, size in self.by_symbol.items() if not name.startswith("?")})
 
     def size(self, size: Size) -> int:
         """The number of a size."""

@@ -39,7 +39,7 @@ from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.model_session import ModelSession
 from surgeon.runtime.sessions.ort_session import SessionError
-from surgeon.shapes.constraints.input_dims import required_inputs, told_sizes
+from surgeon.shapes.constraints.input_dims import required_inputs, sizes_text
 from surgeon.text import join_first
 
 __all__ = ["CheckResult", "ModelCheck", "Outcome", "require_options"]
@@ -288,7 +288,7 @@ def build_check_result(
         tolerance=tolerances_in_force(dtypes, *asked),
         oracle=tally.trials.oracle if used else "",
         kinds=tuple(dict.fromkeys(trial.words or trial.kind.description for trial in made)),
-        sizes=tuple(dict.fromkeys(sizes for trial in made if (sizes := told_sizes(trial.sizes)))),
+        sizes=tuple(dict.fromkeys(sizes for trial in made if (sizes := sizes_text(trial.sizes)))),
         differs_on=tuple(tally.differing()) if outcome is not Outcome.FAILED else (),
         failed_on=tally.failed_on,
     )

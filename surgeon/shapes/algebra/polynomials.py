@@ -1,8 +1,8 @@
 """Polynomials with integer coefficients over symbols and calls: the normal form of a size, and its arithmetic.
 
-A `Size` is an int, or an `Expr`: a polynomial over atoms.  An atom is a symbol (the size of a dimension, known when the
-model runs) or one of the calls `floor(a/b)`, `min(...)` and `max(...)` that no polynomial says.  Simplification takes a
-divisor not to be 0.
+A `Size` is an int, or an `Expr`: a polynomial over atoms.  An atom is a symbol (the size of a dynamic dim, known
+when the model runs) or a function `floor(a/b)`, `min(...)` or `max(...)`.  Simplification assumes that no divisor is
+0.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class SizeFunction(NamedTuple):
 
 
 class Expr:
-    """A size that is no constant; made by arithmetic on `symbol`.  Immutable, hashable, equal when the same.
+    """A symbolic size, made by arithmetic on `symbol`.  Immutable, hashable, equal when the same.
 
     terms: ((atom, power), ...) and its coefficient, for each term, highest degree first, the constant last.
-    calls: how many calls stand in it, at any depth.  Raises SizeError where that is too many to compute with.
+    calls: the number of function atoms in it, at any depth.  Raises SizeError for too many to compute with.
     """
 
     __slots__ = ("_hash", "_text", "calls", "terms")
@@ -61,7 +61,7 @@ class Expr:
         return isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms
 
     def __lt__(self, other: object) -> bool:
-        """Raises ConditionFailed: of a size that is not fixed nobody tells which of two is larger."""
+        """Raises ConditionFailed: symbolic sizes have no order."""
         raise ConditionFailed(
             f"the size {self} is not fixed, so nobody tells whether it is larger or smaller than {other}"
         )
@@ -103,9 +103,9 @@ class Expr:
         return other - self * floor_div(other, self)
 
     def is_cut_of(self, whole: Size) -> bool:
-        """Whether it is the smaller of another size and of a number above 1, as of a slice of a buffer.
+        """Whether it is the minimum of another size and a number above 1, as of a slice of a buffer.
 
-        Beside an axis of the other size it is as large as that wherever the model runs: it is 1 where that is, alone.
+        An axis of this size that broadcasts with one of the other size must equal it: it is 1 only if the other is.
         """
         call = as_function(self)
         if call is None or call.kind != "min" or whole not in call.args:

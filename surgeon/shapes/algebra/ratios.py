@@ -1,7 +1,7 @@
-"""Floats that sizes become on the way from one integer to another, as in `int(ceil(height / 32.0))`.
+"""Floats between two integer sizes, as in `int(ceil(height / 32.0))`.
 
-A float that is whole is a plain size.  Numbers are computed as the model does, in its dtype.  Of sizes that are free
-no more is told than floating point keeps: a quotient by its floor or ceiling, and products and sums that are exact.
+A float with an integer value is a size.  Numbers are computed in the model's dtype.  For symbolic sizes only results
+that rounding cannot change are computed: floor and ceiling of quotients, and exact products and sums.
 """
 
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def ratio(over: Size, under: Size, *, is_rounded: bool = False) -> Number:
 
 
 def of_float(number: float) -> Number | None:
-    """A float as a fraction, exactly; None for what is no number, or too large for one of a size."""
+    """A float as an exact fraction; None if it is not finite, or too large for a size."""
     if not isfinite(number) or abs(number) > LARGEST:
         return None
     over, under = number.as_integer_ratio()

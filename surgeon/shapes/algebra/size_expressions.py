@@ -170,7 +170,7 @@ def parse_size(text: str) -> Size:
         tree = ast.parse(re.sub(r"[A-Za-z_][\w.]*(?:-[\w.]+)*", stand_in, text), mode="eval")
         return _with_min(_read(tree.body, {short: name for name, short in names.items()}))
     except (SyntaxError, ValueError, SizeError, RecursionError):
-        return symbol(text)  # a name that is no arithmetic
+        return symbol(text)  # a name, not an expression
 
 
 def _with_min(size: Size) -> Size:
@@ -184,7 +184,7 @@ def _with_min(size: Size) -> Size:
 
 
 def _read(node: ast.expr, names: Mapping[str, str]) -> Size:
-    """The size of a syntax tree.  Raises ValueError for what is no arithmetic on sizes."""
+    """The size of a syntax tree.  Raises ValueError for anything but arithmetic on sizes."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name) and node.id in names:

@@ -1,4 +1,4 @@
-"""Sizes that must fit one another: what nodes want of them, solved for as few as are free."""
+"""Solve the size constraints of nodes for as few independent sizes as possible."""
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations
@@ -22,25 +22,25 @@ _Sizes: TypeAlias = Mapping[str, int]
 
 
 class SizeSolver:
-    """Which sizes follow from others, where all wishes are to be met: those for equal ones first.
+    """Solves size constraints, equations first; a constraint that contradicts earlier ones is ignored.
 
-    solved: free sizes by name, as expressions of those that stay free.  A wish that contradicts others is left out.
-    Of a table of so many rows follows how large others may be: what is free is made smaller where it has to.
+    solved: dynamic sizes by name, as expressions of the independent ones.  Inequalities against fixed sizes, such as
+    the rows of a table, limit how large independent sizes may be.
     """
 
-    def __init__(self, wishes: Iterable[SizeConstraint]) -> None:
+    def __init__(self, constraints: Iterable[SizeConstraint]) -> None:
         self.solved: dict[str, Size] = {}
         self._limits: list[tuple[Size, int]] = []
-        for wish in sorted(wishes, key=lambda wish: (wish.at_least, wish.is_soft)):
+        for constraint in sorted(constraints, key=lambda one: (one.at_least, one.is_soft)):
             try:
-                self._settle(wish)
+                self._settle(constraint)
             except SizeError:
                 continue  # too long to compute with: the sizes are tried as they are
 
     def sizes(self, given: _Sizes, chosen: _Sizes) -> dict[str, int]:
-        """Sizes of symbols such that all fit.  given: one for each.  chosen: sizes that stay, by name.
+        """Sizes of symbols that meet the constraints.  given: initial sizes.  chosen: sizes that must not change.
 
-        Raises SizeError where one cannot be computed.
+        Raises SizeError if a size cannot be computed.
         """
         base: dict[str, int] = {**given, **chosen}
         follows = {name: size for name, size in self.solved.items() if symbols(size) <= base.keys()}
@@ -52,7 +52,7 @@ class SizeSolver:
             base.update(lower)
 
     def _lowered(self, base: _Sizes, found: _Sizes, chosen: _Sizes) -> _Sizes | None:
-        """A smaller number for one of those that stay free, where something is too large; None where nothing is."""
+        """A smaller value for one independent size, if some limit is exceeded; else None."""
         for size, most in self._limits:
             excess = evaluate(size, found) - most if symbols(size) <= found.keys() else 0
             if excess <= 0:
@@ -65,23 +65,23 @@ class SizeSolver:
                     return {name: max(1, base[name] - -(-excess // slope))}
         return None
 
-    def _settle(self, wish: SizeConstraint) -> None:
-        """Let one size follow from others, so that a wish is met, if any can."""
-        if wish.at_least and isinstance(wish.one, int):
-            self._limits.append((wish.other, wish.one))
+    def _settle(self, constraint: SizeConstraint) -> None:
+        """Let one size follow from others, so that a constraint is met, if possible."""
+        if constraint.at_least and isinstance(constraint.one, int):
+            self._limits.append((constraint.other, constraint.one))
             return
-        excess = substitute(wish.one - wish.other, self.solved)
+        excess = substitute(constraint.one - constraint.other, self.solved)
         if not isinstance(excess, int):
             excess = exact_quotient(excess, gcd(*(factor for _, factor in excess.terms))) or excess
-        if isinstance(excess, int) or (wish.at_least and _is_never_negative(excess)):
+        if isinstance(excess, int) or (constraint.at_least and _is_never_negative(excess)):
             return
-        found = _solution(excess, wish.at_least)
-        if wish.is_soft and found is not None and isinstance(found[1], int):
-            return  # n rows like 4 times n are no guess at all: none were left
+        found = _solution(excess, constraint.at_least)
+        if constraint.is_soft and found is not None and isinstance(found[1], int):
+            return  # n = 4 * n would leave only 0
         if found is None or not _is_never_negative(found[1]):
             for name, other in combinations(sorted(symbols(excess)), 2):  # b·n - c·n is zero where b and c are equal
                 fewer = substitute(excess, {name: symbol(other)})
-                better = None if isinstance(fewer, int) else _solution(fewer, wish.at_least)
+                better = None if isinstance(fewer, int) else _solution(fewer, constraint.at_least)
                 if better is not None and _is_never_negative(better[1]):
                     self._let(name, symbol(other))
                     found = better
@@ -111,7 +111,7 @@ def _solution(excess: Expr, at_least: bool) -> tuple[str, Size] | None:
 
 
 def _solved(excess: Expr, name: str) -> Size | None:
-    """What a symbol is where `excess` is 0; None where it does not stand alone in one term, times 1 or -1."""
+    """Solve `excess` = 0 for a symbol; None unless it occurs in one term only, with coefficient 1 or -1."""
     rest, alone = substitute(excess, {name: 0}), symbol(name)
     return -rest if excess == alone + rest else rest if excess == rest - alone else None
 

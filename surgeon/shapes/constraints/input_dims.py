@@ -1,7 +1,7 @@
-"""Sizes for the free dimensions of graph inputs: by name, by place, and in several sets.
+"""Sizes for the dynamic dims of graph inputs, in several sets.
 
-A free dimension is one without a fixed size.  Its key is its `dim_param`, or `input[axis]` where it has no name.
-A key that is an arithmetic expression of other keys (`past_len + seq_len`, `2*s0`) follows them.
+The key of a dynamic dim is its `dim_param`, or `input[axis]` without one.  A key that is an arithmetic expression of
+other keys (`past_len + seq_len`, `2*s0`) is computed from them.
 """
 
 import re
@@ -20,7 +20,7 @@ _FLOATS = frozenset(
     (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
 )
 
-# Sizes of a kind of dimension in the usual and in the small set.
+# Sizes by kind of dim, in the usual and in the small set.
 SIZES = {
     "batch": (2, 1),
     "sequence": (5, 2),
@@ -30,9 +30,9 @@ SIZES = {
     "frames": (48, 32),
     "other": (3, 2),
 }
-# Sizes of a kind in long sets, which are tried in turn; those of other kinds are as in the small set.
+# Sizes by kind in the long sets, tried in turn; other kinds are as in the small set.
 LONG = ({"sequence": 300, "past": 290, "other": 129}, {"sequence": 60, "past": 50, "other": 33})
-# Tried in turn, every free dimension alike, when the model refuses the sizes above.
+# Tried in turn for all dynamic dims at once, when the model rejects the sizes above.
 FALLBACK_SIZES = (4, 1, 8, 2, 16, 32, 64, 224)
 
 _MAY_BE_EMPTY = frozenset(("past", "other"))
@@ -66,7 +66,7 @@ class DynamicDim:
     """The name of the input."""
 
     def kind(self) -> str:
-        """What the dimension counts: by its name, else by its place, and of sound by the name of the input."""
+        """What the dim counts: by its name, else by its axis, and for audio by the name of the input."""
         if (kind := dim_kind(self.key)) != "other":
             return kind
         if self.axis == 0:
@@ -79,18 +79,18 @@ class DynamicDim:
 
 
 def dim_kind(key: str) -> str:
-    """What a dimension of this name counts, or "other" where the name does not tell."""
+    """What a dim of this name counts; "other" if unknown."""
     known = (kind for kind, expression in _KINDS if expression.search(key))
     return next(known, "other") if "[" not in key else "other"
 
 
 def is_total(key: str) -> bool:
-    """Whether a dimension of this name counts past and new together."""
+    """Whether a dim of this name counts past and new tokens together."""
     return "total" in key.lower()
 
 
 def input_dims(value: onnx.ValueInfoProto) -> list[int | str]:
-    """Return the shape of a tensor input: a size, or the key of a free dimension, per axis."""
+    """Return the shape of a tensor input: per axis a size, or the key of a dynamic dim."""
     dims: list[int | str] = []
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
         if dim.HasField("dim_value") and dim.dim_value >= 0:
@@ -108,7 +108,7 @@ def required_inputs(graph: onnx.GraphProto) -> dict[str, onnx.ValueInfoProto]:
 
 
 def dynamic_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, DynamicDim]:
-    """Return the free dimensions of all inputs by key, in the order of their first use."""
+    """Return the dynamic dims of all inputs by key, in the order of their first use."""
     found: dict[str, DynamicDim] = {}
     for value in inputs:
         dims = input_dims(value)
@@ -121,7 +121,7 @@ def dynamic_dims(inputs: Sequence[onnx.ValueInfoProto]) -> dict[str, DynamicDim]
 
 
 def check_dim_names(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> None:
-    """Raise UsageError when a chosen dimension is none of the inputs', nor part of an expression of theirs."""
+    """Raise UsageError if a chosen dim is neither a dim of the inputs nor part of an expression in one."""
     known = known_dims(free)
     for name in chosen:
         if name not in known:
@@ -140,12 +140,12 @@ def require_size(name: str, size: int, free: Mapping[str, DynamicDim]) -> None:
 
 
 def known_dims(free: Mapping[str, DynamicDim]) -> set[str]:
-    """The names that a size may be given for: of free dimensions, and those in expressions of them."""
+    """The names that sizes may be given for: keys of dynamic dims, and names in their expressions."""
     return {*free, *(name for key in free for name in symbols(parse_size(key)))}
 
 
 def require_sizes(chosen: Mapping[str, int]) -> None:
-    """Raise UsageError for what are no sizes, and for one below 0; 0 is that of an empty cache."""
+    """Raise UsageError for anything but integers of at least 0; an empty cache has size 0."""
     if not isinstance(chosen, Mapping) or not all(isinstance(size, Integral) for size in chosen.values()):
         raise UsageError(f"dims={chosen!r} are no sizes; give numbers by name, as {{'batch': 2}}.")
     for name, size in chosen.items():
@@ -154,7 +154,7 @@ def require_sizes(chosen: Mapping[str, int]) -> None:
 
 
 def require_dims(graph: onnx.GraphProto, chosen: Mapping[str, int]) -> None:
-    """Raise UsageError for a size that is negative, or of a dimension that no input of the graph has."""
+    """Raise UsageError for a negative size, or for a dim that no input has."""
     require_sizes(chosen)
     check_dim_names(dynamic_dims(list(required_inputs(graph).values())), chosen)
 
@@ -167,7 +167,7 @@ def size_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list
 
 
 def long_sets(free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return sets in which sequences are long, as texts are, the longest first; none where no such size is free."""
+    """Return sets with long sequences, the longest first; empty if no sequence length is dynamic."""
     kinds = {key: dim.kind() for key, dim in free.items() if key not in chosen}
     if not LONG[0].keys() & kinds.values():
         return []
@@ -218,12 +218,12 @@ def _settle(free: Mapping[str, DynamicDim], sizes: Mapping[str, int], chosen: Ma
 
 
 def usual_size(name: str) -> int:
-    """The usual size of what is called so, of which nothing else is known."""
+    """The usual size of a dim of this name."""
     return SIZES[DynamicDim(name, 1, 2, onnx.TensorProto.INT64).kind()][0]
 
 
-def told_sizes(sizes: Mapping[str, int]) -> str:
-    """Sizes by their names, in words."""
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """Sizes by name, as text."""
     return ", ".join(f"{name} {size}" for name, size in sorted(sizes.items()))
 
 

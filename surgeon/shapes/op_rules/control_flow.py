@@ -150,7 +150,7 @@ def _invariant(
 
 
 def _is_name(size: Size, free: Set[str]) -> bool:
-    """Whether a dimension has a name that is no dimension of the model's inputs."""
+    """Whether a dim is one name, and not that of a dynamic dim of the model's inputs."""
     return is_unknown(size) or any(symbol(name) == size for name in symbols(size) - free)
 
 

@@ -51,7 +51,7 @@ def _reshape(site: NodeView) -> Sequence[PartialType]:
 
 
 def _of_length(site: NodeView, position: int) -> PartialShape | None:
-    """A shape of which the rank is known alone: that of the tensor that lists its dimensions."""
+    """A shape with unknown dims; its rank is the length of the tensor that lists them."""
     rank = length_of(site.shape(position))
     return None if rank is None else [None] * rank
 

@@ -202,7 +202,7 @@ def _global_pool(site: NodeView) -> Sequence[TensorType]:
 
 
 def _quantized_pool(site: NodeView) -> Sequence[PartialType]:
-    """As of floats; of channels that are the last axis nothing is told."""
+    """As for floats; unknown for channels last."""
     return [PartialType(site.dtype(0), None)] if site.attribute("channels_last", 0) else _pool(site)[:1]
 
 

@@ -124,10 +124,10 @@ def _name_of(node: NodeProto, what: str) -> str:
 
 
 def _add_region(change: Change) -> None:
-    """Resize-11: the sampling that was implied until then gets its name.  roi is required there, and not read.
+    """Resize-11 names the sampling that was implied before, and requires `roi`, which it does not read.
 
-    ONNX leaves open how version 10 rounds.  ONNX Runtime (upsamplebase.h) rounds down where it enlarges and up where it
-    shrinks, axis by axis; without a scale that is known nobody can tell which of them a node does.
+    ONNX does not say how version 10 rounds.  ONNX Runtime (upsamplebase.h) rounds down on axes that it enlarges and up
+    on axes that it shrinks; without a known scale the direction is unknown.
     """
     scales = np.ones(1) if change.node.op == "Upsample" else change.constant(1)  # ONNX: that is of 1 and more
     change.operands.insert(1, Moved("roi", np.zeros(0, np.float32)))

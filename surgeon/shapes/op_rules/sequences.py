@@ -43,7 +43,7 @@ def piece(site: NodeView) -> SequenceElement | None:
 
 
 def _cut(maker: NodeView, place: int) -> SequenceElement | None:
-    """What is at a place of a SplitToSequence: a piece of one size, of its own, or an index by itself."""
+    """An element of a SplitToSequence: a piece of equal or listed size, or a single index."""
     shape, told = maker.shape(0), maker.sizes(1)
     if shape is None or (maker.has(1) and told is None):
         return None

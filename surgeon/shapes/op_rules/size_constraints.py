@@ -1,7 +1,6 @@
-"""What nodes want of the sizes of their inputs: those that broadcast equal ones, those that read by index enough.
+"""Relations that nodes require of input sizes: equal ones to broadcast, large enough ones for indices.
 
-Read off the shapes that the source states.  Of a Reshape, which wants as many elements, it is guessed beside that it
-keeps the first axes.
+They come from inferred shapes.  A Reshape requires equally many elements; that it keeps leading axes is a guess.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 
 Shape = Sequence[Size]
 
-DEEPEST = 24  # nodes between what counts and what reads by index
+MAX_DEPTH = 24  # nodes between a bound and the op that indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +34,13 @@ class SizeConstraint:
 
 
 def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[SizeConstraint]:
-    """What nodes want of sizes."""
+    """The constraints of some nodes."""
     for node in nodes:
-        yield from _Reader(shapes, node).wishes()
+        yield from _Reader(shapes, node).constraints()
 
 
 def most_looked_up(shapes: ShapeInference, nodes: Iterable[Node]) -> dict[str, int]:
-    """How many rows a table has, by the free dim that counts what is looked up there: a longer text has no places."""
+    """The fewest rows of the tables that are indexed, by the dynamic dim that counts the indices (position tables)."""
     found: dict[str, int] = {}
     for node in nodes:
         for rows, indices in _Reader(shapes, node).tables():
@@ -61,8 +60,8 @@ class _Reader:
         self.inputs = self.origin.inputs(node)
         self.shapes = [self._shape(node.scope, name) for name in self.inputs]
 
-    def wishes(self) -> Iterator[SizeConstraint]:
-        """All that the node wants, as far as the shapes of its inputs are known."""
+    def constraints(self) -> Iterator[SizeConstraint]:
+        """All constraints of the node, as far as the shapes of its inputs are known."""
         readers: dict[str, Callable[[], Iterator[SizeConstraint]]] = {
             "RotaryEmbedding": self._rotary,
             "com.microsoft::RotaryEmbedding": self._rotary,
@@ -87,7 +86,7 @@ class _Reader:
         yield from readers.get(self.node.op, lambda: iter(()))()
 
     def tables(self) -> Iterator[tuple[int, Shape]]:
-        """The rows of tables that the node looks up in, where they are fixed, and the shapes of the indices."""
+        """The row counts of tables that the node indexes, if fixed, and the shapes of the indices."""
         table, indices = self._at(0), self._at(1)
         if self.node.op == "Gather" and table and indices:
             rows = table[self._attribute("axis", 0) % len(table)]
@@ -140,7 +139,7 @@ class _Reader:
             yield SizeConstraint(size, wanted, is_soft=True)
 
     def _elements(self) -> Iterator[SizeConstraint]:
-        """As many elements as there are, sizes that both shapes have left out."""
+        """Equally many elements, without sizes that occur in both shapes."""
         shape, target = self._at(0), self._target()
         if not shape or not target or any(isinstance(size, int) and size < 0 for size in target):
             return
@@ -154,12 +153,12 @@ class _Reader:
             yield SizeConstraint(one, other)
 
     def _target(self) -> Shape:
-        """The shape that the second input asks for, as far as it is known."""
+        """The target shape in the second input, as far as it is known."""
         value = self.inferred.value(self.origin.scope(self.node.scope), self.inputs[1])
         return () if value is None else (*value.reshape(-1),)
 
     def _concat(self) -> Iterator[SizeConstraint]:
-        """Equal sizes but along one axis, where they add up to what the source calls a total."""
+        """Equal sizes on all axes but one; there the sizes add up to the total, if the output is named so."""
         shapes = [shape for shape in self.shapes if shape]
         made = self._shape(self.node.scope, self.node.outputs[0])
         if made and len(shapes) == len(self.shapes):
@@ -257,12 +256,12 @@ class _Reader:
             yield from self._reaches(table, axes, indices)
 
     def _reaches(self, table: Shape, axes: Sequence[int], indices: str) -> Iterator[SizeConstraint]:
-        bound = self._bound(self.node.scope, indices, DEEPEST)
+        bound = self._bound(self.node.scope, indices, MAX_DEPTH)
         if bound is not None:
             yield from (SizeConstraint(table[axis], bound, at_least=True) for axis in axes)
 
     def _bound(self, scope: Scope, name: str, depth: int) -> Size | None:
-        """What all integers of a tensor are below; None where nothing tells."""
+        """An exclusive upper bound of all integers of a tensor; None if unknown."""
         value = self.inferred.value(self.origin.scope(scope), name)
         if value is not None and value.size:
             return size_max(*value.reshape(-1)) + 1
@@ -270,7 +269,7 @@ class _Reader:
         if maker is None:
             home = self.origin.scope(scope).defining_scope(name)
             is_fed = home is not None and home.parent is None and not home.is_function and name in home.inputs
-            return 1 if is_fed else None  # what is fed is chosen, and may be 0
+            return 1 if is_fed else None  # the caller chooses inputs, which may be 0
         if not depth:
             return None
         home, node = maker

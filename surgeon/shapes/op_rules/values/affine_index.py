@@ -1,7 +1,7 @@
-"""Affine indices: integer tensors whose elements follow from their places, as a Range's do.
+"""Affine indices: integer tensors whose elements are affine functions of their indices, as a Range's are.
 
-The element at (i0, i1, ...) is offset + Σ strides[k] · ik, with sizes for numbers.  Here is the arithmetic of such
-sums; `elements` finds them in a graph.
+The element at (i0, i1, ...) is offset + Σ strides[k] · ik, where offset and strides are sizes.  This module is
+their arithmetic; `symbolic_elements` finds them in a graph.
 """
 
 from collections.abc import Callable, Sequence
@@ -123,7 +123,7 @@ def sliced(
     if start is None or step < 1:
         return None
     if not at_least(start, 0):
-        if start != -1 and not (at_least(-1, start) and at_least(size + start, 0)):  # of no element there is no last
+        if start != -1 and not (at_least(-1, start) and at_least(size + start, 0)):  # an empty axis has no last element
             return None
         start = start + size
     strides = [*found.strides[:axis], stride * step, *found.strides[axis + 1 :]]

@@ -1,7 +1,7 @@
-"""Choices: tensors of two values, of which the place of an element alone says which it holds, as masks do.
+"""Affine masks: tensors of two values, in which the index of an element determines its value.
 
-A mask that hides the future holds one value where i − j ≥ 0 for row i and column j, and another elsewhere.  Here is
-what ops make of such tensors; `elements` finds them in a graph.
+A causal mask holds one value where i − j ≥ 0 for row i and column j, and another elsewhere.  This module computes what
+ops make of such tensors; `symbolic_elements` finds them in a graph.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class AffineMask(NamedTuple):
 
     @property
     def opposite(self) -> "AffineMask | None":
-        """The same tensor with inside and outside exchanged; None where more than one bound tells them apart."""
+        """The same tensor with inside and outside exchanged; None for more than one bound."""
         if len(self.bounds) != 1:
             return None
         return AffineMask(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
@@ -143,7 +143,7 @@ def combined(
 
 
 def both(one: AffineMask, other: AffineMask, truth: bool, shape: Shape) -> AffineMask | None:
-    """Where two conditions of a shape hold `truth` at once: And for true, Or for false; None where it is no choice."""
+    """Where two boolean masks are both `truth`: And for true, Or for false; None if the result is not affine."""
     found = [_with_inside(choice, truth) for choice in (one, other)]
     bounds = [bound for choice in found if choice is not None for bound in choice.bounds]
     if any(choice is None for choice in found):
@@ -152,5 +152,5 @@ def both(one: AffineMask, other: AffineMask, truth: bool, shape: Shape) -> Affin
 
 
 def _with_inside(choice: AffineMask, truth: bool) -> AffineMask | None:
-    """A condition that is no constant, as one that holds `truth` inside of its bounds."""
+    """A boolean mask, not constant, as one that is `truth` inside its bounds."""
     return choice if bool(choice.inside) is truth else choice.opposite

@@ -1,8 +1,8 @@
-"""Columns of tensors that surely hold the same wherever the model runs, as in a table in which each stands twice.
+"""Columns of tensors that are equal for all inputs, as in a rotary table that holds each column twice.
 
-Each column has a number, the same for equal ones: by value in constants, by where it comes from elsewhere.  Of two that
-are each other's negative, one has the number n and the other -n; 0 are those of zeros alone.  Followed is what repeats,
-cuts and moves columns, or computes with each by itself.
+Each column has a number, and equal columns have equal numbers: by value in constants, else by origin.  Negated columns
+have the numbers n and -n; columns of zeros have 0.  Ops that repeat, cut or move columns, or compute on each by itself,
+are followed.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

@@ -1,6 +1,6 @@
-"""Values of small integer tensors, computed from shapes and constants: the arithmetic that exporters do on sizes.
+"""Values of small integer tensors, computed from shapes and constants: the size arithmetic of exporters.
 
-Each rule gives an object array for each output: ints, bools and sizes, None for an element that is unknown.
+Each rule returns an object array per output, of ints, bools and sizes, with None for an unknown element.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ LIMIT = 64  # elements; a larger tensor holds data, not sizes
 
 
 def of_array(array: np.ndarray) -> ValueArray | None:
-    """A small constant as a value; None for a large one, and for what are no numbers."""
+    """A small numeric constant as a value; else None."""
     if array.size > LIMIT or array.dtype.kind not in "iubf":
         return None
     items = array.reshape(-1).tolist()
@@ -56,7 +56,7 @@ def of_array(array: np.ndarray) -> ValueArray | None:
 
 
 def as_array(value: ValueArray | None, dtype: int | None) -> np.ndarray | None:
-    """A value as an array, whatever the free dimensions are; None where they, or no integers or truths, are in it."""
+    """A value as an array of integers or booleans; None if an element is symbolic, unknown or of another type."""
     value = held(value, dtype)
     if value is None or dtype not in INTEGERS_AND_BOOL or not all(isinstance(item, int) for item in value.flat):
         return None
@@ -78,7 +78,7 @@ def _by_numpy(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
 
 
 def _array(value: Any) -> ValueArray:
-    """As an object array; numpy gives the bare object for one of no axes."""
+    """As an object array; numpy returns the bare object for 0-d arrays."""
     return value if isinstance(value, np.ndarray) else objects([value], ())
 
 
@@ -302,7 +302,7 @@ def _tile(site: NodeView) -> Sequence[ValueArray | None]:
 def _filled(site: NodeView) -> Sequence[ValueArray | None]:
     sizes, filling = site.numbers(0), site.attribute("value")
     if sizes is None or filling is None or not _is_small(sizes):
-        return [None]  # it is filled with floats unless told otherwise
+        return [None]  # the default value is a float
     item = _by_numpy(np.frombuffer, filling.t.raw_data, np.int64) if filling.t.raw_data else [*filling.t.int64_data]
     if filling.t.data_type != 7 or len(item) != 1:
         return [None]
