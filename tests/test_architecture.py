@@ -52,7 +52,7 @@ BUDGETS = {
     "edits": 7_100,
     "file": 4_100,
     "ir": 2_200,
-    "ops": 4_300,
+    "ops": 4_350,
     "patterns": 300,
     "pipeline": 6_300,
     "precision": 6_010,
