@@ -75,13 +75,13 @@ if TYPE_CHECKING:
     from surgeon.rules.functions.function_definition import LocalFunction as LocalFunction
     from surgeon.rules.functions.function_definition import function as function
     from surgeon.rules.lowering import lowering as lowering
-    from surgeon.rules.matching.matcher import Match as Match
+    from surgeon.rules.matching.match import Match as Match
     from surgeon.rules.mismatches.mismatch import Mismatch as Mismatch
     from surgeon.rules.plugin_rule import plugin_rule as plugin_rule
     from surgeon.rules.rule import Rule as Rule
     from surgeon.rules.rule import rule as rule
+    from surgeon.rules.tracing.axis_layouts import dims as dims
     from surgeon.rules.tracing.declared_captures import Captures as Captures
-    from surgeon.rules.tracing.declared_captures import dims as dims
     from surgeon.runtime.implementations.implementation import implements as implements
     from surgeon.runtime.timing.bench import bench as bench
     from surgeon.target_registry import Provider as Provider
@@ -126,8 +126,9 @@ _HOMES = {
     "automation.fleet.run_many": ("run_many",),
     "ops.builder.graph": ("Constant", "Graph", "Tensor"),
     "runtime.implementations.implementation": ("implements",),
-    "rules.matching.matcher": ("Match",),
-    "rules.tracing.declared_captures": ("Captures", "dims"),
+    "rules.matching.match": ("Match",),
+    "rules.tracing.axis_layouts": ("dims",),
+    "rules.tracing.declared_captures": ("Captures",),
     "rules.mismatches.mismatch": ("Mismatch",),
     "ops.schemas.declared_ops": ("OwnOps",),
     "ops.torch_schema": ("torch_schema",),

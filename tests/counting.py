@@ -13,8 +13,9 @@ from typing import Any
 import onnx
 
 from surgeon.rules.matching.compiler import compile_pattern
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import MatchCost
-from surgeon.rules.matching.matcher import Match, find
+from surgeon.rules.matching.matcher import find
 from surgeon.rules.tracing.tracer import trace
 from tests.models import index_of
 

@@ -14,7 +14,8 @@ from surgeon.pipeline.reports.rewrite_report import Report
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.model_check import CheckResult, ModelCheck
 from surgeon.rules.matching.compiler import compile_pattern
-from surgeon.rules.matching.matcher import Match, find
+from surgeon.rules.matching.match import Match
+from surgeon.rules.matching.matcher import find
 from surgeon.rules.tracing.tracer import trace
 from surgeon.testing import parse
 

@@ -57,7 +57,7 @@ BUDGETS = {
     "pipeline": 6_300,
     "precision": 6_010,
     "proof": 8_400,
-    "rules": 11_650,
+    "rules": 11_710,
     "rules of `patterns`": 13_250,
     "runtime": 12_350,
     "shapes": 7_250,

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import surgeon
 import surgeon.testing
-from surgeon.ir.constants import castable_types
+from surgeon.ir.folding_kernels import castable_types
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.shapes.index_shapes import shapes_of
 from tests.models import graph, index_of, opset

@@ -3,7 +3,7 @@
 import pytest
 from onnx import defs
 
-from surgeon.ir.constants import FOLDS
+from surgeon.ir.folding_kernels import FOLDS
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.traits import trait_lookup
 from surgeon.ops.traits.op_traits import EVERY, GROUP_OF, NO_TRAITS, Axes, OpTraits, each, one

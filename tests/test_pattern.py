@@ -201,6 +201,18 @@ def test_an_input_may_be_left_out(inputs, bias):
     assert [len(node.input) for node in after.graph.node if node.op_type == "Gemm"] == [2 if bias is None else 3]
 
 
+def test_calls_of_composite_helpers_are_recorded():
+    """So the manual of a rule shows a helper by its name."""
+
+    def pattern(g: Graph, x: Tensor) -> Tensor:
+        return g.exp(g.square_root(g.neg(x)))
+
+    [found] = trace(pattern)
+    [call] = found.helper_calls.values()
+    assert call.word == "square_root"
+    assert call.value is found.outputs[0].operation.inputs[0]
+
+
 def test_wildcards_match_any_domain_or_op():
     def any_domain(g: Graph, x: Tensor) -> Tensor:
         return g.op("*::deform_conv2d", x, groups=2)

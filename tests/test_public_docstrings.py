@@ -35,9 +35,10 @@ def told(name, title):
 
 
 def documented_fields(home):
-    """The fields of a record that have a docstring below them, in order."""
-    [tree] = ast.parse(textwrap.dedent(inspect.getsource(home))).body
-    pairs = zip(tree.body, tree.body[1:], strict=False)
+    """The fields of a record that have a docstring below them, inherited ones first, in order."""
+    bases = [base for base in reversed(home.__mro__) if dataclasses.is_dataclass(base)]
+    trees = [ast.parse(textwrap.dedent(inspect.getsource(base))).body[0] for base in bases]
+    pairs = [pair for tree in trees for pair in zip(tree.body, tree.body[1:], strict=False)]
     return [
         item.target.id
         for item, below in pairs

@@ -38,7 +38,8 @@ from surgeon.printed_commands import command
 from surgeon.result_base import ResultBase
 from surgeon.rules.catalogue import resolve, unique_rules
 from surgeon.rules.matching.compiler import CompiledPattern
-from surgeon.rules.matching.matcher import Match, find, match_at
+from surgeon.rules.matching.match import Match
+from surgeon.rules.matching.matcher import find, match_at
 from surgeon.rules.mismatches.candidate_roots import TolerantRootPaths, candidate_roots
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule

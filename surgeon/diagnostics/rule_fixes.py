@@ -21,8 +21,9 @@ from surgeon.ops.traits.trait_lookup import CAST_OPS
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import accept_by, rule_plans
 from surgeon.rules.catalogue import packs
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import plain
-from surgeon.rules.matching.matcher import Match, match_at
+from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
 from surgeon.rules.rule import Rule
 

@@ -13,8 +13,8 @@ from surgeon.ir.scope import Scope, qualified_name
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.plugins.builtin_plugins import DOMAIN, NAMESPACE, check_plugin
 from surgeon.ops.plugins.plugin_declaration import VERSION, own_plugins
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
 

@@ -79,7 +79,7 @@ class RulePlan:
 
 @dataclass(eq=False)
 class Rule(ResultBase):
-    """One operation.  Made by the `rule` decorator.
+    """One operation.  Made by the `rule` decorator, whose settings are its fields.
 
     Examples:
         >>> from surgeon.patterns.activations.gelu import gelu

@@ -14,7 +14,7 @@ import surgeon
 from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
 from surgeon.pipeline.reports.rewrite_report import Report, Site
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import ReplacementForm
 from tests.mutation.canvas import Canvas
 

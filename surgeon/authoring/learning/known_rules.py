@@ -8,8 +8,8 @@ from surgeon.errors import SurgeonError
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.pipeline.rewriting.rewrite import find
 from surgeon.rules.catalogue import all_rules
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import MatchState
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.rule import Rule
 
 TARGETS = ("contrib", "decomposed")  # together they cover every form of a rule

@@ -26,8 +26,9 @@ from surgeon.authoring.learning.terms import (
 from surgeon.errors import UsageError
 from surgeon.ops.schemas.helper_names import snake_case
 from surgeon.rules.matching.compiler import CompiledPattern, compile_pattern
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import MatchState
-from surgeon.rules.matching.matcher import Match, match_at
+from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.rule import Rule
 from surgeon.rules.tracing.tracer import trace
 

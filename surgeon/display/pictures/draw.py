@@ -17,7 +17,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.pipeline.rewriting.rule_run import open_index
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.text import did_you_mean
 
 Drawable: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | gs.Graph | Report | Site"

@@ -6,7 +6,7 @@ from typing import Any
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Scope
 from surgeon.pipeline.reports.rewrite_report import Report, Site
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
 
 Mark = tuple[str, str, bool, tuple[str, ...]]

@@ -15,7 +15,7 @@ from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.catalogue import all_rules
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.rules.rule import Rule
 from surgeon.shapes.index_shapes import shapes_of

@@ -13,7 +13,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, split_op
 from surgeon.ops.schemas import infer_output_dtypes, only_ort_knows, schema, variables
 from surgeon.printed_commands import command
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import Replacement, TensorRef
 from surgeon.rules.replacing.splicer import opset_to_import
 from surgeon.rules.rule import Rule, RulePlan

@@ -23,7 +23,7 @@ from surgeon.pipeline.acceptance.kernel_support import (
 from surgeon.pipeline.acceptance.replacement_cache import ReplacementCache
 from surgeon.printed_commands import command, upgrade_to
 from surgeon.rules.matching.compiler import CompiledPattern
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import FailureKind, MatchFailure
 from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import Splicer, opset_to_import

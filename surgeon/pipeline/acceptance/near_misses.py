@@ -14,7 +14,8 @@ from surgeon.ops.schemas import history, knows_domain, operators
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined, provider_mismatch
 from surgeon.rules.matching.anchors import nodes_matching_glob
 from surgeon.rules.matching.compiler import CompiledPattern
-from surgeon.rules.matching.matcher import Match, match_at
+from surgeon.rules.matching.match import Match
+from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.matching.pattern import Pattern
 from surgeon.rules.mismatches.candidate_roots import by_rarity, candidate_roots, op_neighbourhood, pattern_size
 from surgeon.rules.mismatches.mismatch import KINDS_AT_UNMATCHED_NODE, MatchFailure, Mismatch

@@ -14,9 +14,11 @@ from surgeon.ops.schemas import dtype_number, infer_output_dtypes, schema
 from surgeon.ops.schemas.node_check import check_node
 from surgeon.pipeline.acceptance.kernel_support import MissingKernel, missing_kernel
 from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match
-from surgeon.rules.replacing.replacement import Replacement, TensorRef, build_replacement, run_condition
+from surgeon.rules.replacing.replacement import Replacement, TensorRef
+from surgeon.rules.replacing.replacement_builder import build_replacement
+from surgeon.rules.replacing.rule_functions import run_condition
 from surgeon.rules.replacing.splicer import opset_to_import
 from surgeon.rules.rule import RulePlan
 from surgeon.shapes.index_shapes import shapes_of

@@ -8,7 +8,7 @@ from onnx import FunctionProto
 
 from surgeon.errors import ConditionFailed
 from surgeon.ir.index import Index
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import Rule
 from surgeon.text import did_you_mean
 

@@ -15,7 +15,8 @@ from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.step_replay import Replay
 from surgeon.rules.functions.inline_rules import remove_unused_functions
 from surgeon.rules.matching.compiler import CompiledPattern
-from surgeon.rules.matching.matcher import Match, find
+from surgeon.rules.matching.match import Match
+from surgeon.rules.matching.matcher import find
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.replacement import Replacement
 from surgeon.rules.replacing.splicer import RewriteStep, Splicer

@@ -37,7 +37,7 @@ from surgeon.result_base import ModelAndReport
 from surgeon.rules.catalogue import resolve, resolve_with_edits, unique_rules
 from surgeon.rules.functions.function_definition import LocalFunction
 from surgeon.rules.functions.inline_rules import inline_rules
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import Rule
 from surgeon.shapes.contradictions import UNVERIFIED, check_declared_shapes
 from surgeon.target_registry import target_of

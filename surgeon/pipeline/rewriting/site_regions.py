@@ -24,11 +24,12 @@ from surgeon.proof.proof_case import ProofOptions
 from surgeon.proof.region.region import Region
 from surgeon.proof.site.site_prover import SiteProver
 from surgeon.proof.site_proof import SiteProof
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.pattern import NodeOutput, bound_names, walk_values
 from surgeon.rules.pattern_containment import emitted_values
 from surgeon.rules.replacing.recreated_nodes import producing_nodes
-from surgeon.rules.replacing.replacement import TensorRef, build_replacement
+from surgeon.rules.replacing.replacement import TensorRef
+from surgeon.rules.replacing.replacement_builder import build_replacement
 from surgeon.rules.replacing.splicer import RewriteStep, opset_to_import
 from surgeon.rules.rule import Rule, describe_rule_error
 from surgeon.runtime.function_inlining import PRIVATE_DOMAIN

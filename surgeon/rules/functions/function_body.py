@@ -21,7 +21,8 @@ from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, imports_of
 from surgeon.printed_commands import upgrade_to
 from surgeon.rules.functions.function_signature import Signature
-from surgeon.rules.replacing.replacement import AttributeReference, TensorRef, to_replacement
+from surgeon.rules.replacing.replacement import AttributeReference, TensorRef
+from surgeon.rules.replacing.replacement_builder import to_replacement
 
 CAST_LIKE = 15  # the opset of ai.onnx that introduced it
 _AS_CONSTANT: dict[int, str] = {

@@ -31,8 +31,8 @@ from surgeon.ops.traversal import all_nodes, called_function_key
 from surgeon.rules.functions.call_expansion import emit_body, why_versions_differ
 from surgeon.rules.functions.function_body import FunctionContext, build_function, require_valid
 from surgeon.rules.functions.function_signature import ATTRIBUTE_CONVERTERS, ATTRIBUTE_TYPES, Signature, signature_of
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding, plain
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.replacing.replacement import AttributeReference
 from surgeon.rules.rule import Rule, rule

@@ -18,8 +18,8 @@ from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas.node_check import check_node
 from surgeon.ops.traversal import FunctionKey, all_nodes, called_function_key, expanded_sizes, function_key, imports_of
 from surgeon.rules.functions.call_expansion import emit_body, why_versions_differ
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
 from surgeon.target_registry import ANY_KIND

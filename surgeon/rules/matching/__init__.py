@@ -4,6 +4,7 @@ __all__ = [
     "anchors",
     "associative",
     "compiler",
+    "match",
     "match_state",
     "matcher",
     "node_matchers",

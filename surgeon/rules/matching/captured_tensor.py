@@ -21,7 +21,7 @@ from surgeon.shapes.tensor_types import Shape
 
 
 class FactQueries(Protocol):
-    """The match that answers a tensor's queries and records them; see `surgeon.rules.matching.matcher.Match`."""
+    """The match that answers a tensor's queries and records them; see `surgeon.rules.matching.match.Match`."""
 
     index: Index
     scope: Scope

@@ -115,9 +115,7 @@ class CachedResult:
         state.bindings = {key: _resolve(held, names) for key, held in self.bound}
 
 
-VisitedTensors = tuple[
-    list[str], list[Node]
-]  # tensors, and nodes that make some of them, in the order in which a search met them
+VisitedTensors = tuple[list[str], list[Node]]  # tensors and their producers, in the order of a search
 
 
 class CachedAttempt(NamedTuple):

@@ -178,7 +178,7 @@ class WordCall:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A traced function."""
+    """A traced function.  Caches use it as a key, so one frozen record has all results of the trace."""
 
     name: str
     """Name of the function."""

@@ -96,7 +96,7 @@ class RuleFix:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch(ResultBase):
-    """Why a pattern does not fit somewhere.  It prints as the command line shows it.
+    """Why a pattern does not fit somewhere.  It prints as the command line shows it.  Its fields are those of a report.
 
     Examples:
         >>> import surgeon

@@ -9,8 +9,8 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import value_text
 from surgeon.rules.matching.compiler import CompiledPattern
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import MatchState, plain
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.node_matchers import NodeDifference, is_wildcard, qualified_op
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
 from surgeon.rules.matching.removability import find_reentry, input_produced_inside

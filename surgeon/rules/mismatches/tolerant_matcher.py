@@ -25,8 +25,9 @@ from surgeon.rules.matching.associative.chain_matcher import (
     with_constants_as_operands,
 )
 from surgeon.rules.matching.compiler import CompiledPattern, is_output, op_predicate
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match, build_match, candidate_outputs, first_output
+from surgeon.rules.matching.matcher import build_match, candidate_outputs, first_output
 from surgeon.rules.matching.node_matchers import (
     InputOrder,
     input_matcher,

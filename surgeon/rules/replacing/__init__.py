@@ -1,3 +1,3 @@
 """Building the nodes of a replacement, and inserting them into the graph."""
 
-__all__ = ["node_builder", "recreated_nodes", "replacement", "splicer"]
+__all__ = ["node_builder", "recreated_nodes", "replacement", "replacement_builder", "rule_functions", "splicer"]

@@ -10,9 +10,10 @@ from surgeon.errors import require
 from surgeon.ir.mutations import listed_in
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.shape_uses import ShapeUse, SizeRange
-from surgeon.rules.replacing.replacement import Replacement, build_replacement
+from surgeon.rules.replacing.replacement import Replacement
+from surgeon.rules.replacing.replacement_builder import build_replacement
 
 SLICES = 15  # first opset in which Shape has start and end
 

@@ -12,7 +12,7 @@ from surgeon.ir.equivalence import are_equal_constants, attribute_key, key_of_at
 from surgeon.ir.mutations import listed_in, put
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traversal import GRAPHS
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import LARGE, Replacement, ReplacementNode, TensorRef
 
 MOST = 64  # maximum number of nodes that a proof copies; beyond it, the sites are proved together

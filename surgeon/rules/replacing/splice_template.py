@@ -6,7 +6,7 @@ Models repeat themselves, and so do edits: the second of twenty thousand equal s
 from dataclasses import dataclass
 
 from surgeon.ir.constants import CONSTANT_OPS
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import Replacement, ReplacementNode, TensorRef
 
 NOTHING, OUTPUT = 0, 1  # places of the tensor that is left out and of what the match makes

@@ -29,7 +29,7 @@ from surgeon.ir.mutations import (
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.builder.graph import Graph
 from surgeon.ops.schemas import knows_domain, schema
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.shape_uses import ShapeUse
 from surgeon.rules.replacing.insertion_point import can_redirect, insertion_point, redirect_shape_use, require_shareable
 from surgeon.rules.replacing.node_builder import NodeBuilder, constant_node, provenance

@@ -11,8 +11,8 @@ from surgeon.errors import require
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import ops_with
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.index_shapes import shapes_of
 
@@ -40,16 +40,12 @@ def _defined_nodes(index: Index, scope: Scope) -> Iterator[Found]:
             yield Found((node,), outputs, bound)
 
 
-
-
 def _is_defined(op: str) -> bool:
     """Whether ONNX defines an op as a function at any opset."""
     return op not in RANDOM and bool(_bodies(op, None))
 
 
-defined_nodes = Search(
-    _defined_nodes, "no op in the model is one that ONNX defines by others", replaces=_is_defined
-)
+defined_nodes = Search(_defined_nodes, "no op in the model is one that ONNX defines by others", replaces=_is_defined)
 
 
 def standard_body(match: Match) -> FunctionProto:

@@ -13,15 +13,14 @@
 """
 
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 from surgeon.errors import ConditionFailed, RuleError, require
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.rules.tracing.annotations import (
     MISSING,
     ModelAccessWhileTracing,
@@ -29,71 +28,17 @@ from surgeon.rules.tracing.annotations import (
     is_tensor_annotation,
     resolve_annotation,
 )
-from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute, symbol
-
-ANY_AXES, SOME_AXES, ANY_SIZE, OUTER = "...", "*", "_", "."
-_NAME = re.compile(r"[^\W\d]\w*")
-
-
-@dataclass(frozen=True, slots=True)
-class AxisLayouts:
-    """The layouts of a captured tensor; see `dims`."""
-
-    layouts: tuple[tuple[str, ...], ...]
-    """Axis names of each allowed layout."""
-    default: Any
-    """Value of the capture if the pattern does not bind it."""
-
-    def __str__(self) -> str:
-        return " or ".join(", ".join(layout) or "none" for layout in self.layouts)
-
-
-def dims(*layouts: str, default: Any = MISSING) -> Any:
-    """The axes of a captured tensor, by name: the value of a field of `Captures`.
-
-    Args:
-        layouts: axes from the first to the last, with spaces between: "batch heads rows columns".  An axis of one name
-            has one size wherever it stands.  A number is a fixed size, `heads*columns` a size computed from others,
-            `rows?` the size of that name or 1, `_` any size, `...` any number of axes, and `*ahead` any number by a
-            name, the same ones wherever it stands.  `.heads`, in a record that is a field of another, is that axis of
-            the other too.  Of several layouts the first with the tensor's rank counts; "" is a scalar.
-        default: what the capture is where the pattern that fits does not bind it.
-
-    Returns:
-        What a record of captures reads; a match whose tensors have other axes is refused, with a sentence that says so.
-
-    Raises:
-        RuleError: there is no layout, one has `...`, or axes of a name, twice, or what stands in one is no axis.
-
-    Examples:
-        >>> from surgeon import Captures, Tensor, dims
-        >>> class Product(Captures):
-        ...     a: Tensor = dims("... rows inner")
-        ...     b: Tensor = dims("inner columns")
-        ...     columns: int
-        >>> [field.name for field in Product.fields()]
-        ['a', 'b']
-    """
-    texts = [layout for layout in layouts if isinstance(layout, str)]
-    read = tuple(tuple(layout.split()) for layout in texts)
-    if not read or len(texts) < len(layouts) or any(sum(map(_are_some, layout)) > 1 for layout in read):
-        raise RuleError('dims wants the axes of a tensor by name, such as dims("batch rows columns"), and "..." once.')
-    for axis in dict.fromkeys(axis for layout in read for axis in layout):
-        if not _is_axis(axis):
-            raise RuleError(
-                f"{axis!r} in dims is no axis: write names with spaces between, a number, a size computed from others "
-                "without a space in it (2*width, rows+1), and a ? behind what may be 1."
-            )
-    return AxisLayouts(read, default)
-
-
-def _is_axis(axis: str) -> bool:
-    """Whether it is a name, a number, a computed size, or one of the signs."""
-    if axis in (ANY_AXES, ANY_SIZE) or _NAME.fullmatch(axis.removeprefix(SOME_AXES).removeprefix(OUTER)):
-        return True
-    text = axis.removesuffix("?").replace(OUTER, "")
-    size = parse_size(text)
-    return size >= 0 if isinstance(size, int) else size != symbol(text) or _NAME.fullmatch(text) is not None
+from surgeon.rules.tracing.axis_layouts import (
+    ANY_AXES,
+    ANY_SIZE,
+    AXIS_NAME,
+    OUTER,
+    SOME_AXES,
+    AxisLayouts,
+    fits_rank,
+    open_axis,
+)
+from surgeon.shapes.algebra.size_expressions import Size, parse_size, substitute
 
 
 class Captures:
@@ -160,7 +105,11 @@ class Captures:
                 del fields[name]
         cls._fields, cls._dims, cls._parts = fields, axes, parts
         cls._axes = frozenset(
-            found for one in axes.values() for layout in one.layouts for axis in layout for found in _NAME.findall(axis)
+            found
+            for one in axes.values()
+            for layout in one.layouts
+            for axis in layout
+            for found in AXIS_NAME.findall(axis)
         )
         for name in sorted(cls._axes & {*fields, *parts}):
             if name in axes or name in parts or is_tensor_annotation(fields[name].type):
@@ -288,7 +237,7 @@ class Captures:
         first: dict[str, str] = {}
         later: list[tuple[str, str, Size]] = []
         for name, axis, size in self._named_axes():
-            if _NAME.fullmatch(axis) and axis not in sizes:
+            if AXIS_NAME.fullmatch(axis) and axis not in sizes:
                 sizes[axis], first[axis] = size, name
             else:
                 later.append((name, axis, size))
@@ -296,7 +245,7 @@ class Captures:
             dim, may_be_one = axis.removesuffix("?"), axis.endswith("?")
             if may_be_one and size == 1:
                 continue
-            unknown = [item for item in _NAME.findall(dim) if item not in sizes]
+            unknown = [item for item in AXIS_NAME.findall(dim) if item not in sizes]
             if unknown == [dim]:  # only named with a ?
                 sizes[dim], first[dim] = size, name
             elif not unknown:  # else the tensor of one of its names is absent
@@ -331,29 +280,15 @@ class Captures:
                 continue
             shape = tensor.shape
             require(shape is not None, f"the axes of {name} are not known; {axes} are wanted")
-            layout = next((layout for layout in axes.layouts if _fits(layout, len(shape))), None)
+            layout = next((layout for layout in axes.layouts if fits_rank(layout, len(shape))), None)
             if layout is None:
                 raise ConditionFailed(f"{name} has {len(shape)} axes where {axes} are wanted")
-            place = _some(layout)
+            place = open_axis(layout)
             if place is not None:
                 behind, some = len(shape) - (len(layout) - place - 1), layout[place].removeprefix(SOME_AXES)
                 layout = (*layout[:place], ANY_SIZE if some == ANY_AXES else some, *layout[place + 1 :])
                 shape = (*shape[:place], shape[place:behind], *shape[behind:])
             yield from ((name, axis, size) for axis, size in zip(layout, shape, strict=True) if axis != ANY_SIZE)
-
-
-def _are_some(axis: str) -> bool:
-    return axis == ANY_AXES or axis.startswith(SOME_AXES)
-
-
-@lru_cache(maxsize=1024)
-def _some(layout: tuple[str, ...]) -> int | None:
-    """The position of the axis that stands for any number of axes."""
-    return next((place for place, axis in enumerate(layout) if _are_some(axis)), None)
-
-
-def _fits(layout: tuple[str, ...], rank: int) -> bool:
-    return len(layout) == rank if _some(layout) is None else len(layout) - 1 <= rank
 
 
 def _no_field(record: type[Captures], name: str) -> AttributeError:

@@ -133,7 +133,7 @@ class PatternGraph(Graph):
         self.helper_calls: dict[int, WordCall] = {}
         super().__init__(home=home)
 
-    def call_word(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def say(self, name: str, word: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call a composite helper, and record the call."""
         found = word(self, *args)
         if not isinstance(found, TracedTensor):  # several tensors, not one value
@@ -321,11 +321,24 @@ def trace(function: Callable[..., Any]) -> tuple[Pattern, ...]:
             raise RuleError(f"Pattern {function.__name__} ({where}) returns an input as it is, so it matches nothing.")
         outputs = (root, *further, *(graph.exposable[place] for place in exposed))
         values = tuple(walk_values(outputs))
-        names = frozenset(bound_names(values))
         inner = frozenset(value.name for value in values if isinstance(value, NamedValue))
-        loose = inner.union(value.name for value in values if isinstance(value, Var) and value.is_any)
-        more = (tuple(graph.claims), graph.helper_calls, record, len(results), exposed, len(graph.exposable), values)
-        patterns.append(Pattern(function.__name__, outputs, names, where, function, inner, loose, *more))
+        pattern = Pattern(
+            name=function.__name__,
+            outputs=outputs,
+            captures=frozenset(bound_names(values)),
+            where=where,
+            function=function,
+            named_inner=inner,
+            may_be_inner=inner.union(value.name for value in values if isinstance(value, Var) and value.is_any),
+            claims=tuple(graph.claims),
+            helper_calls=graph.helper_calls,
+            captures_class=record,
+            returned=len(results),
+            exposed=exposed,
+            can_expose=len(graph.exposable),
+            values=values,
+        )
+        patterns.append(pattern)
     return tuple(patterns)
 
 

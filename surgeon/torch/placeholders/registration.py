@@ -15,8 +15,8 @@ from surgeon.ir.scope import Node, Scope, qualified_name
 from surgeon.ops.torch_schema import TorchSchema
 from surgeon.ops.traversal import nodes_of
 from surgeon.pipeline.rewriting.rewrite import rewrite
+from surgeon.rules.matching.match import Match
 from surgeon.rules.matching.match_state import VariadicBinding
-from surgeon.rules.matching.matcher import Match
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.rules.rule import Rule, rule
 from surgeon.torch.placeholders.class_operators import call_signature

@@ -42,7 +42,7 @@ from surgeon.display.pictures.draw import draw, draw_match
 from surgeon.display.registry import register_view, title_from_source
 from surgeon.pipeline.reports.rewrite_report import Report, Site
 from surgeon.proof.site_proof import SiteProof
-from surgeon.rules.matching.matcher import Match
+from surgeon.rules.matching.match import Match
 from surgeon.text import and_more, format_beside_limit, join_first, seconds_text
 
 FEW, KINDS = 3, 12  # names in a line; classes of sites in a notebook cell

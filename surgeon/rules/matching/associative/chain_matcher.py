@@ -298,7 +298,8 @@ def _assign(state: MatchState, chain: Chain, position: int, leaves: Leaves, then
         name, sign = leaves[0]
         return sign == term.sign and term.matcher(state, name, then)
     for place, name in candidates(state, term, leaves):
-        if term.matcher(state, name, partial(_assign, state, chain, position + 1, drop_operand(leaves, place), then)):
+        rest = drop_operand(leaves, place)
+        if term.matcher(state, name, partial(_assign, state, chain, position + 1, leaves=rest, then=then)):
             return True
     return False
 
