@@ -1,4 +1,4 @@
-"""Dynamic dims that the inputs declare while the graph still contains the size of the trace, as findings."""
+"""Findings for dynamic dims that the inputs declare while the graph still contains the size of the trace."""
 
 from surgeon.edits.dynamic_dims.baked_in_size import size_inside
 from surgeon.edits.dynamic_dims.make_dynamic import Free
@@ -11,7 +11,7 @@ from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
 
 def check_dynamic_dims(index: Index, found: DiagnosticCollector) -> None:
-    """Note each declared dynamic dim that the model takes at one size only, with the edit that changes it."""
+    """Add a finding for each declared dynamic dim with which the model runs at only one size."""
     places: dict[str, list[tuple[str, int]]] = {}
     for value in required_inputs(index.main.proto).values():
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):

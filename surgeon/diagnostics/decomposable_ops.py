@@ -1,4 +1,4 @@
-"""Ops that a model lacks, and has inside of others that a rule could take apart."""
+"""Ops that a model lacks but contains within composite ops that a rule can decompose."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,15 +14,15 @@ from surgeon.target_registry import DECOMPOSED
 
 
 def mention_decomposable_ops(index: Index, miss: Mismatch) -> Mismatch:
-    """A miss of an op that the model lacks; with a rule that could take apart what has some inside."""
+    """A mismatch of an absent op, with a rule that could decompose an op which contains it."""
     if miss.kind != "absent" or not miss.wanted:
         return miss
     wanted = frozenset(miss.wanted.split(" or "))
     for rule, parts in _decomposing():
-        whole = _whole(index, rule) if wanted & parts else ""
-        if whole:
-            count = _count(index, whole)
-            name = whole.rpartition("::")[2]
+        composite = _composite_op(index, rule) if wanted & parts else None
+        if composite is not None:
+            count = _count(index, composite)
+            name = composite.rpartition("::")[2]
             how = f"--rules {rule.name} --target {DECOMPOSED} writes {'it' if count == 1 else 'them'} out"
             return replace(miss, reason=f"{miss.reason}; it has {count:,} {name}, and {how}")
     return miss
@@ -30,7 +30,7 @@ def mention_decomposable_ops(index: Index, miss: Mismatch) -> Mismatch:
 
 @cache
 def _decomposing() -> tuple[tuple[Rule, frozenset[str]], ...]:
-    """The rules of the packs that can take an op apart, each with the ops that its first pattern needs."""
+    """Installed rules that can decompose an op, each with the ops that its first pattern needs."""
     return tuple((rule, frozenset(_needed(rule))) for _, _, rule in all_rules() if rule.patterns and rule.is_exact)
 
 
@@ -40,19 +40,19 @@ def _needed(rule: Rule) -> Iterator[str]:
             yield from group
 
 
-def _whole(index: Index, rule: Rule) -> str:
-    """The one op of this model that a rule could take apart; "" where it has none."""
+def _composite_op(index: Index, rule: Rule) -> str | None:
+    """The op of this model that a rule could decompose; None without one."""
     try:
         plan = rule.plan(DECOMPOSED, index.main.opset)
-    except SurgeonError:  # a rule of a pack that is wrong in itself has no say here
-        return ""
+    except SurgeonError:  # an invalid rule of a package is skipped
+        return None
     for compiled in plan.sources if isinstance(plan, RulePlan) else ():
         ops = ops_of(compiled.pattern)
         if len(ops) == 1 and _count(index, min(ops)):
             return min(ops)
-    return ""
+    return None
 
 
 def _count(index: Index, op: str) -> int:
-    """How many nodes of an op the source has that are still there."""
+    """Number of remaining source nodes of an op."""
     return sum(node.alive and node.original for scope in index.scopes for node in scope.by_op.get(op, ()))

@@ -1,4 +1,4 @@
-"""The one function that says why rules do not fire: open, match, judge, and tell; nothing is edited or printed."""
+"""`surgeon.explain`: the near misses of rules in a model, and where the rules do fire."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,13 +45,13 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
 from surgeon.text import close_matches, join_first
 
-_ROOM = "surgeon.display.content.explanation"  # far above: it is looked up when somebody prints, and by nobody else
-MAX_PER_RULE = 5  # different misses told of each rule
+_ROOM = "surgeon.display.content.explanation"  # a higher layer, imported only to print
+MAX_PER_RULE = 5  # different near misses reported for each rule
 MAX_DETAILED_RULES = 8  # rules explained in full; the rules of a large group fail for the same reasons
-INSTEAD = ("op", "operand")  # another node where one was wanted
-BREADTH = 2  # ops whose nodes are looked at: where one of them is another, the second still leads to the site
-SOME = 3  # nodes named where an unknown one was asked for
-ALIKE = 2  # letters by which the length of a name that is offered for an unknown one may differ
+INSTEAD = ("op", "operand")  # kinds of mismatch with another node in the place of the wanted one
+BREADTH = 2  # ops of a pattern at which roots are searched: if one is absent at a site, the second still finds it
+SOME = 3  # nodes named in the message on an unknown one
+ALIKE = 2  # most letters by which the length of a suggested name may differ
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Explanation(ResultBase):
     """(scope, node) where it would fire after the run, but another rule fired there."""
 
     def fired_at(self, sites: Sequence[Site]) -> None:
-        """Say at which sites of a run it fired, and how often."""
+        """Set the sites at which it fired, and how often."""
         self.fires = [*((site.scope, site.root) for site in sites), *self.left]
         self.times = sum(site.fired.get(self.rule, 1) for site in sites) + len(self.left)
 
@@ -91,7 +91,7 @@ class Explanation(ResultBase):
 
 
 class Explanations(ResultBase, list[Explanation]):
-    """What stands against several rules.  node: the name that was asked for."""
+    """The explanations of several rules.  node: name that the user gave."""
 
     node: str | None = None
 
@@ -101,7 +101,7 @@ class Explanations(ResultBase, list[Explanation]):
 
 
 class Mismatches(ResultBase, list[Mismatch]):
-    """Misses of several rules.  explanations: what they were found as, with where each rule does fire."""
+    """Mismatches of several rules.  explanations: the same with the sites where each rule fires."""
 
     explanations: Explanations | None = None
 
@@ -161,18 +161,18 @@ def explanations(
     node: str | None = None,
     top: int | None = MAX_PER_RULE,
 ) -> Explanations:
-    """As `explain`, with where each rule does fire."""
+    """As `explain`, with the sites where each rule fires."""
     require_target(target, ep)
     if top is not None and top < 1:
         raise UsageError(f"top is {top}; ask for at least one miss of each rule.")
     chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
-        told = _after(model, early, early, target=target, ep=ep, node=node, top=top, before={})
-        told |= _after(
-            model, chosen, last, target=target, ep=ep, node=node, top=top, before=told
+        found_by_rule = _after(model, early, early, target=target, ep=ep, node=node, top=top, before={})
+        found_by_rule |= _after(
+            model, chosen, last, target=target, ep=ep, node=node, top=top, before=found_by_rule
         )  # what is left to these others would take
-    found = Explanations(told[rule] for rule in chosen)
+    found = Explanations(found_by_rule[rule] for rule in chosen)
     found.node = node
     return found
 
@@ -187,9 +187,10 @@ def _after(
     top: int | None,
     before: dict[Rule, Explanation],
 ) -> dict[Rule, Explanation]:
-    """What is said about some rules where all of these ran.
+    """Explanations of some rules after a run of all of them.
 
-    before: what was said of the others where these did not run yet: what they fire at behind these is added to it.
+    about: rules to explain.  before: explanations of the other rules from a run without these; the sites at which they
+    fire now are added.
     """
     if not about:
         return {}
@@ -199,10 +200,10 @@ def _after(
     followed = None if asked is None else _Followed.of(run, asked)
     for rule, explanation in before.items():
         explanation.fired_at(_sites(run, rule, followed))
-        if explanation.fires:  # what the model lacked these may have made
+        if explanation.fires:  # these rules may have produced the missing op
             explanation.misses = [miss for miss in explanation.misses if miss.node]
-    turned = OpHistory(index, run.driver.log)
-    found = {rule: _of_rule(run, rule, turned, followed=followed, top=top) for rule in about}
+    history = OpHistory(index, run.driver.log)
+    found = {rule: _of_rule(run, rule, history, followed=followed, top=top) for rule in about}
     for rule, explanation in found.items():
         if len(rules) <= MAX_DETAILED_RULES:
             explanation.misses = [mention_decomposable_ops(index, miss) for miss in explanation.misses]
@@ -232,7 +233,7 @@ class _Followed:
                 continue
             site, step = took.pop(node, (None, None))
             if site is None or step is None:
-                continue  # another of them led here before
+                continue  # reached before through another node
             kept = [new for new, old in step.kept.items() if old is node]
             waiting += kept or (step.added if node in step.removed else ())
             if not kept:
@@ -241,28 +242,28 @@ class _Followed:
 
 
 def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
-    """The sites of a run at which a rule fired; of nodes that were asked for, those that took one."""
+    """Sites of a run at which a rule fired; if the user named nodes, those that replaced one of them."""
     if followed is not None:
         return list(followed.by_rule.get(rule.name, ()))
     return [site for site in run.sites if rule.name in site.fired]
 
 
-def _of_rule(run: RuleRun, rule: Rule, turned: OpHistory, followed: _Followed | None, top: int | None) -> Explanation:
+def _of_rule(run: RuleRun, rule: Rule, history: OpHistory, followed: _Followed | None, top: int | None) -> Explanation:
     found, work = Explanation(rule.name), _RuleOnModel(run.index, rule, run.settings.target, run.settings.ep)
-    fires = list(work.fires())  # what the run left to others, if anything
+    fires = list(work.fires())  # matches that the run left to other rules
     if followed is not None:
         fires = [match for match in fires if any(node in match.nodes for node in followed.now)]
         found.taken_by = tuple(other for other in followed.by_rule if other != rule.name)
     found.left = [(match.scope.label, match.root.label) for match in fires]
     found.fired_at(_sites(run, rule, followed))
-    absent = (turned.annotate(miss) for miss in missing_ops(run.index, rule, run.settings.target))
+    absent = (history.annotate(miss) for miss in missing_ops(run.index, rule, run.settings.target))
     if followed is not None:
-        told = [] if found.fires else list(work.at(followed.now))
-        if found.taken_by:  # who took it says most
-            told = list(filter(is_near, told))
-        elif not told and not found.fires:
-            told = list(absent)
-        found.misses = work.edited(sorted(told, key=nearness))
+        misses = [] if found.fires else list(work.at(followed.now))
+        if found.taken_by:  # the rule that fired there is the main reason
+            misses = list(filter(is_near, misses))
+        elif not misses and not found.fires:
+            misses = list(absent)
+        found.misses = work.edited(sorted(misses, key=nearness))
         return found
     misses = [miss for miss in (*work.refused, *work.everywhere()) if not miss.of_written or miss.opset]
     near = group_equal(filter(is_near, misses))
@@ -284,7 +285,7 @@ class _RuleOnModel:
         self.explainer = Explainer(index, rule.name)
         self.acceptance = MatchAcceptance.over(index, target, ep)
         self.taken: set[Node] = set()
-        self.refused: list[Mismatch] = []  # what a search found, which has no site where it nearly does
+        self.refused: list[Mismatch] = []  # declined matches of a search, which has no near misses
 
     def _sources(self) -> Iterator[tuple[Scope, CompiledPattern, Callable[[Match], object]]]:
         for scope, plan in rule_plans(self.index, self.rule, self.target):
@@ -292,7 +293,7 @@ class _RuleOnModel:
                 yield scope, compiled, accept_by(self.acceptance, self.rule, plan, compiled)
 
     def fires(self) -> Iterator[Match]:
-        """Where the rule fires, a node belonging to one match."""
+        """Matches at which the rule fires; a node belongs to one match."""
         for scope, compiled, accept in self._sources():
             for match in find(self.index, compiled, scope, partial(self._is_accepted, accept)):
                 if not self.taken.intersection(match.nodes):
@@ -312,7 +313,7 @@ class _RuleOnModel:
         return True
 
     def edited(self, misses: list[Mismatch]) -> list[Mismatch]:
-        """Misses with the edits of the rule that let it fire there, where it is the user's own."""
+        """Mismatches with edits of the rule that make it fire there, if the user can edit it."""
         if not misses or not is_user_rule(self.rule):
             return misses
         return [
@@ -321,7 +322,7 @@ class _RuleOnModel:
         ]
 
     def instead(self) -> list[Mismatch]:
-        """Where another op stands for one that is nowhere: r · r for r²; or one that an edit of the rule looks for."""
+        """Near misses with another op in place of an absent one: r · r for r²; or with an edit that fires."""
         nodes = (node for scope in self.index.scopes for node in scope.live_nodes())
         doubled = {node.label for node in nodes if len(node.inputs) > len(set(node.inputs)) == 1}
         if not doubled and not is_user_rule(self.rule):
@@ -331,7 +332,7 @@ class _RuleOnModel:
         return [miss for miss in others if miss.at in doubled and is_near(miss)] or list(islice(mended, 1))
 
     def everywhere(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
-        """The misses in the whole model.  may_lack: also where an op that the pattern needs is nowhere."""
+        """The near misses in the whole model.  may_lack: even if the model lacks an op of the pattern."""
         found: list[NearMissSite] = []
         for scope, compiled, accept in self._sources():
             roots = candidate_roots(compiled, scope, BREADTH, may_lack=may_lack)
@@ -339,7 +340,7 @@ class _RuleOnModel:
         return without_overlaps(found, self.taken)
 
     def at(self, nodes: list[Node]) -> Iterator[Mismatch]:
-        """What stands against each pattern at given nodes: of all sites that one may belong to, the nearest."""
+        """For each pattern, the nearest mismatch at a site that may contain one of the nodes."""
         for scope, compiled, accept in self._sources():
             self.explainer.covered = set()
             here = [node for node in nodes if node.scope is scope]
@@ -349,12 +350,12 @@ class _RuleOnModel:
             yield from (place.miss for place in (around or found)[:1])
 
     def fit_at(self, node: Node) -> Match | None:
-        """A match that the rule would rewrite and that this node is of, where there is one."""
+        """A match that contains a node and that the rule would rewrite; None without one."""
         for scope, compiled, accept in self._sources():
             if scope is not node.scope:
                 continue
             may = partial(self._is_accepted, accept)
-            if compiled.search is not None:  # it starts nowhere in particular
+            if compiled.search is not None:  # it has no root
                 found = find(self.index, compiled, scope, may)
             else:
                 matches = (match_at(self.index, compiled, root, may) for root in _roots(scope, compiled, node))
@@ -366,23 +367,23 @@ class _RuleOnModel:
 
 
 def mismatches_at(index: Index, rule: Rule, target: str, ep: str | None, node: Node) -> list[Mismatch]:
-    """What stands against a rule at one node of an index that it is not to edit, nearest first."""
+    """Why a rule does not fire at a node, nearest first; the index is not edited."""
     return sorted(_RuleOnModel(index, rule, target, ep).at([node]), key=nearness)
 
 
 def match_covering(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
-    """The match of a rule that a node of an index that it is not to edit is of; None where there is none."""
+    """The match of a rule that contains a node; None without one.  The index is not edited."""
     return _RuleOnModel(index, rule, target, None).fit_at(node)
 
 
 def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
-    """Where a match with this node would start: at nodes above it, else at itself."""
+    """Possible roots of a match that contains this node: nodes above it, else itself."""
     straight, around = TolerantRootPaths(scope, compiled).up(node, True)
     return [*reversed(straight), *reversed(around)] or [node]
 
 
 def _named(index: Index, name: str) -> list[Node]:
-    """The nodes of a name, in all scopes, or the one that makes a tensor of this name."""
+    """Nodes of this name in all scopes, else the producer of a tensor of this name."""
     if not isinstance(name, str):
         raise UsageError(f"node={name!r} is no name; give that of a node, or of a tensor that one makes.")
     nodes = [(scope, node) for scope in index.scopes for node in scope.live_nodes()]

@@ -1,4 +1,4 @@
-"""Edits for a number that an exporter folded: a factor of 1, or a summand of 0, whose node is not in the model."""
+"""Edits of a rule for a factor of 1 or a summand of 0 that the exporter folded, so that its node is absent."""
 
 import ast
 import functools
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from surgeon.diagnostics.pattern_source import PatternSource, TextEdit, helper_name_of
 from surgeon.rules.rule import Rule
 
-FOLDED = ("op", "operand", "value")  # kinds of misses that a node which is not there leads to
-NEUTRAL = {"mul": "1.0", "add": "0.0"}  # what a product, or a sum, is folded with
+FOLDED = ("op", "operand", "value")  # kinds of mismatches that an absent node causes
+NEUTRAL = {"mul": "1.0", "add": "0.0"}  # the neutral number of a product and of a sum
 NUMBERS = ("float", "int", "Constant")
 
 
@@ -29,7 +29,7 @@ class FoldedNumber(NamedTuple):
 
 
 def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:
-    """Let each product and each sum with a captured number be left out; the number has a default then."""
+    """For each product or sum with a captured number, an edit that makes it optional, with a default for the number."""
     graph, *parameters = source.pattern.args.args
     numbers = {item.arg for item in parameters if getattr(item.annotation, "id", "") in NUMBERS}
     for call in source.helpers:
@@ -52,7 +52,7 @@ def left_out(source: PatternSource, rule: Rule) -> Iterator[FoldedNumber]:
 
 
 def _defaults(source: PatternSource, rule: Rule, name: str, value: str) -> Iterator[TextEdit]:
-    """The default of a parameter, in each replacement of the rule that is in the same file."""
+    """Edits that add a default of a parameter to each replacement of the rule in the same file."""
     lines = {form.function.__code__.co_firstlineno for form in rule.forms if form.function is not source.function}
     for item in ast.parse(source.data).body:
         if isinstance(item, ast.FunctionDef) and lines & {item.lineno, *(one.lineno for one in item.decorator_list)}:
@@ -63,7 +63,7 @@ def _defaults(source: PatternSource, rule: Rule, name: str, value: str) -> Itera
 
 
 def _with_default(rule: Rule, name: str, value: float) -> Rule:
-    """A rule whose replacements have a default for a capture."""
+    """The rule with a default for a capture in its replacements."""
     return replace(rule, forms=[replace(form, function=_defaulting(form.function, name, value)) for form in rule.forms])
 
 

@@ -1,4 +1,4 @@
-"""The source of a pattern: where its helpers are called, and what function it is with some of its text replaced."""
+"""The source code of a pattern function: its helper calls, and text replacements in it."""
 
 import __future__
 
@@ -27,7 +27,7 @@ class TextEdit(NamedTuple):
 
 
 class PatternSource:
-    """The file of a pattern function, and those of its functions that the pattern is made of."""
+    """The source of a pattern function and of the functions that it calls."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class PatternSource:
         definitions: Sequence[ast.FunctionDef],
         record: ast.ClassDef | None = None,
     ) -> None:
-        """definitions: that of the pattern first, then those that it calls.  record: of its captures, if it has one."""
+        """definitions: the pattern first, then the functions that it calls.  record: class of its captures, if any."""
         self.function, self.definitions, self.record = function, definitions, record
         self.file = function.__code__.co_filename
         self.data = text.encode()
@@ -46,7 +46,7 @@ class PatternSource:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "PatternSource | None":
-        """The source of a function that stands at the outermost level of a file; None for any other."""
+        """The source of a function at module level; None for any other."""
         code = getattr(function, "__code__", None)
         if code is None or function.__closure__:
             return None
@@ -78,7 +78,7 @@ class PatternSource:
 
     @cached_property
     def helpers(self) -> list[ast.Call]:
-        """The calls of helpers, those of the pattern itself first, outer ones before what they are given."""
+        """Calls of helpers: those of the pattern itself first, outer calls before their arguments."""
         found: list[ast.Call] = []
         for definition in self.definitions:
             graph = definition.args.args[0].arg if definition.args.args else ""
@@ -88,17 +88,17 @@ class PatternSource:
         return found
 
     def is_in_pattern(self, node: ast.AST) -> bool:
-        """Whether an expression stands in the pattern itself, and not in a function that it calls."""
+        """Whether an expression is in the pattern itself, not in a function that it calls."""
         return any(item is node for item in ast.walk(self.pattern))
 
     def tensors(self) -> Iterator[ast.expr]:
-        """What stands for a tensor: helper calls, and names given to them."""
+        """Expressions of tensors: helper calls, and names among their arguments."""
         for call in self.helpers:
             yield call
             yield from (item for item in call.args if isinstance(item, ast.Name))
 
     def number(self, node: ast.expr) -> float | int | None:
-        """The number that an expression is without the names of its function; None for any other."""
+        """The value of a constant numeric expression; None for any other."""
         if isinstance(node, (ast.Tuple, ast.List, ast.JoinedStr)):
             return None
         code = compile(ast.Expression(node), self.file, "eval")
@@ -106,33 +106,33 @@ class PatternSource:
             return None
         try:
             found = eval(code, self.function.__globals__)
-        except Exception:  # noqa: BLE001 - whatever names of the function are in it, it is no number then
+        except Exception:  # noqa: BLE001 - it uses names of the function, so it is not constant
             return None
         is_number = isinstance(found, (int, float)) and not isinstance(found, bool) and math.isfinite(found)
         return found if is_number else None
 
     def text_of(self, node: ast.expr) -> str:
-        """An expression as it is written."""
+        """The source text of an expression."""
         return self.data[slice(*self.span(node))].decode()
 
     def span(self, node: ast.expr | ast.arg | ast.keyword | ast.stmt) -> tuple[int, int]:
-        """Where something stands in the file, in bytes."""
+        """Byte offsets of a node in the file."""
         end_line, end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
         return self._starts[node.lineno - 1] + node.col_offset, self._starts[end_line - 1] + end
 
     def replaced(self, node: ast.expr | ast.arg, text: str) -> TextEdit:
-        """Another text for an expression."""
+        """An edit that replaces an expression."""
         return TextEdit(*self.span(node), text)
 
     def argument(self, call: ast.Call, text: str) -> TextEdit:
-        """A further argument at the end of a call."""
+        """An edit that appends an argument to a call."""
         end = self.span(call)[1] - 1
         return TextEdit(end, end, f", {text}" if call.args or call.keywords else text)
 
     def captured(self, wanted: Sequence[str], annotation: str) -> tuple[str, TextEdit]:
-        """A further capture by one of some names: what stands for it, and the change that makes it.
+        """A new capture with the first free name: its expression, and the edit that adds it.
 
-        It is a field where the pattern has a record of its captures, else a parameter.
+        It is a field if the pattern has a class of captures, else a parameter.
         """
         fields = [item for item in self.record.body if isinstance(item, ast.AnnAssign)] if self.record else []
         if self.record is None or not fields:
@@ -146,7 +146,7 @@ class PatternSource:
         return f"{holder.arg}.{free}", TextEdit(end, end, f"\n{' ' * last[0].col_offset}{free}: {annotation}")
 
     def parameter(self, name: str, annotation: str, default: str = "") -> TextEdit:
-        """A further parameter of the pattern; its annotation may be followed by a default."""
+        """An edit that adds a parameter to the pattern, with or without a default."""
         arguments = self.pattern.args
         plain = len(arguments.args) - len(arguments.defaults)
         last: ast.arg | ast.expr = arguments.args[plain - 1]
@@ -156,7 +156,7 @@ class PatternSource:
         return TextEdit(end, end, f", {name}: {annotation}{f' = {default}' if default else ''}")
 
     def free_name(self, *wanted: str) -> str:
-        """The first of some names that the pattern does not use, else one with a line behind it."""
+        """The first name that the pattern does not use, else the first one with an underscore."""
         nodes = list(ast.walk(self.pattern))
         used = {item.id for item in nodes if isinstance(item, ast.Name)} | {
             item.arg for item in nodes if isinstance(item, ast.arg)
@@ -164,14 +164,14 @@ class PatternSource:
         return next((name for name in wanted if name not in used), f"{wanted[0]}_")
 
     def text_with(self, changes: Iterable[TextEdit]) -> str:
-        """The file with its changes."""
+        """The text of the file after edits."""
         data = self.data
         for change in sorted(changes, reverse=True):
             data = data[: change.start] + change.text.encode() + data[change.end :]
         return data.decode()
 
     def lines_with(self, changes: Iterable[TextEdit]) -> tuple[ChangedLine, ...]:
-        """The lines that changes are of, before and after."""
+        """The changed lines, before and after."""
         old, new = self.data.decode().splitlines(), self.text_with(changes).splitlines()
         steps = difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes()
         found: list[ChangedLine] = []
@@ -185,7 +185,7 @@ class PatternSource:
         return tuple(found)
 
     def function_with(self, changes: Iterable[TextEdit]) -> Callable[..., Any]:
-        """The pattern with its changes.  Raises what Python raises where they make no such function."""
+        """The pattern function after edits.  Raises Python errors if the edits produce no such function."""
         names = {item.name for item in self.definitions} | ({self.record.name} if self.record else set())
         module = ast.parse(self.text_with(changes))
         kinds = (ast.FunctionDef, ast.ClassDef)
@@ -200,7 +200,7 @@ class PatternSource:
 
 
 def helper_name_of(call: ast.Call, graph: str = "") -> str:
-    """The helper that is called; "" where it is none.  graph: of which graph, by its name; of any unless told."""
+    """Name of the called helper; empty for any other call.  graph: variable name of the graph; any if empty."""
     called = call.func
     if not isinstance(called, ast.Attribute) or not isinstance(called.value, ast.Name):
         return ""

@@ -1,4 +1,4 @@
-"""What rules do together for nodes that a target does not run: they run in memory before they are proposed."""
+"""Sets of rules that together fix nodes which a target does not run; each set is tried in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ OF_ORT = "com.microsoft::"
 def add_sets(
     uncured: Sequence[tuple[Diagnostic, list[str]]], index: Index, model: Model, target: Target, ep: str | None
 ) -> None:
-    """Put the first set of rules that cures nodes of a finding before what else helps, and make CONSTANT a command.
+    """Put the first set of rules that fixes nodes of a finding first among its helps; replace CONSTANT by a command.
 
-    uncured: findings that no single rule cures, with the rules that look for their nodes.
+    uncured: findings that no single rule fixes, with the rules that look for their nodes.
     """
     trial = _Trial(index, model, target, ep)
     for found, near in uncured:
@@ -35,11 +35,13 @@ def add_sets(
             count = trial.cured(one, found.where)
             if count:
                 many = "" if count == len(found.where) else f" at {count} of {len(found.where)} nodes"
-                told = "fold what makes it" if one.names == FOLDING else "these rules together help"
-                found.helps.insert(0, f"{told}{many}: {one.command}")
+                what = "fold what makes it" if one.names == FOLDING else "these rules together help"
+                found.helps.insert(0, f"{what}{many}: {one.command}")
                 break
-        held = _held(index, found.where) if wants_constant else ""
-        found.helps = [held if text == CONSTANT else text for text in found.helps if text != CONSTANT or held]
+        fixing = _input_fixing_command(index, found.where) if wants_constant else None
+        found.helps = [
+            fixing or text if text == CONSTANT else text for text in found.helps if text != CONSTANT or fixing
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +57,12 @@ class _Set:
 
     @property
     def command(self) -> str:
-        """What runs them."""
+        """The command that runs them."""
         return command("rewrite", "IN", "OUT", "--rules", self.names, *placed(self.target, self.ep))
 
 
 def _sets(found: Diagnostic, near: Iterable[str], target: Target, ep: str | None) -> Iterator[_Set]:
-    """The sets that may help: folded constants, also before a rule; the target's own group; ops taken apart."""
+    """Sets that may help: constant folding, also before a rule; the target's group; decomposition of ops."""
     if CONSTANT in found.helps:
         yield _Set(FOLDING, target.name, ep)
     yield from (_Set(f"{FOLDING},{name}", target.name, ep) for name in near)
@@ -71,18 +73,16 @@ def _sets(found: Diagnostic, near: Iterable[str], target: Target, ep: str | None
 
 
 class _Trial:
-    """Runs sets over a model in memory, each once, and looks at what became of nodes.
-
-    index: in which the nodes are, which is not edited.
-    """
+    """Runs each set once over a model in memory, and examines the result at nodes."""
 
     def __init__(self, index: Index, model: Model, target: Target, ep: str | None) -> None:
+        """index: contains the nodes; it is not edited."""
         self._model, self._target, self._ep = model, target, ep
         self._limits = target.limits_of(index, shapes_of(index), ep)
         self._runs: dict[_Set, RuleRun | None] = {}
 
     def cured(self, one: _Set, nodes: Sequence[Node]) -> int:
-        """At how many of these nodes a set helps: they are gone, or no limit of the target is against them any more."""
+        """Number of these nodes that a set fixes: they are removed, or break no limit of the target any more."""
         if one not in self._runs:
             self._runs[one] = self._run(one)
         run = self._runs[one]
@@ -98,7 +98,7 @@ class _Trial:
         return sum(map(is_cured, nodes))
 
     def _run(self, one: _Set) -> RuleRun | None:
-        """The run of a set; None where it cannot run, which `surgeon rewrite` explains, or writes what will not run."""
+        """The run of a set; None if it cannot run (`surgeon rewrite` explains why), or writes ops that cannot run."""
         try:
             rules = unique_rules(resolve(one.names, approximate=False))
             run = RuleRun(self._model, open_index(self._model), DriverSettings(rules, one.target, one.ep))
@@ -110,12 +110,12 @@ class _Trial:
 
 
 def _key(node: Node) -> tuple[str, str, tuple[str, ...]]:
-    """What a node is known by in another index of its model."""
+    """A key of a node in other indices of its model."""
     return node.scope.label, node.op, tuple(node.outputs)
 
 
-def _held(index: Index, nodes: Iterable[Node]) -> str:
-    """The command that holds the inputs of integers or booleans that reach nodes; "" where none does."""
+def _input_fixing_command(index: Index, nodes: Iterable[Node]) -> str | None:
+    """The command that fixes the integer and boolean inputs that nodes depend on; None without any."""
     graph, shapes = index.main.proto, shapes_of(index)
     given = {value.name for value in graph.input} - index.main.all_initializers.keys()
     waiting = [(node.scope, name) for node in nodes for name in node.inputs if name]
@@ -133,4 +133,4 @@ def _held(index: Index, nodes: Iterable[Node]) -> str:
     dtypes = {name: dtype_name(shapes.dtype(index.main, name) or 0) for name in found}
     chosen = [name for name in sorted(dtypes) if dtypes[name].startswith(("int", "uint", "bool"))]
     options = [word for name in chosen for word in ("--hold", f"{name}=VALUE")]
-    return f"{CONSTANT}: {command('edit', 'IN', 'OUT', *options)}" if chosen else ""
+    return f"{CONSTANT}: {command('edit', 'IN', 'OUT', *options)}" if chosen else None

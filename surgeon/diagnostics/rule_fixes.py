@@ -1,4 +1,4 @@
-"""Edits of a user's own rule that let it fire where it is missed: made for the kind of miss, and each tried."""
+"""Suggests edits to a user's rule that make it fire; each suggestion is tried."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
 from surgeon.rules.rule import Rule
 
-MOST, TRIALS = 3, 48  # edits told of a miss, and tried for it
+MOST, TRIALS = 3, 48  # edits that are reported for a mismatch, and tried
 NUMBERS = ("alpha", "beta", "gamma", "scale")
 OTHERS = ("y", "z", "other")
 ANNOTATIONS = {float: "float", int: "int", str: "str", list: "list"}
@@ -37,12 +37,12 @@ Candidate = tuple[str, list[TextEdit]]  # what an edit does, and the changes to 
 
 
 def is_user_rule(rule: Rule) -> bool:
-    """Whether a rule is the user's to edit: it comes from no installed pack, and has a pattern."""
+    """Whether the user can edit a rule: it has a pattern, and is not from an installed package."""
     return rule.search is None and not any(rule.module in modules for modules in packs().values())
 
 
 def with_rule_fixes(index: Index, rule: Rule, target: str, acceptance: MatchAcceptance, miss: Mismatch) -> Mismatch:
-    """A miss with the edits of its pattern that let the rule fire there; each was tried."""
+    """A mismatch with edits of its pattern that make the rule fire there; each was tried."""
     function = next((item for item in rule.patterns if item.__name__ == miss.pattern), None)
     source = PatternSource.of(function) if function is not None else None
     roots = [node for scope in index.scopes for node in scope.live_nodes() if _is_root(node, miss)]
@@ -50,7 +50,7 @@ def with_rule_fixes(index: Index, rule: Rule, target: str, acceptance: MatchAcce
         return miss
 
     def fires(changes: list[TextEdit], rule: Rule = rule) -> bool:
-        with suppress(SurgeonError, SyntaxError, NameError):  # what makes no rule is no edit to propose
+        with suppress(SurgeonError, SyntaxError, NameError):  # an edit that breaks the rule is not suggested
             made = source.function_with(changes)
             patterns = tuple(made if item is function else item for item in rule.patterns)
             known = {item: held for item, held in rule._compiled.items() if item is not function}
@@ -89,7 +89,7 @@ def _fires(index: Index, rule: Rule, target: str, acceptance: MatchAcceptance, r
 
 
 def _candidates(source: PatternSource, miss: Mismatch, roots: Sequence[Node]) -> Iterator[Candidate]:
-    """Edits that might mend a miss, the likeliest first."""
+    """Edits that might fix a mismatch, the likeliest first."""
     makers = {
         "attribute": _attributes,
         "value": _numbers,
@@ -105,16 +105,18 @@ def _candidates(source: PatternSource, miss: Mismatch, roots: Sequence[Node]) ->
 
 
 class _MissedPattern:
-    """A miss and the source of its pattern.  helpers: calls, those that the miss is told of first."""
+    """A mismatch and the source of its pattern."""
 
     def __init__(self, source: PatternSource, miss: Mismatch, root: Node) -> None:
+        """root: node where the pattern starts."""
         self.source, self.miss, self.root = source, miss, root
         line = int(miss.where.rpartition(":")[2])
         self.here = [call for call in source.helpers if call.lineno <= line <= (call.end_lineno or line)]
+        # helper calls on the line of the mismatch, those of its op first
         self.helpers = sorted(self.here, key=lambda call: (not self.is_asked(call), -call.lineno))
 
     def is_asked(self, call: ast.Call) -> bool:
-        """Whether a call is of the op that the miss names."""
+        """Whether a call is of the op of the mismatch."""
         domain, op = split_op(self.miss.op)
         name = helper_name_of(call)
         given = getattr(call.args[0], "value", None) if name == "op" and call.args else None
@@ -125,7 +127,7 @@ class _MissedPattern:
         return next((node for node in self.root.scope.live_nodes() if node.label == label), None)
 
     def casts(self) -> Iterator[str]:
-        """The dtypes of the Casts that the miss names."""
+        """Dtypes of the Casts that the mismatch names."""
         for node in self.root.scope.live_nodes():
             to = node.attribute("to") if node.op in CAST_OPS else None
             if to is not None and repr(node.label) in f"{self.miss.reason} {self.miss.at!r}":
@@ -133,7 +135,7 @@ class _MissedPattern:
 
 
 def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
-    """An attribute of another value is captured; or all that no name mentions."""
+    """Capture an attribute with another value, or all further attributes."""
     source, node = missed.source, missed.node(missed.miss.at)
     calls = [call for call in missed.helpers if missed.is_asked(call) and source.is_in_pattern(call)]
     if node is None:
@@ -141,8 +143,8 @@ def _attributes(missed: _MissedPattern) -> Iterator[Candidate]:
     for call in calls:
         given = {item.arg: item.value for item in call.keywords}
         values = {item.name: plain(item) for item in node.proto.attribute if not item.ref_attr_name}
-        told = f"{missed.miss.wanted}; {missed.miss.reason}"
-        others = {name: value for name, value in values.items() if re.search(rf"\b{name} = |^{name} ", told)}
+        reason = f"{missed.miss.wanted}; {missed.miss.reason}"
+        others = {name: value for name, value in values.items() if re.search(rf"\b{name} = |^{name} ", reason)}
         changes: list[TextEdit] = []
         for name, value in others.items():
             kind = ANNOTATIONS.get(type(value))
@@ -178,7 +180,7 @@ def _instead(new: Any, old: str) -> str:
 
 
 def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
-    """A constant of another value, or of none: its own, or whatever is there."""
+    """Write the number of the model, or capture it; add a number that the pattern lacks."""
     source = missed.source
     free, change = source.captured(NUMBERS, "float")
     for call in missed.helpers:
@@ -201,7 +203,7 @@ def _numbers(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Something that is no constant, or a Cast, where another operand was wanted; or another spelling."""
+    """Accept any tensor or a Cast as an operand, leave a number out, or use a word."""
     source = missed.source
     free, capture = source.captured(OTHERS, "Tensor")
     yield from _without_numbers(missed)
@@ -220,7 +222,7 @@ def _operands(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
-    """A sum or product without a number that is not there."""
+    """Leave out a number that the model lacks from a sum or product."""
     source = missed.source
     for call in missed.helpers if missed.miss.found == "none" else ():
         for item in call.args if helper_name_of(call) in JOINS else ():
@@ -233,7 +235,7 @@ def _without_numbers(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
-    """A Cast on the way."""
+    """Allow a Cast at a tensor."""
     source = missed.source
     first = {id(call) for call in missed.helpers}
     for dtype in dict.fromkeys(missed.casts()):
@@ -244,13 +246,13 @@ def _casts(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _graph(source: PatternSource, item: Any) -> str:
-    """What the graph is called where an expression stands."""
+    """Variable name of the graph in the function that contains an expression."""
     owner = next(definition for definition in source.definitions if any(one is item for one in ast.walk(definition)))
     return owner.args.args[0].arg
 
 
 def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iterator[Candidate]:
-    """A word for what is written out in one form; or a Cast on the way."""
+    """Replace a spelled out form by its word, or allow a Cast."""
     source = missed.source
     for call in dict.fromkeys([*missed.helpers, *source.helpers]):
         for word, given in matching_words(call, source.number):
@@ -262,19 +264,19 @@ def _other_spellings(missed: _MissedPattern, *, with_casts: bool = True) -> Iter
 
 
 def _other_steps(missed: _MissedPattern) -> Iterator[Candidate]:
-    """Another spelling, a Cast on the way, or something that is added there or multiplied with."""
+    """Use a word, allow a Cast, or add an operand that is added or multiplied there."""
     yield from _other_spellings(missed)
     source, helper = missed.source, missed.miss.found.lower()
     for wanted, kind in ((NUMBERS, "float"), (OTHERS, "Tensor")) if helper in JOINS else ():
         free, capture = source.captured(wanted, kind)
         for item in {id(item): item for item in source.tensors() if source.is_in_pattern(item)}.values():
             text = f"{_graph(source, item)}.{helper}({source.text_of(item)}, {free})"
-            told = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, as {free}"
-            yield told, [source.replaced(item, text), capture]
+            what = f"{JOINS[helper]} a {'number' if kind == 'float' else 'tensor'} there, as {free}"
+            yield what, [source.replaced(item, text), capture]
 
 
 def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
-    """An op of the same name in another domain."""
+    """Use the op of the same name in another domain."""
     source = missed.source
     for call in missed.helpers:
         if missed.is_asked(call) and helper_name_of(call) == "op":
@@ -286,7 +288,7 @@ def _domains(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
-    """What others use too stays."""
+    """Allow other consumers of a tensor."""
     source = missed.source
     for call in source.helpers:
         text = source.text_of(call)
@@ -294,7 +296,7 @@ def _shared(missed: _MissedPattern) -> Iterator[Candidate]:
 
 
 def _inputs(missed: _MissedPattern) -> Iterator[Candidate]:
-    """An input more, or less, than the pattern has."""
+    """Make an input optional, or capture a further one."""
     source, miss = missed.source, missed.miss
     names = QUOTED.findall(f"{miss.wanted} {miss.reason.rpartition(': ')[2]}")
     for call in missed.helpers:

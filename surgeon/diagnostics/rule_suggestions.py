@@ -1,4 +1,4 @@
-"""What helps a node that a target does not run: the rules that find it."""
+"""Finds rules that fix the findings of a target check."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -37,26 +37,26 @@ class _Help:
 def suggest_rules(
     findings: Iterable[Diagnostic], index: Index, target: Target, ep: str | None
 ) -> list[tuple[Diagnostic, list[str]]]:
-    """Put the rules that help before the findings' helps, first those that fire.  The index must be a sound one.
+    """Put rules that help first among the helps of findings, those that fire first.  The index must be sound.
 
-    Where one fires at all nodes of a placeholder, what else could be done about it is left out.
+    If a rule fires at all nodes of a placeholder, other helps are left out.
 
     Returns:
-        The findings that no rule cures by itself, each with the names of the rules that look for its nodes.
+        The findings that no rule fixes by itself, each with the names of the rules that look for its nodes.
     """
     wanted = [(found, _Help()) for found in findings if found.kind in FIXABLE_KINDS and found.where]
     ops = {node.op for found, _ in wanted for node in found.where}
     for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
         for chosen in (target.name, *target.also):
             plan = _plan(rule, chosen, index.main.opset)
-            spoken = set() if plan is None else _ops(plan, ops)
-            if plan is None or not spoken:
+            found_ops = set() if plan is None else _ops(plan, ops)
+            if plan is None or not found_ops:
                 continue
             fires = _places(rule, index, chosen, target=target, ep=ep)
             for found, help_ in wanted:
-                nodes = [node for node in found.where if node.op in spoken]
+                nodes = [node for node in found.where if node.op in found_ops]
                 if nodes:
-                    _Told(rule, chosen, chosen != target.name, ep=ep, index=index).add(
+                    _RuleForTarget(rule, chosen, chosen != target.name, ep=ep, index=index).add(
                         found, help_, nodes, fires=fires, needs=plan.needs
                     )
             if fires:
@@ -68,7 +68,7 @@ def suggest_rules(
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RuleForTarget:
     """One rule for one target."""
 
     rule: Rule
@@ -83,30 +83,30 @@ class _Told:
     """The model."""
 
     def add(self, found: Diagnostic, help_: _Help, nodes: list[Node], fires: set[Node], needs: int | None) -> None:
-        """Tell what the rule does for a finding.  needs: the opset that it would need."""
+        """Add a line on what the rule does for a finding.  needs: opset that it would need."""
         count = len(fires.intersection(nodes))
         if count:
             if help_.is_whole and not self.rule.is_exact:
-                return  # an exact one does all of it
+                return  # an exact rule fixes all nodes
             many = "" if count == found.count else f" at {count} of {found.count} nodes"
             many += "" if self.rule.is_exact else " (it changes numbers beyond rounding)"
             help_.fires.append(f"rule {self.rule.name} fires{many}: {self._command('rewrite', 'IN', 'OUT')}")
             help_.is_whole = help_.is_whole or (count == found.count and self.rule.is_exact)
         elif needs is not None or found.kind == "mapping" or self.rule.lacking:
-            told = self._near(nodes[0], found.kind == "mapping")
-            help_.may |= {told: self.rule.name} if told and self.rule.is_exact else {}
+            hint = self._hint(nodes[0], found.kind == "mapping")
+            help_.may |= {hint: self.rule.name} if hint is not None and self.rule.is_exact else {}
 
-    def _near(self, node: Node, is_placeholder: bool) -> str:
-        """What to say of a rule that does not fire at a node; "" where it comes not near to it."""
+    def _hint(self, node: Node, is_placeholder: bool) -> str | None:
+        """A line on a rule that does not fire at a node; None if it is not near a match."""
         if self.rule.search is not None:
-            return ""
+            return None
         miss = next(iter(mismatches_at(self.index, self.rule, self.target, ep=self.ep, node=node)), None)
         if miss is not None and miss.opset:
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):
             return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
         if miss is None or not miss.near or not is_placeholder or self.is_aside:
-            return ""
+            return None
         why = f"does not fire ({miss.reason})"
         return f"rule {self.rule.name} looks for it and {why}: {self._command('explain', 'IN')}"
 
@@ -115,7 +115,7 @@ class _Told:
 
 
 def _is_of_node(miss: Mismatch) -> bool:
-    """Whether a pattern is of the node, and what is said against it of no other node."""
+    """Whether a mismatch concerns only the node itself."""
     is_whole = miss.matched == miss.total and miss.kind != "escape"
     return not miss.also and (is_whole or (miss.total == 1 and miss.kind == "operand"))
 
@@ -123,27 +123,27 @@ def _is_of_node(miss: Mismatch) -> bool:
 def _plan(rule: Rule, target: str, opset: int | None) -> RulePlan | None:
     try:
         plan = rule.plan(target, opset)
-    except SurgeonError:  # a pack of the user's own may hold a rule that cannot be traced: no fault of the model
+    except SurgeonError:  # a user's rule that cannot be traced is not a fault of the model
         return None
     return plan if isinstance(plan, RulePlan) else None
 
 
 def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
-    """Which of these ops a rule's patterns speak of; of a search, the placeholders that it may name."""
+    """Those of these ops that a rule's patterns contain; for a search, the placeholders that it may replace."""
     found: set[str] = set()
     for compiled in plan.sources:
         if compiled.search is unnamed_arguments:
             found.update(op for op in wanted if "::" in op)
         if compiled.search is not None and compiled.search.replaces is not None:
             found.update(filter(compiled.search.replaces, wanted))
-        said = ops_of(compiled.pattern)
-        wild = [name for name in said if "*" in name]
-        found.update(op for op in wanted if op in said or any(fnmatchcase(op, name) for name in wild))
+        own = ops_of(compiled.pattern)
+        wild = [name for name in own if "*" in name]
+        found.update(op for op in wanted if op in own or any(fnmatchcase(op, name) for name in wild))
     return found
 
 
 def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
-    """The nodes that a rule replaces by what the target runs.  chosen: the target that the rule writes for."""
+    """The nodes that a rule replaces by ops that the target runs.  chosen: target that the rule writes for."""
     driver = GreedyDriver(index, DriverSettings([rule], chosen, ep))
     found: set[Node] = set()
     for scope in index.scopes:

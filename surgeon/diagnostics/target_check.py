@@ -1,4 +1,4 @@
-"""The one function that says what stands between a model and its target; nothing is edited or printed."""
+"""`surgeon.check`: everything that keeps a model from running on a target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -117,7 +117,7 @@ def _request(
     dims: Mapping[str, int | tuple[int, int, int]],
     plugins: Sequence[str],
 ) -> RuntimeRequest:
-    """What is wanted of the target's own runtime.  Raises UsageError where that has none that can be asked."""
+    """The request to the target's runtime.  Raises UsageError if the target has none."""
     if target.name != "tensorrt" and (trt is not None or build or dims):
         raise UsageError(f"Engines are TensorRT's, and the target is {target.name}; give target tensorrt, or no build.")
     if build and not load:
@@ -130,7 +130,7 @@ def _request(
 
 
 def _range(name: str, size: Any) -> tuple[int, int, int]:
-    """The least, the best and the largest size.  Raises UsageError for what is neither a size nor three of them."""
+    """The (minimum, optimum, maximum) size.  Raises UsageError for anything but one size or three."""
     sizes = tuple(size) if isinstance(size, (tuple, list)) else (size, size, size)
     if len(sizes) != 3 or not all(type(one) is int and one >= 0 for one in sizes):
         raise UsageError(f"The size of {name!r} is {size!r}; give a number, or the least, the best and the largest.")
@@ -139,19 +139,19 @@ def _range(name: str, size: Any) -> tuple[int, int, int]:
 
 
 def _found(library: str) -> str:
-    """The full path of a library.  Raises UsageError where there is none."""
+    """The absolute path of a library.  Raises UsageError if it does not exist."""
     if not Path(library).is_file():
         raise UsageError(f"There is no library of plugins '{library}': give the path of a shared library.")
     return str(Path(library).absolute())
 
 
 def checkable_targets() -> list[str]:
-    """The names of the targets that models are checked for."""
+    """Names of the targets that models can be checked for."""
     return [target.name for target in targets() if isinstance(target, Target)]
 
 
 def _wanted(name: str) -> Target:
-    """The target to check for.  Raises UsageError where there is none."""
+    """The target of this name.  Raises UsageError for an unknown one."""
     found = target_of(name) if name in names() else None
     if not isinstance(found, Target):
         raise UsageError(f"There is no target {name!r} to check for; choose one of {', '.join(checkable_targets())}.")
@@ -165,7 +165,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
     if target.check_header is not None:
         target.check_header(proto, found)
     check_structure(proto, found)
-    if not check_calls(proto, found):  # whatever looks into the calls would not end either
+    if not check_calls(proto, found):  # recursive calls: further checks would not terminate
         findings = Findings(list(found))
         findings.target = target.name
         return findings
@@ -179,7 +179,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
         proto.graph, lambda name: shapes.facts(index.main, name), found, wants_shapes=target.wants_shapes
     )
     limits = target.limits_of(index, shapes, provider)
-    if wrong:  # a runtime is not given data that are not what the file says
+    if wrong:  # do not give a runtime data of another size than the file declares
         request = replace(request, parse=False)
     examination = CheckContext(
         target,
@@ -209,7 +209,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
 
 
 def _add_declared(findings: Findings, index: Index) -> None:
-    """Put what declares the opset of the nodes behind the rules that help, where the model declares another."""
+    """Add the command that declares the opset of the nodes, after the rules that help."""
     newer = [found for found in findings if found.kind == "opset"]
     try:
         opset = declaration(index, newest_opset())[0] if newer else 0
@@ -221,30 +221,32 @@ def _add_declared(findings: Findings, index: Index) -> None:
 
 
 def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> None:
-    """Note a version of ai.onnx that the target is not documented for; one that is too old is not read."""
+    """Add a finding for an opset outside the documented range; one that is too old stops the model."""
     opsets = target.opsets
     version = index.main.opset
     if opsets and version and version not in opsets:
         title = f"{target.title} {target.version}".strip()
-        told = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
-        is_read = found.runtime is not None and found.runtime.title != ""  # by the runtime itself, whatever it promises
-        found.add("advice", "", told, stops=version < opsets[0] and not is_read)
+        reason = f"{title} is documented for opsets {opsets[0]} to {opsets[-1]}, the model's is {version}"
+        is_read = (
+            found.runtime is not None and found.runtime.title != ""
+        )  # by the runtime itself, whatever it documents
+        found.add("advice", "", reason, stops=version < opsets[0] and not is_read)
 
 
 def _complete(found: Diagnostic, is_of_torch: bool) -> None:
-    """Say where the nodes came from, and what nothing brings back."""
+    """Add the origin of the nodes, and the loss that cannot be repaired."""
     protos = [node.proto for node in found.where]
     found.came_from = next(filter(None, map(source_location, protos)), "")
     found.is_of_torch = is_of_torch
     if is_of_torch:
         found.torch_op = next(filter(None, map(torch_op, protos)), "")
-    told = next(filter(None, map(lost, protos)), None)
-    if told is not None:
-        found.helps = [told.rstrip(".")]
+    loss = next(filter(None, map(lost, protos)), None)
+    if loss is not None:
+        found.helps = [loss.rstrip(".")]
 
 
 def _is_sound(index: Index) -> bool:
-    """Whether rules can be run over the index."""
+    """Whether rules can run over the index."""
     try:
         index.check()
     except GraphError:

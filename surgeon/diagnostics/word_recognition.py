@@ -1,4 +1,4 @@
-"""The words of which an expression of a pattern is one form, written out: x·x is one of `square`."""
+"""Finds vocabulary words that an expression spells out: `mul(x, x)` is a form of `square(x)`."""
 
 import ast
 import inspect
@@ -10,13 +10,13 @@ from typing import Any
 
 from surgeon.ops.builder.composites import find_composite, words
 
-SPELLED = 64  # forms of a word that are spelled out: those with words in them multiply
+SPELLED = 64  # most forms of a word: words within a form multiply their number
 FREE_ORDER = frozenset({"add", "mul", "max", "min"})
 Number = Callable[[ast.expr], "float | int | None"]
 
 
 class _Speller:
-    """A graph whose helpers return what would be written: every form of a tensor, as text."""
+    """A graph whose helpers return the source text of every form of a tensor."""
 
     def __getattr__(self, helper: str) -> Callable[..., tuple[str, ...]]:
         def spell(*args: Any, **kwargs: Any) -> tuple[str, ...]:
@@ -26,18 +26,18 @@ class _Speller:
         return spell
 
     def helper_opset(self) -> None:
-        """A pattern holds for every opset."""
+        """A pattern has no opset."""
 
     def any_of(self, *forms: Any) -> tuple[str, ...]:
-        """All the forms of some."""
+        """All forms of the given forms."""
         return tuple(text for form in forms for text in _forms(form))[:SPELLED]
 
     def named(self, tensor: Any) -> Any:
-        """A tensor with a name of its own is written as without."""
+        """A named tensor has the text of the tensor."""
         return tensor
 
     def such_that(self, *_: Any) -> tuple[str, ...]:
-        """What must hold of a tensor beside its form is not seen in its source."""
+        """A condition on a tensor has no source text."""
         return ()
 
     any_tensor = any_number = such_that
@@ -53,21 +53,21 @@ def _named(name: str, item: Any) -> tuple[str, ...]:
 
 @cache
 def forms_of(word: str) -> tuple[ast.Call, ...]:
-    """The forms of a word that a pattern may spell out; the word's parameters stand for themselves."""
+    """The forms of a word that a pattern may spell out, with the word's parameters as names."""
     function = find_composite(word)
     if function is None:
         return ()
     parameters = list(inspect.signature(function).parameters)[1:]
     try:
         texts = _forms(function(_Speller(), *((name,) for name in parameters)))
-    except (TypeError, ValueError):  # it looks at the numbers that it is given
+    except (TypeError, ValueError):  # the word computes with its numbers
         return ()
     trees = (ast.parse(text, mode="eval").body for text in dict.fromkeys(texts))
     return tuple(tree for tree in trees if isinstance(tree, ast.Call))
 
 
 def matching_words(call: ast.Call, number: Number) -> Iterator[tuple[str, list[ast.expr]]]:
-    """The words of which a call is one form, and what each is given there."""
+    """The words of which a call is a form, and their arguments."""
     for word in words():
         function = find_composite(word)
         parameters = list(inspect.signature(function).parameters)[1:] if function is not None else []
@@ -81,7 +81,7 @@ def matching_words(call: ast.Call, number: Number) -> Iterator[tuple[str, list[a
 def _is_form(
     form: ast.expr, found: ast.expr, parameters: frozenset[str], held: dict[str, ast.expr], number: Number
 ) -> bool:
-    """Whether an expression is written as a form is; what its parameters stand for is added to `held`."""
+    """Whether an expression has a form; the expressions of its parameters are added to `held`."""
     if isinstance(form, ast.Name) and form.id in parameters:
         return ast.dump(held.setdefault(form.id, found)) == ast.dump(found)
     if not isinstance(form, ast.Call):
