@@ -182,7 +182,7 @@ CASES = [
         says="the node lacks mask, bias, stride_w",
     ),
     Case(
-        "surgeon.diagnostics.rule_suggestions._near",
+        "surgeon.diagnostics.rule_suggestions._hint",
         at(
             17,
             "(float[2, 4, 8, 7] x, float[6, 2, 3, 2] w, float[2, 24, 4, 9] o, float[2, 12, 4, 9] m, float[6] b) => "
@@ -205,7 +205,7 @@ CASES = [
         "surgeon rewrite IN OUT --rules constant_folding --target tensorrt",
     ),
     Case(
-        "surgeon.diagnostics.rule_combinations._held",
+        "surgeon.diagnostics.rule_combinations._input_fixing_command",
         at(13, "(float[2, 4] x, int64[1] axes) => (float[n, m] y) { y = ReduceSum(x, axes) }"),
         TRT,
         "surgeon edit IN OUT --hold axes=VALUE",

@@ -1,6 +1,6 @@
 """Edits of whole models, each a value: `surgeon.edit(model, [surgeon.edits.Rename("images", "pixels")])`.
 
-An edit of somebody else is a subclass of `Edit`, named by an entry point of the group `surgeon.edits`.
+Another package adds an edit as a subclass of `Edit` and an entry point of the group `surgeon.edits`.
 """
 
 from surgeon.edits.append import AppendArgMax as AppendArgMax

@@ -1,4 +1,4 @@
-"""What is done with a model's answer, as part of the model: the best class, probabilities, the best few."""
+"""Appends argmax, softmax, sigmoid or top-k to a model's output."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ def replace_outputs(
     stated: Mapping[str, ValueInfoProto] | None = None,
     settings: Sequence[str] = (),
 ) -> list[str]:
-    """Put nodes behind outputs, and what they make in their place.
+    """Append nodes to outputs, and replace these by new outputs.
 
-    reads: the outputs, or inner tensors, whose place is that of the outputs which are computed from them; keeps: the
-    outputs stay beside the new ones.  makes: by new output, what it is of the values read, in numpy.  stated: dtypes
-    and shapes of those that no analysis tells.  settings: stored tensors that `build` takes too, behind those read.
-    Returns a sentence for each output that went though it was not read itself.
+    reads: outputs, or inner tensors; these replace all outputs that are computed from them.  makes: by new output, its
+    numpy function of the values of `reads`.  keeps: the old outputs stay too.  stated: types of new outputs that
+    inference does not know.  settings: initializers that `build` receives after the tensors of `reads`.  Returns a
+    sentence for each removed output that is not in `reads`.
     """
     sources = tuple(draft.claim.original(name) for name in reads)
     gone = [] if keeps else [value.name for value in draft.graph.output if _is_replaced(draft, value.name, reads)]
@@ -54,13 +54,13 @@ def replace_outputs(
 
 
 def _is_replaced(draft: ModelDraft, output: str, reads: Sequence[str]) -> bool:
-    """Whether an output is one of those read, or computed from inner tensors that are."""
+    """Whether an output is in `reads`, or computed from inner tensors of `reads`."""
     inner = {name for name in reads if draft.kind(name) != "output"}
     return output in reads or not inner.isdisjoint(required_nodes(draft.graph, [output])[1])
 
 
 def require_float_rank(draft: ModelDraft, name: str) -> int:
-    """The rank of a tensor of floats.  Raises UsageError for any other, and where there is none of this name."""
+    """The rank of a float tensor.  Raises UsageError for another dtype or an unknown name."""
     if name not in draft.tensors():
         draft.output(name)
     dtype = draft.facts(name).type.tensor_type.elem_type
@@ -74,7 +74,7 @@ def require_float_rank(draft: ModelDraft, name: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _OfScores(KeyedEdit):
-    """What is common to edits that read scores along an axis."""
+    """Base of edits that read scores along an axis."""
 
     output: str
     axis: int = -1
@@ -82,7 +82,7 @@ class _OfScores(KeyedEdit):
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": parse_flag}
 
     def _axis(self, draft: ModelDraft) -> int:
-        """The axis, counted from the front.  Raises UsageError where the output has none such."""
+        """The axis, not negative.  Raises UsageError if the output does not have it."""
         rank = require_float_rank(draft, self.output)
         if not -rank <= self.axis < rank:
             raise UsageError(f"{self.output!r} has {rank} axes, and none with the number {self.axis}.")
@@ -207,7 +207,7 @@ class AppendSigmoid(KeyedEdit):
         return (f"output '{name}' is the sigmoid of '{self.output}'", *also)
 
 
-SOFTMAX_SINCE = 13  # the opset from which Softmax is along one axis, and not along all from one on (ONNX changelog)
+SOFTMAX_SINCE = 13  # first opset at which Softmax has one axis, not all from one on (ONNX changelog)
 
 
 @dataclass(frozen=True, slots=True)

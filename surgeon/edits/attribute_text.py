@@ -1,4 +1,4 @@
-"""Attributes of a node as one types them: alpha=0.5, sizes=[1,2], mode=linear, label:string=3."""
+"""Parses and formats node attributes as text: alpha=0.5, sizes=[1,2], mode=linear, label:string=3."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -19,9 +19,9 @@ _KINDS: Mapping[str, Callable[[str], Plain]] = MappingProxyType({"int": int, "fl
 
 
 def parse_attribute(text: str) -> tuple[str, Any]:
-    """Name and value: a whole number is an int, another a float, what else a string; with brackets or commas, a list.
+    """Name and value: an integer is an int, another number a float, other text a string; commas mean a list.
 
-    Raises UsageError where the text is not of that form.
+    Raises UsageError for another syntax.
     """
     head, sign, value = text.partition("=")
     name, _, kind = head.partition(":")
@@ -39,7 +39,7 @@ def parse_attribute(text: str) -> tuple[str, Any]:
 
 
 def format_attribute(name: str, value: Any) -> str:
-    """What `parse_attribute` reads."""
+    """The text that `parse_attribute` parses."""
     if isinstance(value, (list, tuple)):
         kind = next((kind for kind, read in _KINDS.items() if value and all(type(item) is read for item in value)), "")
         return f"{name}:{kind or 'int'}s=[{','.join(map(str, value))}]"
@@ -48,9 +48,9 @@ def format_attribute(name: str, value: Any) -> str:
 
 
 def set_attributes(node: NodeProto, schema: Schema | None, values: Mapping[str, Any]) -> None:
-    """Give a node attributes, of the types that its operator or plugin declares.
+    """Set attributes of a node, with the types that its operator or plugin declares.
 
-    Raises RuleError where a value cannot be of that type, UsageError where no attribute can hold it.
+    Raises RuleError if a value does not fit that type, UsageError if it fits no attribute.
     """
     version = {VERSION: str(values[VERSION])} if VERSION in values else {}
     node.attribute.extend(helper.make_attribute(name, value) for name, value in version.items())
@@ -79,7 +79,7 @@ def _attribute(node: NodeProto, schema: Schema | None, plugin: Plugin | None, na
 
 
 def _guess(text: str) -> Plain:
-    """A number where the text is one."""
+    """A number if the text is one, else the text."""
     try:
         found = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError):
@@ -90,7 +90,7 @@ def _guess(text: str) -> Plain:
 
 
 def _alike(values: list[Plain]) -> list[Plain]:
-    """Values of one type: ints beside floats are floats, anything beside strings is one."""
+    """Values of one type: floats if one is a float, strings if one is a string."""
     if any(isinstance(value, str) for value in values):
         return [str(value) for value in values]
     return [float(value) for value in values] if any(isinstance(value, float) for value in values) else values

@@ -1,4 +1,4 @@
-"""A part of a model by itself."""
+"""Extracts the subgraph between two sets of tensors as a model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,19 +1,19 @@
-"""Resampling of pictures in numpy, as ONNX's Resize does it: what a prepended resize is held against.
+"""Numpy reference of ONNX's linear Resize, for the check of a prepended resize.
 
-Each output sample is a mean of input samples under a triangle around its own place, in half-pixel coordinates
-(x + ½) · scale - ½.  With `antialias` the triangle is as wide as an output pixel where the picture shrinks, as Pillow's
-and torch's bilinear resize has it (ONNX operator Resize, attribute antialias, opset 18).
+Each output sample is a mean of input samples under a triangle around its position, in half-pixel coordinates
+(x + ½) · scale - ½.  With `antialias`, the triangle is as wide as an output pixel if the picture shrinks, as in the
+bilinear resize of Pillow and torch (ONNX operator Resize, attribute antialias, opset 18).
 """
 
 import numpy as np
 
 
 def weights(before: int, after: int, *, antialias: bool) -> np.ndarray:
-    """Which part each of `before` samples has in each of `after`: float64[after, before], rows of sum 1."""
+    """Weight of each input sample in each output sample: float64[after, before], rows of sum 1."""
     scale = before / after
     width = max(scale, 1.0) if antialias else 1.0
     centres = (np.arange(after) + 0.5) * scale
-    if width == 1.0:  # what lies beyond the outermost samples is taken from them
+    if width == 1.0:  # positions beyond the outermost samples use these
         centres = np.clip(centres, 0.5, before - 0.5)
     distances = np.abs(np.arange(before)[None, :] + 0.5 - centres[:, None])
     found = np.maximum(0.0, 1.0 - distances / width)
@@ -22,7 +22,7 @@ def weights(before: int, after: int, *, antialias: bool) -> np.ndarray:
 
 
 def resample(pictures: np.ndarray, height: int, width: int, *, antialias: bool) -> np.ndarray:
-    """Pictures [..., height, width] at another size, in float64."""
+    """Pictures [..., height, width] at another size, float64."""
     down = weights(pictures.shape[-2], height, antialias=antialias)
     across = weights(pictures.shape[-1], width, antialias=antialias)
     made: np.ndarray = down @ pictures.astype(np.float64) @ across.T

@@ -1,4 +1,4 @@
-"""One node in the place of all that lies between two cuts."""
+"""Replaces the nodes between two sets of tensors with one custom or plugin node."""
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping
@@ -91,7 +91,7 @@ class Insert(Edit):
         node.name = self.name or f"{op}_{self.tos[0]}"
         set_attributes(node, known, self.attributes)
         wrong = check_node(node, imports.get(domain, 1), lambda name: draft.shapes.facts(draft.index.main, name).dtype)
-        if wrong and not names_plugin(domain, op):  # of plugins there are those of other releases, and users' own
+        if wrong and not names_plugin(domain, op):  # a plugin may be of another release or the user's own
             raise UsageError(f"{self.op} cannot stand there: {wrong[0]}")
         stated = [] if known is not None else self._stated(draft)
         if domain not in imports and all(function_key(item)[:2] != (domain, op) for item in draft.skeleton.functions):
@@ -104,10 +104,10 @@ class Insert(Edit):
         graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
-        told = f"{self.op} stands for {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
+        done = f"{self.op} stands for {format_count(len(idle), 'node')}, from {_list(self.froms)} to {_list(self.tos)}"
         left = len(region.nodes) - len(idle)
         stays = f"{format_count(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
-        return (told, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
+        return (done, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
     def _require_no_circle(self, draft: ModelDraft) -> None:
         graph = draft.graph
@@ -120,21 +120,21 @@ class Insert(Edit):
             )
 
     def _stated(self, draft: ModelDraft) -> list[Any]:
-        """What is known of the tensors that the node makes, and not said: nobody else can tell of an op of its own."""
+        """Inferred types of the outputs without a declaration: nothing infers them for a custom op."""
         known = {value.name for values in (draft.graph.output, draft.graph.value_info) for value in values}
         facts = {name: draft.shapes.facts(draft.index.main, name) for name in self.tos if name not in known}
         return [draft.facts(name) for name, found in facts.items() if None not in found]
 
 
 def _idle(graph: GraphProto, region: Subgraph) -> frozenset[int]:
-    """The places of the nodes that nobody needs where the tensors of the second cut are made by another."""
+    """Indices of the nodes that are unused once another node produces the tensors of the second cut."""
     others = [node for place, node in enumerate(graph.node) if place not in region.nodes]
     read = {name for node in others for name in names_read(node)} | {value.name for value in graph.output}
     return region.nodes - required_nodes(graph, read.union(region.froms), region.tos)[0]
 
 
 def _place(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collection[int]) -> None:
-    """Put a node behind all that makes what it reads, and behind it what reads what it makes; take idle ones out."""
+    """Insert a node after the producers of its inputs, move its consumers after it, and remove unused nodes."""
     reads = set(node.input)
     makers = [place for place, other in enumerate(graph.node) if not reads.isdisjoint(other.output)]
     at = max(max(makers, default=-1) + 1, min(region.nodes))
@@ -146,7 +146,7 @@ def _place(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collectio
 
 
 def _clear(draft: ModelDraft, region: Subgraph) -> None:
-    """Take out the weights, the notes and the functions that were there for nodes that went."""
+    """Remove initializers, value_info, annotations and functions that only removed nodes used."""
     graph = draft.graph
     read = {name for node in graph.node for name in names_read(node)} | {value.name for value in graph.output}
     read.update(value.name for value in graph.input)

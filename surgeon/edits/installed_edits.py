@@ -1,4 +1,4 @@
-"""Which edits there are: surgeon's own, and those that installed packages bring."""
+"""All edits by command-line flag: built in, and from installed packages."""
 
 import surgeon.edits
 from surgeon import entry_points
@@ -14,9 +14,9 @@ OWN: tuple[type[Edit], ...] = tuple(item for item in vars(surgeon.edits).values(
 
 
 def all_edits() -> dict[str, type[Edit]]:
-    """The classes of edits by their flags.
+    """The classes of edits by flag.
 
-    Raises UsageError for an entry point that is no edit, or whose flag another edit has.
+    Raises UsageError for an entry point that is not an edit, or has the flag of another edit.
     """
     found: dict[str, type[Edit]] = {item.flag: item for item in OWN}
     for point in entry_points.entry_points(entry_points.EDITS):

@@ -1,4 +1,4 @@
-"""What a model says of itself, and no node reads."""
+"""Sets or removes metadata entries, and strips doc strings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is done to pictures before a model sees them, as part of the model."""
+"""Prepends image preprocessing to an input: uint8, layout, resize and normalization."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -21,8 +21,8 @@ from surgeon.pipeline.editing.tensor_renaming import split_boundary_tensor
 from surgeon.printed_commands import upgrade_to
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16)
-CHANNELS = (1, 3, 4)  # of grey pictures, of colours, and of these with a further one for what shines through
-RESIZE_SINCE = 18  # the opset from which Resize has antialias (ONNX operator Resize)
+CHANNELS = (1, 3, 4)  # grey, RGB, and RGB with alpha
+RESIZE_SINCE = 18  # first opset at which Resize has antialias (ONNX operator Resize)
 _DTYPES = {"uint8": TensorProto.UINT8, "float32": TensorProto.FLOAT}
 
 
@@ -128,7 +128,7 @@ class PrependImage(KeyedEdit):
         return (f"input '{self.input}' takes pictures ({', '.join([*how, 'normalized inside'])})",)
 
     def _require_pictures(self, value: ValueInfoProto) -> tuple[int, int]:
-        """The dtype and channels of the input; raises UsageError where it is no batch of pictures."""
+        """The dtype and number of channels of the input; raises UsageError if it is not a batch of pictures."""
         tensor = value.type.tensor_type
         dims = list(tensor.shape.dim)
         if len(dims) == 4 and dims[3].dim_value in CHANNELS and not self._are_channels(dims[1].dim_value):
@@ -138,9 +138,9 @@ class PrependImage(KeyedEdit):
                 "[batch, channels, height, width] alone: export the model with channels first."
             )
         if tensor.elem_type not in FLOATS or len(dims) != 4 or not dims[1].dim_value:
-            told = dtype_name(tensor.elem_type)
+            dtype = dtype_name(tensor.elem_type)
             raise UsageError(
-                f"The input {self.input!r} ({told} of {len(dims)} axes) is no batch of pictures: it has to be float32 "
+                f"The input {self.input!r} ({dtype} of {len(dims)} axes) is no batch of pictures: it has to be float32 "
                 "or float16 [batch, channels, height, width], with a fixed number of channels."
             )
         channels = int(dims[1].dim_value)
@@ -154,16 +154,16 @@ class PrependImage(KeyedEdit):
                 raise UsageError(f"{name} has {len(given)} numbers, and {self.input!r} has {channels} channels.")
         taken = [dim.dim_value for dim in dims[2:]]
         if any(size not in (0, made) for size, made in zip(taken, self.resize or taken, strict=True)):
-            told = "x".join(str(size or "?") for size in taken)
-            raise UsageError(f"The input {self.input!r} takes pictures of {told}; resize them to that.")
+            sizes = "x".join(str(size or "?") for size in taken)
+            raise UsageError(f"The input {self.input!r} takes pictures of {sizes}; resize them to that.")
         return tensor.elem_type, channels
 
     def _are_channels(self, count: int) -> bool:
-        """Whether an axis of so many elements is one of channels: of other counts than pictures have if it is said."""
+        """Whether an axis of this size may be channels: 1, 3, 4, or the number of means or stds."""
         return count in CHANNELS or (count > 1 and count in (len(self.mean), len(self.std)))
 
     def _offset_and_factor(self, channels: int) -> tuple[np.ndarray, np.ndarray]:
-        """What to take off a picture, and to multiply with: float32 [1, channels, 1, 1]."""
+        """The offset to subtract, and the factor: float32 [1, channels, 1, 1]."""
         mean, std = (np.array(given or empty, np.float64) for given, empty in ((self.mean, (0,)), (self.std, (1,))))
         shape = (1, channels, 1, 1)
         rows = [np.broadcast_to(row, channels).reshape(shape) for row in (mean * self.scale, 1 / (std * self.scale))]
@@ -190,7 +190,7 @@ class PrependImage(KeyedEdit):
         return build
 
     def _computed(self, pictures: np.ndarray, dtype: int, channels: int) -> np.ndarray:
-        """The same in numpy, in float64."""
+        """The same in numpy, computed in float64."""
         found = pictures.astype(np.float64)
         found = found.transpose(0, 3, 1, 2) if self.layout == "NHWC" else found
         found = found[:, ::-1] if self.bgr else found
@@ -201,7 +201,7 @@ class PrependImage(KeyedEdit):
         return made
 
     def _retype(self, value: ValueInfoProto) -> None:
-        """State what the input takes now."""
+        """Declare the new type of the input."""
         tensor = value.type.tensor_type
         batch, channels, height, width = (type(dim).FromString(dim.SerializeToString()) for dim in tensor.shape.dim)
         if self.resize is not None:

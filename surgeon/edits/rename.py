@@ -1,4 +1,4 @@
-"""Another name for a tensor."""
+"""Renames a tensor of the main graph."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What was selected of a model: nodes, and the two cuts that they lie between."""
+"""A selection in a model: its nodes and the tensors at both boundaries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Selection:
 def make_selection(
     scope: Scope, nodes: Sequence[Node], froms: Sequence[str] = (), tos: Sequence[str] = ()
 ) -> Selection:
-    """The selection of some nodes of a scope.  froms, tos: cuts that were said, else those around the nodes."""
+    """The selection of some nodes of a scope.  froms, tos: its boundaries; those of the nodes by default."""
     names = tuple(node.label for node in nodes)
     if not (froms or tos):
         froms, tos = _given(scope, nodes), _taken(scope, nodes)
@@ -42,14 +42,14 @@ def make_selection(
 
 
 def _given(scope: Scope, nodes: Sequence[Node]) -> list[str]:
-    """The tensors that nodes read and none of them makes, stored ones apart."""
+    """Tensors that the nodes read but do not produce, without constants."""
     made = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
     return [name for name in read if not is_constant(scope, name)]
 
 
 def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
-    """The tensors of nodes that others read, or that the scope returns."""
+    """Outputs of the nodes that other nodes read or that the scope returns."""
     inside = set(nodes)
     ends = {item if isinstance(item, str) else item.name for item in scope.proto.output}
     made = [name for node in nodes for name in node.outputs if name]
@@ -57,7 +57,7 @@ def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
 
 
 def is_constant(scope: Scope, name: str) -> bool:
-    """Whether a tensor is there without any input: an initializer that no caller may set, or a Constant."""
+    """Whether a tensor is a Constant, or an initializer that a caller may not override."""
     home = scope.defining_scope(name)
     if home is None:
         return False

@@ -1,4 +1,4 @@
-"""A quantised model as the floats that it stands for."""
+"""Removes QuantizeLinear/DequantizeLinear pairs: a quantized model becomes a float model."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from surgeon.text import format_count
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 NOT_NEGATIVE = frozenset(("Relu", "Sigmoid", "Softmax", "Abs", "Exp"))
-"""What computes nothing below 0."""
-CLIP_INPUTS_SINCE = 11  # the opset from which the limits of Clip are inputs (ONNX changelog)
+"""Ops with no output below 0."""
+CLIP_INPUTS_SINCE = 11  # first opset at which the limits of Clip are inputs (ONNX changelog)
 UNTOLD = (
     "What quantisation rounded is not rounded any more, so that it answers otherwise on purpose; by how much: "
     f"{command('compare', 'IN', 'OUT')}"
@@ -49,7 +49,7 @@ class StripQdq(Edit):
 
     @property
     def alone(self) -> bool:
-        """Yes, so that the edits before and behind it are proved."""
+        """Yes, so that the edits before and after it are proved."""
         return True
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -83,7 +83,7 @@ class StripQdq(Edit):
             _read_others(draft, renamed)
             prune(draft)
             draft.claim.by_structure = False
-            if pairs:  # stored integers were rounded before the model was: the floats are the same numbers
+            if pairs:  # without pairs, the stored floats equal the dequantized integers
                 draft.claim.untold = UNTOLD
         return self._said(draft, pairs, len(stored))
 
@@ -98,7 +98,7 @@ class StripQdq(Edit):
 
 
 def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> str | None:
-    """What was quantised, where a DequantizeLinear undoes the QuantizeLinear before it, and the dtype is the same."""
+    """Input of a QuantizeLinear that the following DequantizeLinear undoes, with the same dtype; None otherwise."""
     if before is None or before.op_type != QUANTIZE:
         return None
     if not all(_is_same(draft, one, other) for one, other in zip(_settings(node), _settings(before), strict=True)):
@@ -108,7 +108,7 @@ def _source_of(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> 
 
 
 def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tuple[float, float] | None:
-    """What a pair cuts off, where 0 is an end of it, and what makes the numbers does not keep to that anyway."""
+    """Limits of the pair if one of them is 0 and the producer may exceed it; None otherwise."""
     scope, constants = draft.index.main, draft.index.constants
     if before is not None and (before.op_type in NOT_NEGATIVE or _clips_at_0(draft, before)):
         return None
@@ -127,7 +127,7 @@ def _limits(draft: ModelDraft, node: NodeProto, before: NodeProto | None) -> tup
 
 
 def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:
-    """Whether a node is a Clip that lets nothing below 0 through."""
+    """Whether a node is a Clip with a minimum of at least 0."""
     if node.op_type != "Clip":
         return False
     if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
@@ -137,7 +137,7 @@ def _clips_at_0(draft: ModelDraft, node: NodeProto) -> bool:
 
 
 def _clip(draft: ModelDraft, node: NodeProto, source: str, limits: tuple[float, float]) -> list[onnx.TensorProto]:
-    """Make a Clip of a DequantizeLinear.  Returns its limits, to be stored."""
+    """Turn a DequantizeLinear into a Clip.  Returns its limits, to be stored as initializers."""
     dtype = onnx.helper.tensor_dtype_to_np_dtype(draft.shapes.dtype(draft.index.main, source) or onnx.TensorProto.FLOAT)
     if (draft.index.main.opset or 0) < CLIP_INPUTS_SINCE:
         least, largest = limits
@@ -156,7 +156,7 @@ def _settings(node: NodeProto) -> tuple[str, str]:
 
 
 def _is_same(draft: ModelDraft, one: str, other: str) -> bool:
-    """Whether two tensors are one, or stored with the same values; a zero point that is left out is 0."""
+    """Whether two tensors are the same or constants of equal values; a missing zero point is 0."""
     if one == other:
         return True
     scope, constants = draft.index.main, draft.index.constants
@@ -167,7 +167,7 @@ def _is_same(draft: ModelDraft, one: str, other: str) -> bool:
 
 
 def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
-    """What a DequantizeLinear of constants makes, as a stored tensor; None where it reads others."""
+    """The output of a DequantizeLinear of constants as an initializer; None if an input is not constant."""
     scope, constants = draft.index.main, draft.index.constants
     arrays = [constants.array(scope, name) if name else None for name in node.input]
     if any(array is None and name for array, name in zip(arrays, node.input, strict=True)):
@@ -178,7 +178,7 @@ def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
 
 
 def _read_others(draft: ModelDraft, names: dict[str, str]) -> None:
-    """Let the nodes of the main graph, and the bodies that they hold, read other tensors."""
+    """Replace tensors by others in all nodes of the main graph and their bodies."""
     final = {}
     for name in names:
         found = names[name]

@@ -1,4 +1,4 @@
-"""What a model states of itself: the shapes of its inner tensors, and its opset."""
+"""Declares, infers or removes the shapes of inner tensors; raises the model's opset."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -99,9 +99,9 @@ class StateTensor(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read a tensor, a dtype and, in brackets, sizes."""
-        name, told = parse_pair(text, cls.metavar)
-        dtype, bracket, sizes = told.removesuffix("]").partition("[")
-        if not dtype.strip() or not bracket or not told.endswith("]"):
+        name, declared = parse_pair(text, cls.metavar)
+        dtype, bracket, sizes = declared.removesuffix("]").partition("[")
+        if not dtype.strip() or not bracket or not declared.endswith("]"):
             raise UsageError(f"{text!r} is not of the form {cls.metavar}.")
         parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
         return cls(name, dtype.strip(), tuple(int(part) if part.isdecimal() else part for part in parts))
@@ -124,11 +124,11 @@ class StateTensor(Edit):
             raise UsageError(f"{bad} is no size; write a number, the name of a free dimension, or ?.")
         if is_no_tensor(draft.skeleton, self.name):
             raise UsageError(f"{self.name!r} is a sequence or an optional, which has no dtype and no sizes to state.")
-        told = draft.told_of(self.name)
+        inferred = draft.told_of(self.name)
         own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
-        if (told.dtype or dtype) != dtype or not _may_be(self.sizes, told.shape):
-            known = dtype_name(told.dtype or dtype)
-            known += "" if told.shape is None else f"[{', '.join(map(spelled, told.shape))}]"
+        if (inferred.dtype or dtype) != dtype or not _may_be(self.sizes, inferred.shape):
+            known = dtype_name(inferred.dtype or dtype)
+            known += "" if inferred.shape is None else f"[{', '.join(map(spelled, inferred.shape))}]"
             raise UsageError(f"{self.name!r} is {known} as the model has it, not {own}.")
         value = onnx.helper.make_tensor_value_info(
             self.name, dtype, [None if size == "?" else size for size in self.sizes]
@@ -144,14 +144,14 @@ class StateTensor(Edit):
 
 
 def _is_size(size: object) -> bool:
-    """Whether it is a number that fits a dimension, an int64 by onnx.proto, a word, or "?"."""
+    """Whether it is a size (int64, as in onnx.proto), the name of a dim, or "?"."""
     if isinstance(size, int):
         return not isinstance(size, bool) and 0 <= size < 1 << 63
     return isinstance(size, str) and (size == "?" or size.isidentifier())
 
 
 def _may_be(sizes: tuple[int | str, ...], known: Shape | None) -> bool:
-    """Whether a tensor of which this is known may have these sizes."""
+    """Whether sizes do not contradict an inferred shape."""
     if known is None:
         return True
     pairs = zip(sizes, known, strict=False)

@@ -355,7 +355,7 @@ def test_where_places_see_one_another_the_report_says_at_which_sizes_it_ran():
 def test_a_wrong_reading_of_a_batch_is_seen_when_it_runs(monkeypatch):
     """A model is not written where samples are not what the original makes of each."""
     text = "g (float[1, 4] x) => (float[1, 4] y) <int64[2] s = {1, 4}> { a = Reshape (x, s)  y = Mul (a, a) }"
-    free = choose_solution.free_size
+    free = choose_solution.make_size_dynamic
 
     def wrong(draft, *rest):
         found = free(draft, *rest)
@@ -364,7 +364,7 @@ def test_a_wrong_reading_of_a_batch_is_seen_when_it_runs(monkeypatch):
         draft.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int64), "axis"))
         return found
 
-    monkeypatch.setattr("surgeon.edits.dynamic_dims.make_dynamic.free_size", wrong)
+    monkeypatch.setattr("surgeon.edits.dynamic_dims.make_dynamic.make_size_dynamic", wrong)
     with pytest.raises(CheckFailed, match="With batch free, 'y'"):
         surgeon.edit(model(text), Free(0, "batch"))
 

@@ -1,3 +1,3 @@
-"""Post-processing of detectors: what a head's columns are, and the nodes that finish them."""
+"""Appends post-processing to detectors: finds and decodes the head, and suppresses boxes."""
 
 __all__ = ["nms", "nms_free", "postprocessing_edits"]

@@ -1,4 +1,4 @@
-"""Where the numbers at one place of a tensor's axis come from: through nodes that hand numbers on as they are."""
+"""Traces one index of a tensor's axis back through nodes that only move numbers."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.shapes.op_rules.element_origins import MOVES, POSITION_ORIGINS
 from surgeon.shapes.tensor_types import Shape
 
-Place = tuple[int, int]  # an axis, and a place along it
+Place = tuple[int, int]  # an axis, and an index along it
 
 
 def shape_of(draft: ModelDraft, name: str) -> Shape | None:
@@ -18,20 +18,20 @@ def shape_of(draft: ModelDraft, name: str) -> Shape | None:
 
 
 def is_constant(draft: ModelDraft, name: str) -> bool:
-    """Whether a tensor of the main graph is fixed in the file."""
+    """Whether a tensor of the main graph is constant."""
     return draft.index.constants.is_constant(draft.index.main, name)
 
 
 def trace(draft: ModelDraft, name: str, axis: int | None = None, place: int = 0) -> Iterator[str]:
-    """A tensor, and those that the numbers at one place of an axis are handed on from, back to what computes them.
+    """A tensor, and the tensors that its numbers at one index of an axis come from, back to their computation.
 
-    axis: None for any place.  An empty name comes last where the graph does not tell the place.
+    axis: None for any index.  An empty name comes last if the index cannot be traced.
     """
     yield from (each for each, _ in places(draft, name, None if axis is None else (axis, place)))
 
 
 def places(draft: ModelDraft, name: str, at: Place | None) -> Iterator[tuple[str, Place | None]]:
-    """As `trace`, with the axis and the place of each tensor."""
+    """As `trace`, with the axis and the index of each tensor."""
     while True:
         yield name, at
         node, shape = draft.index.main.producers.get(name), shape_of(draft, name)
@@ -50,13 +50,13 @@ def places(draft: ModelDraft, name: str, at: Place | None) -> Iterator[tuple[str
 
 
 def maker_of(draft: ModelDraft, name: str, axis: int, place: int) -> Node | None:
-    """The node that computes the numbers of a tensor at one place of an axis; None where that is not told."""
+    """The node that computes the numbers of a tensor at one index of an axis; None if that is unknown."""
     *_, last = trace(draft, name, axis, place)
     return draft.index.main.producers.get(last)
 
 
 def scales(draft: ModelDraft, node: Node) -> bool:
-    """Whether a node multiplies with constants, or keeps numbers within limits."""
+    """Whether a node multiplies by a constant, or clamps."""
     return node.op in CLIP_BOUNDS or (_is_product(node) and sum(is_constant(draft, name) for name in node.inputs) == 1)
 
 
@@ -67,7 +67,7 @@ def _is_product(node: Node) -> bool:
 
 
 def changes_size(draft: ModelDraft, name: str, at: Place | None) -> bool:
-    """Whether a tensor is another times a constant that is not 1, at one place of an axis or at all."""
+    """Whether a tensor is a product with a constant that is not 1, at one index of an axis or anywhere."""
     node = draft.index.main.producers.get(name)
     if node is None or not _is_product(node) or not scales(draft, node):
         return False

@@ -1,4 +1,4 @@
-"""Where a detector's head ends, told by structure: which tensors are boxes and scores, and how they are written."""
+"""Finds a detector's head by graph structure: boxes, scores and box format."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.shapes.op_rules.element_origins import MOVES
 
 NMS_OP = "NonMaxSuppression"
-_SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # what makes a width, which is never negative
+_SIZES = frozenset(("Exp", "Sigmoid", "Softplus", "Pow", "Relu"))  # ops that compute a width, which is never negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class DetectorHead:
 
 
 def find_head(draft: ModelDraft) -> DetectorHead:
-    """The head of a model: what its own suppression reads, or the outputs that are boxes, and the scores of these.
+    """The head of a model: the inputs of its own suppression, or else the outputs that are boxes and their scores.
 
-    Of several pairs that could be it, as where every decoder layer answers, those are taken that most of the model
-    computes.  Raises UsageError where there is none, or two are equally good.
+    Of several pairs, such as one per decoder layer, the one that depends on most nodes is chosen.  Raises UsageError if
+    there is none, or two are equally good.
     """
     own = draft.index.main.by_op.get(NMS_OP, ())
     if own:
@@ -61,7 +61,7 @@ def find_head(draft: ModelDraft) -> DetectorHead:
 
 
 def describe_head(draft: ModelDraft, boxes: str, scores: str) -> DetectorHead:
-    """What the structure tells of a head whose tensors are named; `scores` may be empty."""
+    """A head of the given tensors, with the properties that the structure shows; `scores` may be empty."""
     return DetectorHead(
         boxes, scores, form_of(draft, boxes) if scores else "", _made_by(draft, scores) if scores else ""
     )
@@ -79,7 +79,7 @@ def _scores_of(boxes: str, others: Sequence[str], shapes: Mapping[str, Sequence[
 def _beside(
     draft: ModelDraft, boxes: str, candidates: Sequence[str], depth: Mapping[str, tuple[set[int], set[str]]]
 ) -> DetectorHead:
-    """The scores of boxes: what is computed beside them, and is no step on the way to another."""
+    """The head with the scores of boxes: the candidate that shares most nodes and feeds no other output."""
     last = [name for name in candidates if not any(name in depth[other][1] for other in depth if other != name)]
     kinds = {name: columns_of(draft, name, 2) for name in candidates}
     chosen = [name for name in last or candidates if "class" not in kinds[name]]
@@ -94,16 +94,16 @@ def _beside(
 
 
 def _best(names: Sequence[str], rank: Callable[[str], int], what: str, option: str) -> str:
-    """The name that ranks highest.  Raises UsageError where two do."""
+    """The name of the highest rank.  Raises UsageError if two have it."""
     ordered = sorted(names, key=rank, reverse=True)
     if len(ordered) > 1 and rank(ordered[0]) == rank(ordered[1]):
-        told = ", ".join(map(repr, ordered))
-        raise UsageError(f"Several outputs could be {what}: {told}; name them with {option}.")
+        listed = ", ".join(map(repr, ordered))
+        raise UsageError(f"Several outputs could be {what}: {listed}; name them with {option}.")
     return ordered[0]
 
 
 def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> DetectorHead:
-    """The head in front of the model's own suppression."""
+    """The head before the model's own suppression."""
     if len(nodes) > 1:
         raise UsageError(
             f"The model suppresses boxes at {len(nodes)} places, one for each class or picture: name the head with "
@@ -126,7 +126,7 @@ def _suppressed(draft: ModelDraft, nodes: Sequence[Node]) -> DetectorHead:
 
 
 def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
-    """Raise UsageError for a suppression of boxes that were chosen, or moved apart by their classes, before."""
+    """Raise UsageError if the suppression reads boxes that were selected, or shifted by class."""
     shape = shape_of(draft, boxes)
     maker = draft.index.main.producers.get(boxes)
     while maker is not None and maker.op in MOVES:
@@ -140,13 +140,13 @@ def _require_whole(draft: ModelDraft, node: Node, boxes: str) -> None:
 
 
 def _is_thin(draft: ModelDraft, name: str) -> bool:
-    """Whether a tensor has one number for each box: what boxes of one class are moved by."""
+    """Whether a tensor has one number per box: the shift of boxes by class."""
     shape = shape_of(draft, name)
     return shape is not None and len(shape) > 1 and shape[-1] == 1 and shape[-2] != 1
 
 
 def _made_by(draft: ModelDraft, scores: str) -> str:
-    """What makes probabilities of scores: the first node behind which numbers are handed on as they are."""
+    """The activation of scores: the last node before nodes that only move numbers; empty if there is none."""
     found: set[str] = set()
     pending, seen = [scores], set[str]()
     while pending:
@@ -163,14 +163,14 @@ def _made_by(draft: ModelDraft, scores: str) -> str:
 
 
 def _moved(node: Node) -> Sequence[str]:
-    """The inputs of a node whose numbers it hands on."""
+    """The inputs of a node that it moves to its output."""
     return node.inputs if node.op == "Concat" or node.op in JOINS else node.inputs[:1]
 
 
 def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
-    """How a box is written, by the nodes that compute its numbers along an axis; empty where the graph does not tell.
+    """The box format, by the nodes that compute the four numbers along an axis; empty if they do not show it.
 
-    The second and the fourth have to be for one coordinate what the first and the third are for the other.
+    The first and third numbers, and the second and fourth, have to show the same format.
     """
     makers = [maker_of(draft, boxes, axis, column) for column in range(4)]
     forms = {_form_of_pair(draft, makers[place], makers[place + 2]) for place in (0, 1)}
@@ -178,13 +178,13 @@ def form_of(draft: ModelDraft, boxes: str, axis: int = 2) -> str:
 
 
 def _form_of_pair(draft: ModelDraft, first: Node | None, third: Node | None) -> str:
-    """How a box is written, by the nodes that compute two of its numbers for one coordinate."""
+    """The box format, by the nodes that compute the two numbers of one coordinate; empty if they do not show it."""
     if first is None or third is None:
         return ""
-    is_start = first.outputs[0] in _seen(draft, third)  # of a box whose end is behind it by its size
+    is_start = first.outputs[0] in _seen(draft, third)  # the end is the start plus a size
     if third.op == "Add" and (is_start or first.op == "Sub"):
         return "xyxy" if is_start or _share(draft, first, third) else ""
-    if third.op == "Sub":  # of two corners; one corner is a point less a distance, for the other coordinate too
+    if third.op == "Sub":  # two corners less each other; one Sub may be a corner: a point minus a distance
         return "cxcywh" if first is not third and _share(draft, first, third) else ""
     is_size = third.op in _SIZES or any(name for name in _seen(draft, third) if _is_size(draft, name))
     return "cxcywh" if is_size else ""
@@ -195,12 +195,12 @@ def _share(draft: ModelDraft, one: Node, other: Node) -> bool:
 
 
 def _seen(draft: ModelDraft, node: Node) -> set[str]:
-    """The tensors that a node computes with, before they were moved or scaled by constants."""
+    """The inputs of a node, and the tensors that they come from by moving and scaling."""
     return {end for name in node.inputs for end in _through(draft, name)}
 
 
 def _through(draft: ModelDraft, name: str) -> Iterator[str]:
-    """A tensor, and those that it is made of by moving and scaling."""
+    """A tensor, and the tensors that it comes from by moving and scaling."""
     yield name
     maker = draft.index.main.producers.get(name)
     while maker is not None and (maker.op in MOVES or scales(draft, maker)):

@@ -1,4 +1,4 @@
-"""What the columns of a detector's output hold, by the nodes that compute them."""
+"""The kinds of columns in a detector's output, by the nodes that compute them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -11,22 +11,22 @@ from surgeon.shapes.tensor_types import INTEGERS
 
 SIGMOID, SOFTMAX = "sigmoid", "softmax"
 ENDS: Mapping[str, str] = {"Sigmoid": SIGMOID, "Softmax": SOFTMAX}
-JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # a score times how likely there is anything at all, and its root
+JOINS = frozenset(("Mul", "Sqrt", "Pow"))  # class score times objectness, and its root
 _BEST = frozenset(("TopK", "ReduceMax"))
-_WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: numbers of classes, computed from places
+_WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: class numbers, computed from indices
 _SHIFTS = frozenset(("Add", "Sub"))
-Origin = tuple[str, int, int]  # a tensor, an axis, and a place along it
-LEAST, MOST = 5, 2048  # columns: a box and one score, and more than any detector has classes
+Origin = tuple[str, int, int]  # a tensor, an axis, and an index along it
+LEAST, MOST = 5, 2048  # columns: a box with one score, and more than any detector has
 Column = Literal["score", "best score", "class", "constant", "number", ""]
 
 
 def column_of(draft: ModelDraft, name: str, axis: int, place: int) -> Column:
-    """What the numbers of a tensor at one place of an axis are; empty where the graph does not tell."""
+    """The kind of a tensor's numbers at one index of an axis; empty if the graph does not show it."""
     return _kind(draft, name, (axis, place))
 
 
 def _kind(draft: ModelDraft, name: str, at: Place | None = None) -> Column:
-    """The kind of a tensor's numbers, at one place of an axis or at all; a score that is scaled is none any more."""
+    """The kind of a tensor's numbers, at one index of an axis or anywhere; a scaled score is just a number."""
     way = [*places(draft, name, at)]
     kind = _made_kind(draft, [each for each, _ in way])
     is_scaled = kind in ("score", "best score") and any(changes_size(draft, each, place) for each, place in way)
@@ -34,7 +34,7 @@ def _kind(draft: ModelDraft, name: str, at: Place | None = None) -> Column:
 
 
 def _made_kind(draft: ModelDraft, names: Sequence[str]) -> Column:
-    """The kind of the numbers that were traced through these tensors, by the node that computes them."""
+    """The kind of numbers that were traced through these tensors, by the node that computes them."""
     if any(draft.shapes.facts(draft.index.main, name).dtype in INTEGERS for name in names):
         return "class"
     node = draft.index.main.producers.get(names[-1])
@@ -48,7 +48,7 @@ def _made_kind(draft: ModelDraft, names: Sequence[str]) -> Column:
         return "score"
     rest = [each for each in node.inputs if each and not is_constant(draft, each)]
     if node.op in _SHIFTS and len(rest) == 1:
-        return "class" if _kind(draft, rest[0]) == "class" else "number"  # an angle: a share less a quarter, times pi
+        return "class" if _kind(draft, rest[0]) == "class" else "number"  # an angle: (sigmoid - 1/4) * pi
     if node.op in JOINS or node.op == "Where":
         kinds = {_kind(draft, each) for each in (rest[1:] if node.op == "Where" else rest)}
         return next((kind for kind in _FIRST if kind in kinds), "number")
@@ -59,9 +59,9 @@ _FIRST: Sequence[Column] = ("class", "best score", "score")
 
 
 def raw_tensors(draft: ModelDraft, box: Origin, best: Origin) -> tuple[str, str]:
-    """The boxes [batch, count, 4] and the scores of classes that finished detections were chosen from.
+    """The boxes [batch, count, 4] and class scores from which finished detections were selected; empty if not found.
 
-    box, best: where a number of a box lies, and the best of several scores.  Empty where the graph has no such tensor.
+    box: a column of a box.  best: the column with the best of several scores.
     """
     found = [each for each in trace(draft, *box) if _size_at(draft, each, 2) == 4]
     boxes = found[-1] if found and found[-1] != box[0] else ""
@@ -72,7 +72,7 @@ def raw_tensors(draft: ModelDraft, box: Origin, best: Origin) -> tuple[str, str]
 
 
 def _chosen_from(draft: ModelDraft, name: str, axis: int, best: int) -> Iterator[str]:
-    """The tensors that the best scores were chosen from, back to where scores of other columns join them."""
+    """Tensors from which the best scores were selected, back to where other columns join them."""
     *_, last = trace(draft, name, axis, best)
     while (node := draft.index.main.producers.get(last)) is not None and node.op in _BEST:
         for last in trace(draft, node.inputs[0]):
@@ -86,13 +86,13 @@ _PARTS = frozenset(("Split", "Slice", "Concat"))
 
 
 def _size_at(draft: ModelDraft, name: str, axis: int) -> Any:
-    """The size of a tensor of three axes along one of them; None for any other tensor."""
+    """A size of a tensor of rank 3; None for any other tensor."""
     shape = (shape_of(draft, name) if name else None) or ()
     return shape[axis] if len(shape) == 3 else None
 
 
 def columns_of(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
-    """The kinds of a tensor's columns along an axis; none where there are too many or nobody knows how many."""
+    """The kinds of a tensor's columns along an axis; empty if there are too many or an unknown number."""
     width = _size_at(draft, name, axis)
     is_known = isinstance(width, int) and width <= MOST
     return [column_of(draft, name, axis, place) for place in range(width)] if is_known else []
@@ -101,15 +101,15 @@ def columns_of(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
 def require_raw(draft: ModelDraft, name: str, tail: str) -> None:
     """Raise UsageError for an output of finished detections, with the names of the raw tensors.
 
-    tail: what `surgeon append` puts behind a model.
+    tail: name of the post-processing in `surgeon append`.
     """
     for axis in (2, 1):
         columns = columns_of(draft, name, axis)
         number, best = (columns.index(kind) if kind in columns else None for kind in ("class", "best score"))
         if number is None and best is None:
             continue
-        told = [f"column {number} is the number of a class"] if number is not None else []
-        told += [f"column {best} the best of several scores"] if best is not None else []
+        kinds = [f"column {number} is the number of a class"] if number is not None else []
+        kinds += [f"column {best} the best of several scores"] if best is not None else []
         boxes, scores = "", ""
         if best is not None and "number" in columns:
             boxes, scores = raw_tensors(draft, (name, axis, columns.index("number")), (name, axis, best))
@@ -117,33 +117,34 @@ def require_raw(draft: ModelDraft, name: str, tail: str) -> None:
         if boxes and scores:
             named = command("append", "IN", "OUT", tail, "--output", boxes, "--scores", scores)
             what = f"name the raw boxes and scores: {named}"
-        raise UsageError(f"{name!r} holds finished detections ({' and '.join(told)}); {what}")
+        raise UsageError(f"{name!r} holds finished detections ({' and '.join(kinds)}); {what}")
 
 
 def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
-    """Raise UsageError where a column behind the box is no score, as far as the graph tells.
+    """Raise UsageError if the graph does not show that all columns after the box are scores.
 
-    extra: how many columns stand behind the scores.
+    extra: number of columns after the scores.
     """
     columns = columns_of(draft, name, axis)
     behind = range(LEAST - 1, len(columns) - extra)
     other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
     named = "name the boxes with --output and the scores with --scores."
     if other is not None:
-        told = "is a number that is no score" if columns[other] == "number" else "cannot be told from the graph"
+        is_number = columns[other] == "number"
+        fault = "is a number that is no score" if is_number else "cannot be told from the graph"
         raise UsageError(
-            f"Column {other} of {name!r} {told}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
+            f"Column {other} of {name!r} {fault}; say how the columns lie, with --head yolov8 (4 + classes) or yolov5 "
             f"(5 + classes, --extra for more behind these), or {named}"
         )
-    disorder = _disorder(draft, name, axis, behind) if columns else ""
-    if disorder:
+    disorder = _disorder(draft, name, axis, behind) if columns else None
+    if disorder is not None:
         raise UsageError(f"{disorder}; {named}")
 
 
-def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str:
-    """Why columns of scores are not those of the classes in order, as a clause; "" where they may be.
+def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) -> str | None:
+    """Why score columns are not those of the classes in order, as a clause; None if they may be.
 
-    The scores of all classes are computed together; that in column 4 may be apart, of whether there is anything.
+    The scores of all classes are computed together; column 4 may be separate, as the objectness.
     """
     ends = [list(places(draft, name, (axis, place)))[-1] for place in behind]
     apart = int(len(ends) > 1 and ends[0][0] != ends[1][0])
@@ -155,14 +156,14 @@ def _disorder(draft: ModelDraft, name: str, axis: int, behind: Sequence[int]) ->
         joined = {last for each in node.inputs if each for last in trace(draft, each)}
         if ends[0][0] in joined:
             return f"The scores of {name!r} from column 5 on are multiplied by column 4 already"
-    return ""
+    return None
 
 
 def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
-    """Whether column 4 says how likely there is anything, and the classes begin behind it; None if that may be.
+    """Whether column 4 is the objectness and the classes begin after it; None if that is unknown.
 
-    It does where it is computed by itself (YOLOv4, v6, X), and may where one activation computes it with the box too
-    (YOLOv5, v7).  Scores of classes are computed together, and apart from the box (YOLOv8 and later).
+    It is if it is computed by itself (YOLOv4, v6, X), and may be if one activation also computes the box (YOLOv5, v7).
+    Class scores are computed together, and separately from the box (YOLOv8 and later).
     """
     if _size_at(draft, name, axis) == LEAST:
         return None
@@ -174,7 +175,7 @@ def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
 
 
 def _passed(draft: ModelDraft, name: str, axis: int, place: int) -> set[str]:
-    """The tensors that a number of a box was computed in, on the way of its first operand each."""
+    """Tensors on the path of a box's number back through first operands."""
     found: set[str] = set()
     at: Place | None = (axis, place)
     while name:

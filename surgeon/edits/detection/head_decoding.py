@@ -1,4 +1,4 @@
-"""How boxes and scores come of what a detector's head writes, as nodes and in numpy."""
+"""Decodes a detector's raw head into corner boxes and class scores, as nodes and in numpy."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -38,11 +38,11 @@ class HeadDecoder:
 
     @property
     def first_class(self) -> int:
-        """The number of the first class whose scores are given."""
+        """The number of the first class that is not the background."""
         return int(self.background == "first")
 
     def build_nodes(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """As nodes, in float32."""
+        """The decoding as nodes, in float32."""
         boxes, scores = self._parts(g, [g.cast(tensor, to=TensorProto.FLOAT) for tensor in tensors])
         if self.is_cxcywh:
             centre, size = (_cut(g, boxes, *ends) for ends in ((0, 2), (2, 4)))
@@ -53,7 +53,7 @@ class HeadDecoder:
         return boxes, scores
 
     def extras(self, g: Graph, tensors: Sequence[Tensor]) -> Tensor:
-        """The numbers behind the scores, as nodes: float32[batch, count, extra]."""
+        """The values after the scores, as nodes: float32[batch, count, extra]."""
         whole = g.cast(tensors[0], to=TensorProto.FLOAT)
         return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.layout == "yolov8" else whole, -self.extra, _MOST)
 
@@ -71,7 +71,7 @@ class HeadDecoder:
         return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
 
     def run_numpy(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """In numpy, in float32; what stands behind the scores stands behind the corners of its box."""
+        """The decoding in numpy, in float32; values after the scores follow the corners of their box."""
         one = arrays[0].astype(np.float32)
         rows = one.transpose(0, 2, 1) if self.layout == "yolov8" else one
         rows, behind = np.split(rows, [rows.shape[2] - self.extra], axis=2)
@@ -92,13 +92,13 @@ def _ends(start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _cut(g: Graph, x: Tensor, start: int, end: int) -> Tensor:
-    """Part of the last of three axes."""
+    """A slice of the last of three axes."""
     return g.slice(x, *_ends(start, end), np.array([2], np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorEdit(KeyedEdit):
-    """What is common to edits that read a detector's head."""
+    """Base of edits that read a detector's head."""
 
     output: str
     scores: str = ""
@@ -115,20 +115,20 @@ class DetectorEdit(KeyedEdit):
 
     @abstractmethod
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """What the new outputs are, called by `ends`, in numpy.
+        """The new outputs in numpy, in the order of `all_output_names`.
 
-        boxes: by their corners, [batch, count, 4], and behind these what stands behind the scores.  scores:
-        [batch, classes, count].  first: the number of the first class.
+        boxes: corners [batch, count, 4 + extra], with the values after the scores.  scores: [batch, classes, count].
+        first: number of the first class.
         """
 
     @property
     def all_output_names(self) -> Sequence[str]:
-        """What the new outputs are called."""
+        """Names of the new outputs."""
         return self.output_names
 
     @property
     def extra_values(self) -> int:
-        """How many numbers of each box stand behind its scores."""
+        """Number of values per box after its scores."""
         return 0
 
     def __post_init__(self) -> None:
@@ -145,11 +145,11 @@ class DetectorEdit(KeyedEdit):
 
     @property
     def sources_text(self) -> str:
-        """The tensors of the head, for a sentence."""
+        """The tensors of the head as text."""
         return " and ".join(map(repr, self.sources))
 
     def _makes(self, draft: ModelDraft, split: HeadDecoder) -> dict[str, Callable[..., np.ndarray]]:
-        """By the name of each new output, what it is of the head, in numpy."""
+        """By new output, its numpy function of the head's tensors."""
 
         def computed(place: int) -> Callable[..., np.ndarray]:
             return lambda *arrays: self._found(*split.run_numpy(*arrays), split.first_class)[place]
@@ -157,11 +157,11 @@ class DetectorEdit(KeyedEdit):
         return {draft.fresh(name): computed(place) for place, name in enumerate(self.all_output_names)}
 
     def split(self, draft: ModelDraft) -> HeadDecoder:
-        """How the head is cut.  Raises UsageError for what is no head of a detector."""
+        """The decoder of the head.  Raises UsageError if the tensors are not a detector's head."""
         return self._two(draft) if self.scores else self._one(draft)
 
     def _require_no_masks(self, draft: ModelDraft, rows: Any, head: str) -> None:
-        """Raise UsageError where some of a box's numbers may be no scores, but tell how prototypes make its mask."""
+        """Raise UsageError if some of a box's values may be coefficients of mask prototypes instead of scores."""
         for value in draft.graph.output:
             shape = draft.shapes.shape(draft.index.main, value.name) or ()
             count = shape[1] if len(shape) == 4 else None
@@ -172,7 +172,7 @@ class DetectorEdit(KeyedEdit):
                 )
 
     def _one(self, draft: ModelDraft) -> HeadDecoder:
-        """How the head's one output is cut."""
+        """The decoder of a head with one output."""
         shape = self.shape(draft, self.output)
         if shape[2] == 4 and not self.head:
             raise UsageError(f"{self.output!r} {list(shape)} holds boxes only; name their scores, with --scores.")
@@ -208,7 +208,7 @@ class DetectorEdit(KeyedEdit):
         return HeadDecoder(head, form == "cxcywh", self.background, extra)
 
     def _other_head(self, head: str) -> str:
-        """Why an output of the shape of a head is none of it."""
+        """The message for an output with the shape but not the columns of a head."""
         wanted = "no number that says how likely there is anything, which a yolov5 head has in column 4"
         if head == "yolov8":
             wanted = "such a number in column 4, which a yolov8 head has not"
@@ -218,7 +218,7 @@ class DetectorEdit(KeyedEdit):
         )
 
     def _two(self, draft: ModelDraft) -> HeadDecoder:
-        """How boxes and scores in two tensors lie."""
+        """The decoder of a head with two outputs."""
         boxes, scores = self.shape(draft, self.output), self.shape(draft, self.scores)
         if self.extra_values:
             raise UsageError(f"{self.output!r} holds boxes alone: leave out extra.")
@@ -231,7 +231,7 @@ class DetectorEdit(KeyedEdit):
         return HeadDecoder("rows" if scores[1] == boxes[1] else "columns", self.form == "cxcywh", self.background)
 
     def shape(self, draft: ModelDraft, name: str) -> Sequence[Any]:
-        """The three sizes of a tensor of the head; raises UsageError for any other."""
+        """The shape of a tensor of the head; raises UsageError if its rank is not 3."""
         if require_float_rank(draft, name) != 3:
             raise UsageError(f"{name!r} is no output of a detector's head, which has three axes.")
         return draft.shapes.shape(draft.index.main, name) or ()

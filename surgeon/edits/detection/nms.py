@@ -1,4 +1,4 @@
-"""The tail of a detector: what it detects twice is suppressed inside of the model."""
+"""Appends non-maximum suppression: ONNX NonMaxSuppression or TensorRT EfficientNMS."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import parse_flag
 from surgeon.runtime.kernels.vision.non_max_suppression import detect, padded
 
-PLUGINS = "trt.plugins"  # the domain in which ONNX Runtime's TensorRT provider knows plugins
+PLUGINS = "trt.plugins"  # domain of plugins in ONNX Runtime's TensorRT provider
 EFFICIENT_NMS_OP = f"{PLUGINS}::EfficientNMS_TRT"
 _MOST = 1 << 31
 
@@ -90,12 +90,12 @@ class AppendNms(DetectorEdit):
 
     @property
     def all_output_names(self) -> Sequence[str]:
-        """What the new outputs are called."""
+        """Names of the new outputs."""
         return (*self.output_names, *(["extras"] if self.extra else []))
 
     @property
     def extra_values(self) -> int:
-        """How many numbers of each box stand behind its scores."""
+        """Number of values per box after its scores."""
         return self.extra
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -105,13 +105,13 @@ class AppendNms(DetectorEdit):
         stated = self._stated(draft, list(makes))
         limits = self._limits(draft) if self.tunable else ()
         replace_outputs(draft, self.sources, makes, self._nodes(split), keeps=False, stated=stated, settings=limits)
-        told = f"scores above {self.least:g}, overlaps to {self.iou:g}"
+        settings = f"scores above {self.least:g}, overlaps to {self.iou:g}"
         if limits:
-            told += f", as the inputs {' and '.join(map(repr, limits))} say by default"
-        return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.sources_text} ({told})",)
+            settings += f", as the inputs {' and '.join(map(repr, limits))} say by default"
+        return (f"outputs {', '.join(map(repr, makes))} are the detections of {self.sources_text} ({settings})",)
 
     def _limits(self, draft: ModelDraft) -> Sequence[str]:
-        """Inputs that have values: the two limits."""
+        """Add the two limits as inputs with default values; returns their names."""
         if draft.skeleton.ir_version < 4:
             raise UsageError("Below IR version 4 no input has a value of its own: leave out tunable.")
         made = {draft.fresh("iou_threshold"): self.iou, draft.fresh("score_threshold"): self.least}
@@ -141,12 +141,12 @@ class AppendNms(DetectorEdit):
         return build
 
     def _stated(self, draft: ModelDraft, names: Sequence[str]) -> dict[str, ValueInfoProto]:
-        """Dtypes and shapes of new outputs that no analysis tells."""
+        """Types of new outputs that inference does not know."""
         return {}
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """What is left of them."""
-        limits = np.float32(self.iou), np.float32(self.least)  # as the model has them
+        """The detections."""
+        limits = np.float32(self.iou), np.float32(self.least)  # in the precision of the model
         found = detect(boxes, scores, *limits, self.most, agnostic=self.agnostic, first=first)
         more = [found.boxes[:, 4:]] if self.extra else []
         return found.boxes[:, :4], *found[1:], *more
@@ -188,7 +188,7 @@ class AppendEfficientNms(AppendNms):
 
     def _nodes(self, split: HeadDecoder) -> Callable[..., Sequence[Tensor]]:
         def build(g: Graph, *tensors: Tensor) -> Sequence[Tensor]:
-            whole = replace(split, background="") if split.first_class else split  # the plugin keeps the numbers itself
+            whole = replace(split, background="") if split.first_class else split  # the plugin keeps class numbers
             boxes, scores = whole.build_nodes(g, tensors)
             settings = {
                 "score_threshold": self.least,
@@ -210,11 +210,11 @@ class AppendEfficientNms(AppendNms):
         first = batch.dim_value or batch.dim_param or None
         dtypes = (TensorProto.INT32, TensorProto.FLOAT, TensorProto.FLOAT, TensorProto.INT32)
         shapes = ([first, 1], [first, self.most, 4], [first, self.most], [first, self.most])
-        told = zip(names, dtypes, shapes, strict=True)
-        return {name: onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in told}
+        types = zip(names, dtypes, shapes, strict=True)
+        return {name: onnx.helper.make_tensor_value_info(name, dtype, shape) for name, dtype, shape in types}
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """The same in the plugin's form."""
+        """The detections in the plugin's format."""
         limits = np.float32(self.iou), np.float32(self.least)
         every = detect(boxes, scores, *limits, boxes.shape[1], agnostic=self.agnostic, first=first)
         return padded(every, len(boxes), self.most)

@@ -1,4 +1,4 @@
-"""The tail of a detector that suppresses nothing: boxes and scores as they are, or the best few of them."""
+"""Appends plain boxes and scores, or the top-k boxes, without suppression (as for DETR)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from surgeon.printed_commands import command, upgrade_to
 from surgeon.runtime.kernels.vision.non_max_suppression import best_boxes
 from surgeon.shapes.algebra.size_expressions import symbols
 
-GATHER_ND_SINCE = 12  # the opset from which GatherND has batch_dims (ONNX changelog)
+GATHER_ND_SINCE = 12  # first opset at which GatherND has batch_dims (ONNX changelog)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class AppendBoxes(DetectorEdit):
         return build
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """As they are."""
+        """Boxes and scores, unchanged."""
         return boxes, scores.transpose(0, 2, 1)
 
 
@@ -138,7 +138,7 @@ class AppendBestBoxes(AppendBoxes):
         return build
 
     def _sizes(self, split: HeadDecoder, draft: ModelDraft) -> tuple[int, int]:
-        """How many boxes the head has, and of how many classes; raises UsageError where that is not fixed."""
+        """Number of boxes and classes of the head; raises UsageError if they are not fixed."""
         shape = self.shape(draft, self.scores or self.output)
         count, classes = (shape[2], shape[1]) if split.layout in ("columns", "yolov8") else (shape[1], shape[2])
         if not isinstance(count, int) or not isinstance(classes, int):
@@ -151,5 +151,5 @@ class AppendBestBoxes(AppendBoxes):
         return count, classes - apart - bool(split.background)
 
     def _found(self, boxes: np.ndarray, scores: np.ndarray, first: int) -> Sequence[np.ndarray]:
-        """The best of them."""
+        """The best boxes."""
         return best_boxes(boxes, scores, self.most, single=self.single, first=first)

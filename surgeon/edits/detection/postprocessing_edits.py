@@ -1,4 +1,4 @@
-"""What is put behind a detector, as edits: its head found by structure, scores made probabilities, then the tail."""
+"""Selects the edits that append post-processing to a detector, from its head's structure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +24,11 @@ POSTPROCESSING: Mapping[str, type[DetectorEdit]] = {
 }
 ACTIVATIONS = (SIGMOID, SOFTMAX)
 SUPPRESSING: Mapping[str, str] = {"nms": NMS_OP, "efficient-nms": EFFICIENT_NMS_OP}
-"""By the tails that suppress boxes, the op that does it."""
+"""By post-processing that suppresses boxes, the op that it inserts."""
 
 
 def has_postprocessing(source: ModelLike, tail: str) -> bool:
-    """Whether a model answers with a tail that suppresses boxes already, as `detector_tail` would have it answer."""
+    """Whether a model already ends with the suppression that `detector_tail` would append."""
     with Model.open(resolve_model(source)) as model:
         draft = ModelDraft(model)
         nodes = draft.index.main.by_op.get(SUPPRESSING.get(tail, ""), ())
@@ -96,7 +96,7 @@ def detector_tail(
 
 def _found(draft: ModelDraft, output: str) -> DetectorHead:
     if output:
-        draft.output(output)  # which there is not: the refusal has the nearest names
+        draft.output(output)  # raises, with the nearest names
     return find_head(draft)
 
 
@@ -109,11 +109,11 @@ def _edits(
     background: str,
     settings: Mapping[str, Any],
 ) -> list[Edit]:
-    """The edits for a head.  is_searched: nobody named it, so that its scores have to be seen to be probabilities."""
+    """The edits for a head.  is_searched: it was not named, so its scores must be recognisable as probabilities."""
     edits: list[Edit] = []
     scores = found.scores
     if scores:
-        _require_told(found, activation or ("" if is_searched else "none"), str(settings.get("form") or ""))
+        _require_described(found, activation or ("" if is_searched else "none"), str(settings.get("form") or ""))
     if scores and activation in ACTIVATIONS:
         axis = _class_axis(draft, found)
         edits.append(AppendSoftmax(scores, axis=axis) if activation == SOFTMAX else AppendSigmoid(scores))
@@ -130,8 +130,8 @@ def _edits(
     return edits
 
 
-def _require_told(found: DetectorHead, activation: str, form: str) -> None:
-    """Raise UsageError where the graph does not tell how boxes are written, or that scores are probabilities."""
+def _require_described(found: DetectorHead, activation: str, form: str) -> None:
+    """Raise UsageError if the box format is unknown, or whether scores are probabilities."""
     if not found.score_activation and not activation and not found.is_suppressed:
         raise UsageError(
             f"{found.scores!r} are no probabilities, as far as the graph tells: say what makes them such, with "

@@ -1,6 +1,6 @@
-"""The old size inside of a graph whose inputs declare a dynamic dim: the trace baked it into the nodes.
+"""Finds the size of the trace inside a graph whose inputs declare a dynamic dim.
 
-This is the usual result of `dynamic_axes` where the model reads a size as a Python number.
+Exports with `dynamic_axes` contain it if the model reads a size as a Python number.
 """
 
 from collections.abc import Iterator
@@ -29,9 +29,9 @@ class InsideSize:
 
 
 def size_inside(index: Index, name: str) -> InsideSize | None:
-    """The size that a graph contains although its inputs declare the dynamic dim `name`; None where it follows.
+    """The size that a graph contains although its inputs declare the dynamic dim `name`; None if there is none.
 
-    Nothing runs.  A size is found where the graph fits only with it, and can be changed so that it follows.
+    Nothing runs.  A size is found if the graph fits only with it, and can be changed to fit the dynamic dim.
     """
     if index.main.is_unsorted:
         return None
@@ -42,7 +42,7 @@ def size_inside(index: Index, name: str) -> InsideSize | None:
 
 
 def hidden_sizes(index: Index) -> list[int]:
-    """Numbers that nothing in a graph contradicts if they are the size of the trace: 1, and the turns of Loops."""
+    """Possible sizes of the trace that no node contradicts: 1, and the trip counts of Loops."""
     nodes = [node for scope in index.scopes for node in scope.nodes if traits_of(node.op).control.trip_counts]
     trips = [
         (node.scope, node.inputs[slot])
@@ -55,7 +55,7 @@ def hidden_sizes(index: Index) -> list[int]:
 
 
 def _contradictions(index: Index, name: str) -> Iterator[InsideSize]:
-    """Numbers that a graph has where its inputs give the dynamic dim."""
+    """Fixed sizes of a graph in the place of the dynamic dim of its inputs."""
     walk = SizePropagation(index, {name: NO_SIZE}, {})
     try:
         walk.run(check)
@@ -73,7 +73,7 @@ def _contradictions(index: Index, name: str) -> Iterator[InsideSize]:
 
 
 def _solved(number: Size, symbolic: Size, name: str) -> int | None:
-    """The size at which a multiple of it is a number."""
+    """The value of the dim at which `symbolic`, a multiple of it, equals `number`."""
     factor = exact_quotient(symbolic, symbol(name))
     solved = None if factor is None else exact_quotient(number, factor)
     return solved if isinstance(solved, int) and solved > 0 else None

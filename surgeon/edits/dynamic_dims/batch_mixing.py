@@ -1,4 +1,4 @@
-"""Which tensors hang on more than one place along what is free: where samples of a batch would see one another."""
+"""Which tensors mix samples: they depend on several positions along a dynamic dim."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,9 @@ from surgeon.shapes.tensor_types import INTEGERS, NodeView
 
 
 def batch_mixing_tensors(walk: SizePropagation) -> set[Place]:
-    """All such tensors, once a walk is through; what nothing is known of counts as one.
+    """Tensors that may mix samples, after a finished propagation; unknown ops count as mixing.
 
-    A tensor in which what is free is the size of two axes, or is multiplied by itself, is one too.
+    A tensor that has the dynamic dim on two axes, or its square on one, counts too.
     """
     found: set[Place] = set()
     for node in _in_order(walk):
@@ -25,7 +25,7 @@ def batch_mixing_tensors(walk: SizePropagation) -> set[Place]:
 
 
 def _in_order(walk: SizePropagation) -> Iterator[Node]:
-    """The nodes of the main graph and of bodies, those inside of a node before it."""
+    """Nodes of the main graph and of bodies; nodes of a body before its owner."""
 
     def below(node: Node) -> Iterator[Node]:
         for body in walk.shapes.bodies(node):
@@ -38,15 +38,15 @@ def _in_order(walk: SizePropagation) -> Iterator[Node]:
 
 
 def _mixes(walk: SizePropagation, site: NodeView) -> bool:
-    """Whether one node's results do, of inputs that do not."""
+    """Whether the outputs of a node mix samples although its inputs do not."""
     node = site.node
     made = [walk.shapes.facts(site.scope, name) for name in node.outputs if name]
     if any(facts.shape is not None and _is_square(walk, facts.shape) for facts in made):
         return True
-    told = traits_of(node.op)
-    if not walk.reads_dynamic(site) or told.shape.returns_sizes or node in walk.position_readers:
+    traits = traits_of(node.op)
+    if not walk.reads_dynamic(site) or traits.shape.returns_sizes or node in walk.notes.position_readers:
         return False
-    if node in walk.position_enumerators:
+    if node in walk.notes.position_enumerators:
         return True
     if node.op in RULES:
         return _is_mixed(walk, RULES[node.op](site, made))
@@ -55,16 +55,16 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
     if all(facts.dtype in INTEGERS for facts in made) and all(
         walk.shapes.value(site.scope, name) is not None for name in node.outputs if name
     ):
-        return False  # sizes are made of sizes
+        return False  # sizes that are computed from sizes
     rule = rule_by_traits(node.op)
     if rule is not None:
         return _is_mixed(walk, rule(site, made))
-    return not (told.shape.broadcasts or told.keeps_shape or told.dtype.is_cast)
+    return not (traits.shape.broadcasts or traits.keeps_shape or traits.dtype.is_cast)
 
 
 def _is_square(walk: SizePropagation, shape: object) -> bool:
-    hanging = [size for size in shape if walk.is_dynamic([size])]  # type: ignore[attr-defined]  # a shape
-    return len(hanging) > 1 and len(walk.fixed_sizes) < len(hanging)
+    dynamic = [size for size in shape if walk.is_dynamic([size])]  # type: ignore[attr-defined]  # a shape
+    return len(dynamic) > 1 and len(walk.fixed_sizes) < len(dynamic)
 
 
 def _is_mixed(walk: SizePropagation, sizes: Mixed) -> bool:

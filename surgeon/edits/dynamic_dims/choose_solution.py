@@ -1,7 +1,7 @@
-"""Sizes of a draft's inputs made dynamic: which interpretation of the graph is right, and the draft changed so.
+"""Makes sizes of a draft's inputs dynamic: chooses the right interpretation of the graph, and applies it.
 
-Where a graph can be read in several ways, runs decide: in the right one samples are independent, so each sample of the
-result equals the original's answer to that sample.
+If there are several interpretations, runs decide: in the right one samples are independent, so each sample of an output
+equals the original's output for that sample.
 """
 
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.shapes.algebra.size_expressions import symbol
 
 
-def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, DynamicDimsClaim]:
-    """Make all nodes of a draft that hold an old size follow the symbol that its inputs have in its place.
+def make_size_dynamic(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> tuple[int, DynamicDimsClaim]:
+    """Change all nodes of a draft that contain an old size, so that they fit a dynamic dim of its inputs.
 
-    name: the symbol.  feeds: the axes of the inputs that have it.  Returns how many nodes follow, and the claim.
-    Raises GraphError naming a node where no interpretation is known to be right.
+    name: of the dim.  feeds: by input, its axis.  Returns the number of changed nodes, and the claim.  Raises
+    GraphError, which names a node, if no interpretation is known to be right.
     """
     if draft.index.main.is_unsorted:
         raise GraphError("The nodes of the model stand in no order, so that no size can be freed; sort them first.")
     outputs = tuple(draft.claim.original(value.name) for value in draft.graph.output)
-    told = {draft.claim.original(source): axis for source, axis in feeds.items()}
-    claim = DynamicDimsClaim(name, old, told, answers=outputs, mixed=())
+    original_feeds = {draft.claim.original(source): axis for source, axis in feeds.items()}
+    claim = DynamicDimsClaim(name, old, original_feeds, answers=outputs, mixed=())
     search = Interpretations(draft.index, {name: old})
     walk, right = _Choice(search, _Judge.of(draft, claim), frozenset(outputs)).made()
     nodes = _apply(draft, walk)
@@ -47,36 +47,42 @@ def free_size(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) 
     return nodes, replace(claim, answers=answers, mixed=tuple(output for output in outputs if output not in right))
 
 
-def free_inside(draft: ModelDraft, name: str, feeds: Mapping[str, int]) -> tuple[int, DynamicDimsClaim] | None:
-    """The same of a size that the graph contains although its inputs declare the symbol; None where there is none.
+def make_inner_size_dynamic(
+    draft: ModelDraft, name: str, feeds: Mapping[str, int]
+) -> tuple[int, DynamicDimsClaim] | None:
+    """The same for a size that the graph contains although its inputs declare the dim; None without one.
 
-    Nothing in the graph contradicts a 1, which is spread to any size, nor the turns of a Loop.  Such a number counts
-    where the model answers wrongly at 2 as it is, and rightly once the number follows.
+    No node contradicts a 1, which broadcasts, or the trip count of a Loop.  Such a number is the old size if the model
+    is wrong for 2 samples as it is, and right after the change.
     """
     found = size_inside(draft.index, name)
     if found is not None:
-        return free_size(draft, name, found.size, feeds)
+        return make_size_dynamic(draft, name, found.size, feeds)
     before = draft.skeleton.SerializeToString()
     for size in hidden_sizes(draft.index):
         first = Interpretations(draft.index, {name: size}).first()
-        if draft.runs is None or not any(item.walk.given for item in first) or _answers_each(draft, name, size, feeds):
+        if (
+            draft.runs is None
+            or not any(item.walk.given for item in first)
+            or _is_right_already(draft, name, size, feeds)
+        ):
             continue
         try:
-            nodes, freed = free_size(draft, name, size, feeds)
-        except GraphError:  # it is a number for another reason
+            nodes, claim = make_size_dynamic(draft, name, size, feeds)
+        except GraphError:  # the number has another meaning
             continue
-        if not freed.mixed:
-            return nodes, freed
+        if not claim.mixed:
+            return nodes, claim
         draft.skeleton.ParseFromString(before)
         draft.changed()
     only = _only_size(draft, name)
-    return None if only is None else free_size(draft, name, only, feeds)
+    return None if only is None else make_size_dynamic(draft, name, only, feeds)
 
 
 def _only_size(draft: ModelDraft, name: str) -> int | None:
-    """The one size of a dynamic dim at which the original runs, or that its outputs have instead of a larger one.
+    """The only size of a dynamic dim at which the original runs, or that its outputs have for larger sizes.
 
-    None where it runs at several sizes, and outputs that declare the dim have it, or at none of those tried.
+    None if it runs at several sizes with outputs of these sizes, or at none of the tried sizes.
     """
     runs = draft.runs
     if runs is None:
@@ -102,7 +108,7 @@ def _only_size(draft: ModelDraft, name: str) -> int | None:
                     others |= {other for other in held if 1 < other < size}
                 if len(fitting) > 1 and not others:
                     return None
-    except (InputsUnknown, SessionError, UsageError):  # the check of the result says so
+    except (InputsUnknown, SessionError, UsageError):  # the final check reports it
         return None
     found = others or {*fitting}
     return found.pop() if len(found) == 1 else None
@@ -111,8 +117,8 @@ def _only_size(draft: ModelDraft, name: str) -> int | None:
 _TRIED = (9, 2, 1, 4, 8, 16, 32, 3, 5, 6, 7, 64)  # sizes of batches; most models run at the first two
 
 
-def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
-    """Whether the original answers each of other many samples as among the old many, or cannot be run."""
+def _is_right_already(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, int]) -> bool:
+    """Whether the original is right for another number of samples as it is, or cannot run."""
     outputs = tuple(value.name for value in draft.graph.output)
     judge = _Judge.of(draft, DynamicDimsClaim(name, old, feeds, answers=outputs, mixed=()))
     size = 2 if old == 1 else 1
@@ -120,8 +126,8 @@ def _answers_each(draft: ModelDraft, name: str, old: int, feeds: Mapping[str, in
 
 
 def _apply(draft: ModelDraft, walk: SizePropagation) -> int:
-    """Change a draft as a walk over it says; returns how many nodes changed."""
-    _state(walk)
+    """Apply a propagation to a draft; returns the number of changed nodes."""
+    _declare_shapes(walk)
     nodes = materialize(draft, walk, _sources(draft, walk))
     draft.changed()
     return nodes
@@ -135,7 +141,7 @@ class _Judge:
 
     @classmethod
     def of(cls, draft: ModelDraft, claim: DynamicDimsClaim) -> "_Judge | None":
-        """A judge for a draft; None where nothing may be run, or the original does not run."""
+        """A judge for a draft; None if nothing may run, or the original does not run."""
         runs = draft.runs
         if runs is None:
             return None
@@ -149,27 +155,28 @@ class _Judge:
                     claim, before, runs.original, options=options, away=away, tolerances=held, names=draft.claim.tensors
                 ),
             )
-        except (InputsUnknown, SessionError):  # the check of the result says so
+        except (InputsUnknown, SessionError):  # the final check reports it
             return None
 
     def run(self, choices: Choices) -> SampleRun:
-        """Run one interpretation as a batch; where it is none, at larger sizes."""
+        """Run one interpretation at batch sizes; if no output is equal there, at larger sizes."""
         made, old = ModelDraft(self.draft.source), self.samples.claim.old
         made.skeleton.CopyFrom(self.draft.skeleton)
         made.changed()
         walk = SizePropagation(made.index, {self.samples.claim.name: old}, choices)
         walk.run(check)
         _apply(made, walk)
-        assert self.draft.runs is not None  # else there is no judge
+        assert self.draft.runs is not None  # otherwise there is no judge
         with self.draft.runs.written(made) as path:
             found = self.samples.run(path, batch_sizes(old))
             return found if found.equal else self.samples.run(path, long_sizes(old), every=False)
 
 
 class _Choice:
-    """The choice among interpretations.  outputs: of the original, by name."""
+    """The choice among interpretations."""
 
     def __init__(self, search: Interpretations, judge: _Judge | None, outputs: frozenset[str]) -> None:
+        """outputs: names in the original."""
         self.search, self.judge, self.outputs = search, judge, outputs
         self._judged: list[tuple[Interpretation, SampleRun]] = []
 
@@ -190,14 +197,14 @@ class _Choice:
         return self._best()
 
     def _is_right(self, found: Interpretation) -> bool:
-        """Whether all outputs of an interpretation answer each sample as the original does, on an axis of samples."""
+        """Whether all outputs of an interpretation equal the original for each sample, on an axis of samples."""
         assert self.judge is not None
         run = self.judge.run(found.choices)
         self._judged.append((found, run))
         return run.right | (run.equal - found.mixed_outputs) >= self.outputs and not run.merged
 
     def _unrun(self, mixing: list[Interpretation]) -> tuple[SizePropagation, frozenset[str]]:
-        """What the operators say where nothing is run, or there is one interpretation.  Raises GraphError."""
+        """The choice by operators if nothing runs or there is only one interpretation.  Raises GraphError."""
         if not mixing:
             raise self.search.refusal()
         best = mixing[0]
@@ -212,7 +219,7 @@ class _Choice:
         return best.walk, right
 
     def _best(self) -> tuple[SizePropagation, frozenset[str]]:
-        """The interpretation with the most outputs that are right; where none is, the only one.  Raises GraphError."""
+        """The interpretation with the most right outputs; if none has any, the only one.  Raises GraphError."""
         ran = [(found, run) for found, run in self._judged if run.ran]
         if not ran:
             raise self.search.refusal()
@@ -230,17 +237,17 @@ class _Choice:
 
     @property
     def _is_one(self) -> bool:
-        """Whether the old size is 1, which says nothing of where it lies."""
+        """Whether the old size is 1, which does not show which 1 of the graph it is."""
         return 1 in self.search.free.values()
 
     def _require_known(self, found: Interpretation) -> None:
-        """Raise GraphError for an interpretation with a node whose result is unknown."""
-        if found.walk.unknown_nodes:
-            node = next(iter(found.walk.unknown_nodes))
+        """Raise GraphError for an interpretation with a node of unknown output shape."""
+        if found.walk.notes.unknown_nodes:
+            node = next(iter(found.walk.notes.unknown_nodes))
             raise self.search.refusal(CannotBeDynamic(node, "makes something of which nothing can be told"))
 
     def _require_followed(self, found: Interpretation) -> None:
-        """Raise GraphError where the old size is 1 and no output has the dynamic dim: one sample is left of any."""
+        """Raise GraphError if the old size is 1 and no output has the dynamic dim, so that samples are lost."""
         if self._is_one and not any(map(found.follows, self.outputs)):
             names = ", ".join(map(repr, sorted(self.outputs)))
             made = found.walk.index.main.producers
@@ -250,18 +257,18 @@ class _Choice:
             raise self.search.refusal(CannotBeDynamic(node, f"makes {names}, which has one row for all samples"))
 
     def _ambiguous(self, found: Interpretation) -> GraphError:
-        node, _ = next(iter(found.walk.choice_points.values()))
+        node, _ = next(iter(found.walk.notes.choice_points.values()))
         return self.search.refusal(CannotBeDynamic(node, "can be read in two ways that differ"))
 
 
 def _rank(item: tuple[Interpretation, SampleRun]) -> tuple[int, int, int, int]:
-    """How good an interpretation is: what runs say of it first, then what its operators do."""
+    """Sort key of interpretations: results of runs first, then what the operators show."""
     found, run = item
     return len(run.right), -len(run.merged), -len(found.mixed_outputs), -len(found.mixed)
 
 
 def _differ(one: SampleRun, other: SampleRun) -> bool:
-    """Whether two interpretations answer differently at a size at which both ran, or ran at none."""
+    """Whether two interpretations differ at a size at which both ran, or have no such size."""
     sizes = one.answers.keys() & other.answers.keys()
     return not sizes or any(
         array.shape != (held := other.answers[size][name]).shape
@@ -273,7 +280,7 @@ def _differ(one: SampleRun, other: SampleRun) -> bool:
 
 
 def _sources(draft: ModelDraft, walk: SizePropagation) -> dict[str, tuple[str, int]]:
-    """For each free size an input, and the axis of it that has the size."""
+    """For each dynamic dim an input, and its axis."""
     found: dict[str, tuple[str, int]] = {}
     for value in draft.inputs:
         for axis, size in enumerate(walk.shapes.shape(walk.index.main, value.name) or ()):
@@ -282,8 +289,8 @@ def _sources(draft: ModelDraft, walk: SizePropagation) -> dict[str, tuple[str, i
     return found
 
 
-def _state(walk: SizePropagation) -> None:
-    """State the shapes anew that hang on what is free, of outputs and of what value_info tells."""
+def _declare_shapes(walk: SizePropagation) -> None:
+    """Update declared shapes that depend on a dynamic dim, of outputs and value_info."""
     for scope in (scope for scope in walk.index.scopes if scope.function is None):
         given = () if scope.owner is None else scope.proto.input
         for value in (*given, *scope.proto.output, *scope.proto.value_info):

@@ -1,4 +1,4 @@
-"""Free dimensions: given a size, or another name, or that of another."""
+"""Edits of dynamic dims: fix a size, rename a dim, or declare two dims equal."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class Dim(Edit):
 
     @property
     def alone(self) -> bool:
-        """Whether it frees a size."""
+        """Whether it makes a size dynamic."""
         return isinstance(self.size, str)
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -115,10 +115,10 @@ class Dim(Edit):
         draft.changed()
         said = [f"{name!r} is {size:,}"]
         folded, taken = fold_constant_sizes(draft), 0
-        while more := take_branches(draft, before):  # behind a branch further sizes are known
+        while more := take_branches(draft, before):  # an inlined branch may make further sizes constant
             taken += more
             folded += fold_constant_sizes(draft)
-        wrong = shape_inference_error(draft.skeleton)  # by now branches that are not taken are gone
+        wrong = shape_inference_error(draft.skeleton)  # after branches that are not taken are removed
         if wrong and not shape_inference_error(draft.source.skeleton):
             raise UsageError(f"With {name}={size} a node cannot run, {wrong}; choose another size.")
         if taken:
@@ -230,7 +230,7 @@ class JoinDim(Edit):
 
 
 def _originals(draft: ModelDraft, name: str) -> tuple[str, ...]:
-    """What a free dimension, and those that are always as large, are called in the original."""
+    """Names in the original of a dynamic dim and of those declared equal to it."""
     place = INPUT_AXIS.match(name)
     if place is not None and name not in _stated(draft):
         return (f"{draft.claim.original(place['input'])}[{place['axis']}]",)
@@ -242,7 +242,7 @@ def _stated(draft: ModelDraft) -> set[str]:
 
 
 def _known(draft: ModelDraft, name: str) -> list[str]:
-    """All dimensions of the model.  Raises UsageError where this is none."""
+    """All dims of the model.  Raises UsageError if `name` is not one of them."""
     known = list(dict.fromkeys([*dynamic_dim_names(draft.skeleton), *sorted(_stated(draft))]))
     if name not in known:
         raise UsageError(f"The model has no dimension {name!r}; {did_you_mean(name, known)}")
@@ -250,7 +250,7 @@ def _known(draft: ModelDraft, name: str) -> list[str]:
 
 
 def _call(draft: ModelDraft, old: str, new: str) -> None:
-    """Give a dimension another name, wherever a shape is stated."""
+    """Rename a dim in all declared shapes."""
     place = INPUT_AXIS.match(old)
     if place is not None and old not in _stated(draft):
         draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = new

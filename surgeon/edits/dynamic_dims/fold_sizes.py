@@ -1,4 +1,4 @@
-"""Arithmetic on sizes that is constant, computed: what `searches.constant_folding` finds of it, in a draft."""
+"""Folds size arithmetic that becomes constant when a dim gets a fixed size."""
 
 import onnx
 from onnx import NodeProto
@@ -11,12 +11,12 @@ from surgeon.rules.searches.constant_folding import MAX_ADDED_BYTES, MAX_RESULT_
 
 
 def fold_constant_sizes(draft: ModelDraft) -> int:
-    """Write a Constant in the place of each node whose result follows from sizes and is fixed; returns how many went.
+    """Replace each node with a constant result that follows from sizes; returns the number of replaced nodes.
 
-    Nodes that only such results were made of go with them.
+    Nodes that only these nodes read are removed and counted too.
     """
     found = [(scope, *_folded(draft, scope)) for scope in draft.index.scopes if scope.function is None]
-    for scope, made, gone in found:  # after all are known: a body is computed from nodes of the graph around it
+    for scope, made, gone in found:  # after all results are known, because a body reads nodes of the outer graph
         for place, proto in made.items():
             scope.protos[place].CopyFrom(proto)
         delete_slots(scope.protos, gone)
@@ -27,7 +27,7 @@ def fold_constant_sizes(draft: ModelDraft) -> int:
 
 
 def _folded(draft: ModelDraft, scope: Scope) -> tuple[dict[int, NodeProto], set[int]]:
-    """The Constants to write in a scope by the places of their nodes, and the places of nodes that go."""
+    """The new Constants of a scope by index of the replaced node, and the indices of removed nodes."""
     folding = ConstantFolder.of(draft.index, scope, MAX_RESULT_BYTES)
     gone: set[int] = set()
     idle: set[int] = set()

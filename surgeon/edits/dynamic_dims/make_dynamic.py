@@ -1,4 +1,4 @@
-"""Sizes that an export fixed, made free."""
+"""Makes a fixed input dimension dynamic (edit `Free`)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Self
 
 from onnx import ValueInfoProto
 
-from surgeon.edits.dynamic_dims.choose_solution import free_inside, free_size
+from surgeon.edits.dynamic_dims.choose_solution import make_inner_size_dynamic, make_size_dynamic
 from surgeon.errors import UsageError
 from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.pipeline.editing.declared_dims import dynamic_dim_names
@@ -78,7 +78,7 @@ class Free(Edit):
 
     @property
     def alone(self) -> bool:
-        """It is held against what stands before it at sizes that this does not take."""
+        """Yes: it is checked at sizes that the model before it does not accept."""
         return True
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -103,13 +103,13 @@ class Free(Edit):
         for name in fixed:
             draft.input(name).type.tensor_type.shape.dim[self.axis].dim_param = self.name
         draft.changed()
-        nodes, freed = free_size(draft, self.name, old, dict.fromkeys(fixed, self.axis))
+        nodes, claim = make_size_dynamic(draft, self.name, old, dict.fromkeys(fixed, self.axis))
         names = [f"'{name}'" for name in fixed]
         listed = " and ".join(names) if len(names) < NAMED else join_first(names, NAMED)
-        return _claimed(draft, freed, f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}", nodes)
+        return _claimed(draft, claim, f"axis {self.axis} of {listed} is free, as {self.name!r}; it was {old}", nodes)
 
     def _declared(self, draft: ModelDraft, wanted: Sequence[ValueInfoProto]) -> Iterable[str]:
-        """Free an axis that is declared dynamic while the graph still contains the size of the trace."""
+        """Make an axis dynamic that is declared dynamic while the graph still contains the size of the trace."""
         names = {name: None for value in wanted if (name := _name(value, self.axis)) is not None}
         if not names or (self.name not in names and self.name in dynamic_dim_names(draft.skeleton)):
             which = "No input has a" if self.input is None else f"The input {self.input!r} has no"
@@ -124,18 +124,18 @@ class Free(Edit):
             value.type.tensor_type.shape.dim[self.axis].dim_param = self.name
             draft.changed()
         feeds = {value.name: axis for value in draft.inputs if (axis := _axis(value, self.name)) is not None}
-        found = free_inside(draft, self.name, feeds)
+        found = make_inner_size_dynamic(draft, self.name, feeds)
         if found is None:
             return [f"axis {self.axis} of {_listed(unnamed)} is called {self.name!r}"] if unnamed else ()
-        nodes, freed = found
-        draft.claim.sizes[self.name] = freed.old
-        said = f"the inputs declare {self.name!r} as dynamic, and the graph still held {freed.old}"
-        return _claimed(draft, freed, said, nodes)
+        nodes, claim = found
+        draft.claim.sizes[self.name] = claim.old
+        said = f"the inputs declare {self.name!r} as dynamic, and the graph still held {claim.old}"
+        return _claimed(draft, claim, said, nodes)
 
 
-def _claimed(draft: ModelDraft, freed: DynamicDimsClaim, first: str, nodes: int) -> list[str]:
-    """Note the claim of a size that is dynamic now; returns the sentences of the report."""
-    draft.claim.freed.append(freed)
+def _claimed(draft: ModelDraft, claim: DynamicDimsClaim, first: str, nodes: int) -> list[str]:
+    """Add the claim of a dynamic size to the draft; returns the sentences of the report."""
+    draft.claim.freed.append(claim)
     draft.claim.by_structure = False
     more = [f"{format_count(nodes, 'node')} held that size and follow{'s' * (nodes == 1)} it now"] if nodes else []
     return [first, *more]
@@ -146,7 +146,7 @@ def _listed(values: Sequence[ValueInfoProto]) -> str:
 
 
 def _name(value: ValueInfoProto, axis: int) -> str | None:
-    """The name of a dynamic dim of an input, empty where it has none; None where the input has no such axis."""
+    """Name of a dynamic dim of an input, empty if it has none; None if the axis is fixed or absent."""
     dims = value.type.tensor_type.shape.dim
     return dims[axis].dim_param if axis < len(dims) and not dims[axis].HasField("dim_value") else None
 
@@ -157,7 +157,7 @@ def _axis(value: ValueInfoProto, name: str) -> int | None:
 
 
 def _size(value: ValueInfoProto, axis: int) -> int | None:
-    """The fixed size of an input on an axis; None where there is none."""
+    """Fixed size of an input on an axis; None if there is none."""
     if value.type.WhichOneof("value") != "tensor_type":
         return None
     dims = value.type.tensor_type.shape.dim

@@ -1,4 +1,4 @@
-"""What a walk has nodes read, written into a draft: constants, and sizes that are asked of the inputs."""
+"""Writes planned inputs into the model: constants, and nodes that compute sizes at run time."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,15 @@ from surgeon.shapes.algebra.polynomials import SizeFunction
 from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.tensor_types import INT64, Shape
 
-LIMITS_SINCE = 12  # from this opset on Max and Min take integers
-PARTS_SINCE = 15  # and Shape tells a part of a shape
+LIMITS_SINCE = 12  # first opset at which Max and Min accept integers
+PARTS_SINCE = 15  # first opset at which Shape has start and end
 
 
 class SizeWriter:
-    """Sizes as tensors of one integer: each once, in front of all other nodes of the main graph.
-
-    sources: an input and an axis of it for each symbol.
-    """
+    """Computes sizes as tensors of one integer: each once, before all other nodes of the main graph."""
 
     def __init__(self, draft: ModelDraft, opset: int, sources: Mapping[str, tuple[str, int]]) -> None:
+        """sources: for each symbol, an input and its axis."""
         self.draft, self.opset, self.sources = draft, opset, sources
         self.nodes: list[NodeProto] = []
         self._taken = draft.taken() | {node.name for node in nodes_of(draft.skeleton)}
@@ -37,13 +35,13 @@ class SizeWriter:
         self._stored: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
 
     def fresh(self, name: str) -> str:
-        """A name that nothing has."""
+        """An unused name."""
         found = unique_name(name, self._taken)
         self._taken.add(found)
         return found
 
     def stored(self, array: np.ndarray, name: str) -> str:
-        """An initializer of an array, each once."""
+        """Name of an initializer of an array; equal arrays share one."""
         key = array.tobytes(), str(array.dtype), array.shape
         if key not in self._stored:
             self._stored[key] = self.fresh(name)
@@ -51,38 +49,40 @@ class SizeWriter:
         return self._stored[key]
 
     def numbers(self, values: Sequence[int]) -> str:
-        """Integers, as an initializer that is called after them."""
+        """Name of an initializer of integers, which its name lists."""
         listed = [int(value) for value in values]
         return self.stored(np.asarray(listed, np.int64), "_".join(["sizes", *map(str, listed)]))
 
     def make(self, op: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """A new node in front; returns its output."""
+        """Add a node before all others; returns its output."""
         made = node_of(op, inputs, self.fresh(name), **attributes)
         self.nodes.append(made)
         output: str = made.output[0]
         return output
 
     def size(self, size: Size) -> str:
-        """A tensor [1] of a size."""
+        """Name of a tensor [1] of a size."""
         if size not in self._sizes:
             self._sizes[size] = self._size(size)
         return self._sizes[size]
 
     def vector(self, values: Sequence[Size]) -> str:
-        """A tensor of some sizes: neighbours that are numbers together."""
+        """Name of a tensor of sizes; neighbouring numbers share one initializer."""
         parts: list[list[Size]] = []
         for value in values:
             if parts and isinstance(value, int) and isinstance(parts[-1][-1], int):
                 parts[-1].append(value)
             else:
                 parts.append([value])
-        names = [self.numbers([int(str(x)) for x in part]) if _whole(part) else self.size(part[0]) for part in parts]
+        names = [
+            self.numbers([int(str(x)) for x in part]) if _are_integers(part) else self.size(part[0]) for part in parts
+        ]
         if len(names) > 1 and tuple(names) not in self._joined:
             self._joined[tuple(names)] = self.make("Concat", names, "shape", axis=0)
         return self._joined[tuple(names)] if len(names) > 1 else names[0]
 
     def count(self, axis: int, shape: Shape, size: Size | None = None) -> str:
-        """A tensor of 0, 1, 2, ... along an axis of a shape, and of 1 along the others."""
+        """Name of a tensor 0, 1, 2, ... along an axis of a shape, of size 1 along the others."""
         zero, one = (self.stored(np.asarray(number, np.int64), f"number_{number}") for number in (0, 1))
         limit = self.make("Squeeze", [self.size(shape[axis] if size is None else size)], "count")
         found = self.make("Range", [zero, limit, one], "places")
@@ -112,17 +112,17 @@ class SizeWriter:
     def _call(self, call: SizeFunction) -> str:
         names = [self.size(item) for item in call.args]
         if call.kind == "floor":
-            return self._chain("Div", names)  # towards zero, which is down where no size is negative
+            return self._chain("Div", names)  # rounds towards zero, which is down because sizes are not negative
         if self.opset < LIMITS_SINCE:
             raise GraphError(f"{call} takes opset {LIMITS_SINCE} to write; raise the opset first.")
         return self._chain("Max" if call.kind == "max" else "Min", names)
 
     def _symbol(self, name: str) -> str:
         if name not in self._symbols:
-            self._symbols[name] = self._asked(name)
+            self._symbols[name] = self._read_from_input(name)
         return self._symbols[name]
 
-    def _asked(self, name: str) -> str:
+    def _read_from_input(self, name: str) -> str:
         if name not in self.sources:
             raise GraphError(f"What is to be free meets a size that follows from data ({name}); free another.")
         source, axis = self.sources[name]
@@ -133,12 +133,12 @@ class SizeWriter:
 
 
 def node_of(op: str, inputs: Sequence[str], name: str, **attributes: Any) -> NodeProto:
-    """A node that is called as its output."""
+    """A node with the name of its output."""
     return helper.make_node(op, list(inputs), [name], name=name, **attributes)
 
 
 def materialize(draft: ModelDraft, walk: SizePropagation, sources: Mapping[str, tuple[str, int]]) -> int:
-    """Write all that a walk has nodes read; returns how many nodes read something else now."""
+    """Write all planned inputs of a propagation; returns the number of changed nodes."""
     writer = SizeWriter(draft, walk.index.main.opset or 1, sources)
     before: dict[int, dict[int, list[NodeProto]]] = defaultdict(lambda: defaultdict(list))
     graphs = {}
@@ -168,7 +168,7 @@ def materialize(draft: ModelDraft, walk: SizePropagation, sources: Mapping[str, 
 def _written(
     writer: SizeWriter, walk: SizePropagation, given: PlannedInput, names: Mapping[str, str], front: list[NodeProto]
 ) -> str:
-    """The tensor of one recipe; nodes that hang on the place in the graph go into `front`."""
+    """The tensor of one recipe; nodes that have to be near its consumer are added to `front`."""
     recipe = given.recipe
     if isinstance(recipe, SizeTensor):
         return _numbers(writer, recipe)
@@ -192,7 +192,7 @@ def _written(
 
 
 def _tuples(writer: SizeWriter, recipe: IndexTuples) -> str:
-    """Indices whose one element counts, the others as they were."""
+    """Index tuples with one element that counts; the others are unchanged."""
     lead = recipe.shape[:-1]
     counted = writer.count(recipe.axis, (*(1 for _ in lead), 1), size=recipe.shape[recipe.axis])
     parts = []
@@ -210,7 +210,7 @@ def _tuples(writer: SizeWriter, recipe: IndexTuples) -> str:
 def _numbers(writer: SizeWriter, recipe: SizeTensor) -> str:
     if recipe.scalar:
         name = writer.make("Squeeze", [writer.size(recipe.values[0])], "count")
-    elif _whole(recipe.values) and recipe.dtype != INT64:
+    elif _are_integers(recipe.values) and recipe.dtype != INT64:
         dtype = helper.tensor_dtype_to_np_dtype(recipe.dtype)
         return writer.stored(np.asarray([int(str(value)) for value in recipe.values], dtype), "sizes")
     else:
@@ -218,12 +218,12 @@ def _numbers(writer: SizeWriter, recipe: SizeTensor) -> str:
     return name if recipe.dtype == INT64 else writer.make("Cast", [name], name, to=recipe.dtype)
 
 
-def _whole(values: Sequence[Size]) -> bool:
+def _are_integers(values: Sequence[Size]) -> bool:
     return all(isinstance(value, int) for value in values)
 
 
 def _drop_unread(draft: ModelDraft, names: set[str]) -> None:
-    """Take out stored tensors and Constants of these names that nobody reads any more."""
+    """Remove initializers and Constants of these names that have no consumer left."""
     read = {name for node in nodes_of(draft.skeleton) for name in node.input}
     read |= {value.name for graph in nested_graphs(draft.graph) for value in (*graph.output, *graph.input)}
     gone = names - read

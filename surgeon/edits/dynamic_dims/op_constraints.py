@@ -1,4 +1,4 @@
-"""What each operator asks of the sizes that it is given, and which of the numbers that it reads have to follow."""
+"""Per operator: which input sizes must match, and which inputs must follow a dynamic size."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -26,14 +26,14 @@ from surgeon.shapes.op_rules.indexing import FAR, slice_parameters
 from surgeon.shapes.opsets.migration import OLDEST
 from surgeon.shapes.tensor_types import INT32, NodeView, Shape, normalize_axis
 
-TURNS = 9  # multiples of the old size at which two sizes are held against each other
-Held = tuple[int, int, Size]  # a position, an axis of what is read there, and its size
+MULTIPLES = 9  # multiples of the old size at which two sizes are compared
+Held = tuple[int, int, Size]  # index of an input, an axis of it, and its size
 
 
 def check(walk: SizePropagation, site: NodeView) -> None:
     """Make the inputs of one node fit.
 
-    Raises Revisit where a node before it had to change, CannotBeDynamic where nothing helps.
+    Raises Revisit if an earlier node had to change, CannotBeDynamic if no change helps.
     """
     op = site.node.op
     if op in CHECKS:
@@ -42,11 +42,11 @@ def check(walk: SizePropagation, site: NodeView) -> None:
         _broadcasting(walk, site)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
 
 
 def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
-    """Sizes that must be equal are made so.  spreads: a size of 1 goes with any other."""
+    """Make sizes equal.  spreads: a size of 1 matches any other."""
     sizes = [item for item in held if not (spreads and item[2] == 1)]
     wanted = next((size for _, _, size in sizes if walk.is_dynamic([size])), None)
     if wanted is None:
@@ -62,23 +62,23 @@ def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: 
 
 
 def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
-    """Whether two sizes are equal, or differ by what does not divide alone.
+    """Whether two sizes are equal, or differ only if a division has a remainder.
 
-    A picture that is halved and doubled again is as large as before where its size is even.
+    A picture that is halved and doubled again has its old size if that is even.
     """
     size, other = _bare(size), _bare(other)
     if size == other or not (walk.is_dynamic([size]) and walk.is_dynamic([other])):
         return size == other
     if not (has_calls(size, "floor") or has_calls(other, "floor")):
         return False
-    turns = [{name: old * turn for name, old in walk.fixed_sizes.items()} for turn in range(1, TURNS)]
-    return all(substitute(size, turn) == substitute(other, turn) for turn in turns)
+    multiples = [{name: old * factor for name, old in walk.fixed_sizes.items()} for factor in range(1, MULTIPLES)]
+    return all(substitute(size, known) == substitute(other, known) for known in multiples)
 
 
 def _bare(size: Size) -> Size:
-    """A size without a bound that is a number, which one that is joined with another does not reach.
+    """A size without a constant bound, which a size that must match another does not reach.
 
-    A table that is cut to a length has such: it ends somewhere.
+    A table that is sliced to a length has such a bound: its own length.
     """
     call = as_function(size)
     others = [item for item in call.args if not isinstance(item, int)] if call and call.kind != "floor" else []
@@ -86,7 +86,7 @@ def _bare(size: Size) -> Size:
 
 
 def _aligned(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
-    """The axes of some inputs, those that broadcast to one another together."""
+    """Axes of some inputs, grouped by the axis of the output that they broadcast to."""
     shapes = {place: shape for place in positions if (shape := site.shape(place)) is not None}
     rank = max(map(len, shapes.values()), default=0)
     found: list[list[Held]] = [[] for _ in range(rank)]
@@ -125,9 +125,9 @@ def _gemm(walk: SizePropagation, site: NodeView) -> None:
     left, right, added = site.shape(0), site.shape(1), site.shape(2)
     if not left or not right or len(left) != 2 or len(right) != 2:
         return
-    turned = bool(site.attribute("transA")), bool(site.attribute("transB"))
-    rows, first = (1, 0) if turned[0] else (0, 1)
-    second, columns = (1, 0) if turned[1] else (0, 1)
+    transposed = bool(site.attribute("transA")), bool(site.attribute("transB"))
+    rows, first = (1, 0) if transposed[0] else (0, 1)
+    second, columns = (1, 0) if transposed[1] else (0, 1)
     agree(walk, site, [(0, first, left[first]), (1, second, right[second])], spreads=False)
     made = ((0, rows, left[rows]), (1, columns, right[columns]))
     for axis, size in enumerate(added or ()):
@@ -140,7 +140,7 @@ def _einsum(walk: SizePropagation, site: NodeView) -> None:
     for position, term in enumerate(terms):
         shape = site.shape(position)
         if shape is None or "." in term or len(term) != len(shape):
-            walk.unknown_nodes[site.node] = None
+            walk.notes.unknown_nodes[site.node] = None
             return
         for axis, label in enumerate(term):
             labels.setdefault(label, []).append((position, axis, shape[axis]))
@@ -149,7 +149,7 @@ def _einsum(walk: SizePropagation, site: NodeView) -> None:
 
 
 def _channels(walk: SizePropagation, site: NodeView) -> None:
-    """Ops with weights for each channel of [N, C, ...]."""
+    """Ops with weights per channel of [N, C, ...]."""
     shape = site.shape(0)
     if shape is not None and walk.is_dynamic(shape[1:2]):
         raise CannotBeDynamic(
@@ -166,7 +166,7 @@ def _reshape(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = site.attribute("shape") if not site.has(1) else None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None or any(size is None for size in target):
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     allow_zero = bool(site.attribute("allowzero", 0))
     found = candidate_shapes(shape, target, allow_zero, walk.fixed_sizes)
@@ -184,7 +184,7 @@ def _expand(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = None if value is None else value.reshape(-1).tolist()
     if shape is None or target is None:
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     made = list(target)
     for axis, size in enumerate(shape):
@@ -203,7 +203,7 @@ def _expand(walk: SizePropagation, site: NodeView) -> None:
 def _slice(walk: SizePropagation, site: NodeView) -> None:
     shape, found = site.shape(0), slice_parameters(site)
     if shape is None or found is None:
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     starts, ends, axes, steps = found
     made = list(ends)
@@ -227,7 +227,7 @@ def _slice(walk: SizePropagation, site: NodeView) -> None:
 def _gather(walk: SizePropagation, site: NodeView) -> None:
     table, value, indices = site.shape(0), site.value(1), site.shape(1)
     if table is None or indices is None:
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     size = table[normalize_axis(site.attribute("axis", 0), len(table))]
     old = walk.fixed_size(size)
@@ -252,10 +252,10 @@ def _gather(walk: SizePropagation, site: NodeView) -> None:
 
 
 def _beside(walk: SizePropagation, site: NodeView) -> None:
-    """Indices, and updates, that lie beside the elements of a table, all axes but one alike."""
+    """Ops whose indices and updates have the axes of the table, equal except for one."""
     table, indices = site.shape(0), site.shape(1)
     if table is None or indices is None or len(table) != len(indices):
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     along = normalize_axis(site.attribute("axis", 0), len(table))
     if walk.is_dynamic([table[along]]) and walk.fixed(site, 1):
@@ -271,13 +271,13 @@ def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
     table, indices, updates = site.shape(0), site.shape(1), site.shape(2)
     width = indices[-1] if indices else None
     if table is None or indices is None or not isinstance(width, int):
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     batch = site.attribute("batch_dims", 0)
     for axis in range(batch):
         agree(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
     for element, size in enumerate(table[batch : batch + width]):
-        if not walk.is_dynamic([size]) or site.node in walk.position_readers:
+        if not walk.is_dynamic([size]) or site.node in walk.notes.position_readers:
             continue
         is_fixed = walk.is_constant(site, 1)
         if is_fixed and batch:
@@ -308,15 +308,15 @@ def _split(walk: SizePropagation, site: NodeView) -> None:
 
 
 def _sampled(walk: SizePropagation, site: NodeView) -> None:
-    """A picture [N, ...] for each grid [N, ...]."""
+    """One picture [N, ...] per grid [N, ...]."""
     agree(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
 
 
 def _gridded(walk: SizePropagation, site: NodeView) -> None:
-    """AffineGrid: one matrix for each picture, so the batch of its size input follows."""
+    """AffineGrid: one matrix per picture, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
-        walk.unknown_nodes[site.node] = None
+        walk.notes.unknown_nodes[site.node] = None
         return
     count, *rest = value.reshape(-1).tolist()
     if walk.is_dynamic([matrices[0]]) and count == walk.fixed_size(matrices[0]):
@@ -347,13 +347,15 @@ def _resize(walk: SizePropagation, site: NodeView) -> None:
             if target[place] == walk.fixed_size(size):
                 made[place] = size
             else:
-                walk.fixing_nodes[site.node] = f"makes {target[place]} of {size}, which was {walk.fixed_size(size)}"
+                walk.notes.fixing_nodes[site.node] = (
+                    f"makes {target[place]} of {size}, which was {walk.fixed_size(size)}"
+                )
     if made != target:
         walk.plan_size_input(site, 3, made)
 
 
 def _recurrent(walk: SizePropagation, site: NodeView) -> None:
-    """Steps and batch of X, and of the states that it begins with (ONNX, LSTM)."""
+    """The batch of X, of its lengths and of the initial states (ONNX, LSTM)."""
     shape = site.shape(0)
     if shape is None or len(shape) != 3:
         return
@@ -379,7 +381,7 @@ def _listed(sizes: "Sequence[Size | None]") -> str:
 
 
 def _labels(walk: SizePropagation, site: NodeView) -> None:
-    """Losses: scores [N, C, ...] and labels [N, ...], which name one of C."""
+    """Losses: scores [N, C, ...] and labels [N, ...] with values below C."""
     scores, labels = site.shape(0), site.shape(1)
     if scores is None or labels is None:
         return

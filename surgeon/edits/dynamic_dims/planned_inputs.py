@@ -1,4 +1,4 @@
-"""What a walk over a draft with free sizes has nodes read, and why it cannot go on."""
+"""Planned replacements of node inputs: size tensors, repeats, ranges and index tuples."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -80,10 +80,7 @@ class PlannedInput:
 
 
 class CannotBeDynamic(Exception):
-    """A node with which a size cannot be free.  why: what follows behind `Op at 'node'`.  how: what to do about it.
-
-    number, symbolic: a number that the node has where its other sizes give a symbolic one, if that is why.
-    """
+    """A node with which a size cannot be dynamic."""
 
     def __init__(
         self,
@@ -94,12 +91,16 @@ class CannotBeDynamic(Exception):
         number: Size | None = None,
         symbolic: Size | None = None,
     ) -> None:
+        """why: completes the sentence "Op at 'node' ...".  how: what to do about it.
+
+        number, symbolic: a fixed size of the node that contradicts a symbolic one, if that is the reason.
+        """
         super().__init__(why)
         self.node, self.why, self.how, self.number, self.symbolic = node, why, how, number, symbolic
 
 
 class Revisit(Exception):
-    """A node has changed that was passed: the walk goes on from there."""
+    """An earlier node has changed: the propagation continues from there."""
 
     def __init__(self, node: Node) -> None:
         super().__init__(node.label)

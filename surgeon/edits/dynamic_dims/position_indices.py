@@ -1,4 +1,4 @@
-"""Indices that tell the place along what is free: at a size of 1 they are all 0, which is no count to be seen."""
+"""Index tensors that enumerate positions (0, 1, 2, ...) along a dynamic dim; at size 1 they are all 0."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +13,9 @@ from surgeon.shapes.tensor_types import NodeView, Shape, TensorType
 
 
 def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> None:
-    """Make one element of tuples of indices that are fixed count.
+    """Make one element of constant index tuples enumerate positions.
 
-    Raises Revisit once it does, CannotBeDynamic where it cannot.
+    Raises Revisit once it does, CannotBeDynamic if it cannot.
     """
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)
@@ -24,7 +24,7 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
         raise CannotBeDynamic(site.node, f"picks fixed places by {name!r} of what is to be free")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
     made = _at(shape, axis, size)
-    walk.position_readers.add(site.node)
+    walk.notes.position_readers.add(site.node)
     walk.plan_input(
         site, 1, IndexTuples(name, element, axis, shape=made, cut=shape[axis] != 1), TensorType(site.dtype(1), made)
     )
@@ -32,7 +32,7 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
 
 
 def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, size: Size) -> None:
-    """The same of tuples that are joined of parts: the zeros that one part is made of count.  Raises Revisit."""
+    """The same for tuples that a Concat joins: a constant part enumerates positions.  Raises Revisit."""
     found = walk.shapes.origin.producer(site.scope, site.inputs[1])
     if found is None or found[1].op != "Concat":
         return
@@ -43,13 +43,13 @@ def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, 
             return
         source = _source(walk, joined, position, walk.fixed_size(size)) if before == element and width == 1 else None
         if source is not None:
-            walk.position_readers.add(site.node)
+            walk.notes.position_readers.add(site.node)
             _count(walk, *source, size)
         before += width
 
 
 def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
-    """Who reads the fixed count that a tensor is made of, where its elements are but moved and repeated."""
+    """The consumer of the constant enumeration that a tensor only moves and repeats; None without one."""
     while not _axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
         if source is None or not (
@@ -61,7 +61,7 @@ def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> 
 
 
 def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
-    """Have a fixed count go on along its axis.  Raises Revisit."""
+    """Replace a constant enumeration by one of the dynamic size.  Raises Revisit."""
     axes = _axes(walk, site, position, walk.fixed_size(size))
     shape = site.shape(position) or ()
     walk.plan_range(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
@@ -69,13 +69,13 @@ def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> 
 
 
 def _axes(walk: SizePropagation, site: NodeView, position: int, old: Size) -> list[int]:
-    """The axes along which what a node reads counts up to the old size; none where it is not fixed in the file."""
+    """Axes along which a constant input enumerates the old size; empty if it is not constant."""
     array = walk.constant(site, position)
     return [] if array is None or array.size != old else _counting(array[..., None], old, 0)
 
 
 def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int]:
-    """The axes along which one element of tuples is 0, 1, 2, ... up to a size, and the others do not change."""
+    """Axes along which one element of tuples is 0, 1, 2, ..., and the others are constant."""
     found = []
     for axis in (axis for axis, width in enumerate(array.shape[:-1]) if width == size):
         wanted = np.repeat(array.take([0], axis), array.shape[axis], axis)
@@ -86,40 +86,44 @@ def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int
 
 
 def enumerate_flat(walk: SizePropagation, site: NodeView, size: Size) -> None:
-    """The same of indices into a table laid flat, a row of which is as long as what the count is multiplied by."""
+    """The same for indices into a flattened table: an enumeration that is multiplied by the length of a row."""
     row = exact_quotient(size, _size(walk, size))
     for factor, position in _counts(walk, site, site.inputs[1], row=row, old=walk.fixed_size(_size(walk, size))):
-        walk.position_readers.add(site.node)
+        walk.notes.position_readers.add(site.node)
         _count(walk, factor, position, _size(walk, size))
 
 
 def _counts(
     walk: SizePropagation, site: NodeView, name: str, row: Size | None, old: Size
 ) -> Iterator[tuple[NodeView, int]]:
-    """A count that is multiplied by the length of a row, on the way to a tensor of indices, and who reads it."""
+    """Consumers of an enumeration that is multiplied by the length of a row, on the path to an index tensor."""
     source = walk.shapes.origin.producer(site.scope, name)
     if source is None or row is None:
         return
     maker = walk.node_view(source[1])
-    told = traits_of(maker.node.op)
-    if told.shape.broadcasts and len(maker.inputs) == 2:
+    traits = traits_of(maker.node.op)
+    if traits.shape.broadcasts and len(maker.inputs) == 2:
         for position in (0, 1):
-            if told.algebra.family == "product" and _is(maker, 1 - position, row) and _axes(walk, maker, position, old):
+            if (
+                traits.algebra.family == "product"
+                and _is(maker, 1 - position, row)
+                and _axes(walk, maker, position, old)
+            ):
                 yield maker, position
-            elif told.algebra.family == "sum":
+            elif traits.algebra.family == "sum":
                 yield from _counts(walk, maker, maker.inputs[position], row=row, old=old)
-    elif told.shape.is_reshape or told.dtype.is_cast:
+    elif traits.shape.is_reshape or traits.dtype.is_cast:
         yield from _counts(walk, maker, maker.inputs[0], row=row, old=old)
 
 
 def _is(site: NodeView, position: int, number: Size) -> bool:
-    """Whether all elements of what a node reads are a number."""
+    """Whether all elements of an input equal a number."""
     found: Any = site.value(position)
     return found is not None and found.size > 0 and bool(np.all(found.reshape(-1) == number))
 
 
 def _size(walk: SizePropagation, size: Size) -> Size:
-    """The symbol that a size hangs on."""
+    """The dynamic dim that a size depends on."""
     return symbol(next(iter(walk.fixed_sizes.keys() & symbols(size))))
 
 

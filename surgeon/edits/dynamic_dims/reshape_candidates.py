@@ -1,7 +1,7 @@
-"""How a Reshape whose target is fixed reads where a size of its input is free.
+"""Candidate output shapes of a Reshape with a fixed target once an input size is dynamic.
 
-A Reshape keeps the order of elements.  So a size of the input lies at a certain place among those of the result: behind
-as many elements as lie before it in the input.  Where the old size is 1 there may be several such places.
+A Reshape keeps the order of elements.  So an axis of the input has a certain position among the axes of the output: the
+same number of elements is before it.  If the old size is 1, there may be several such positions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093,
 
 
 def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, free: Mapping[str, int]) -> list[Shape]:
-    """What the result may look like, the likeliest first; none where the target fits the input in no way.
+    """Possible output shapes, the likeliest first; empty if the target cannot fit the input.
 
-    given: the input's shape.  target: the shape that is asked for.  free: the old sizes of what is free.
+    given: shape of the input.  target: value of the shape input.  free: old sizes of the dynamic dims.
     """
     old = tuple(substitute(size, free) for size in given)
     wanted = [substitute(size, free) for size in target]
@@ -30,20 +30,20 @@ def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, fre
     now = tuple(size for size in reshaped(given, target, allow_zero) if size is not None)
     fits = len(now) == len(target) and times(now) == times(given)
     if fits and any(symbols(size) & free.keys() for size in target):
-        return [now]  # the target follows by itself
+        return [now]  # the target is dynamic already
     placed = dict.fromkeys(islice(_placed(given, old, before, free), MOST_READINGS))
     kept = [reading for reading in placed if _keeps(reading, given, target, allow_zero)]
     if not kept:
         return [now] if len(now) == len(target) and (fits or -1 in target) else []
-    alone = {old[axis] for axis in _free(given, free)}
-    # A -1 that stands for what is free alone, and nothing beside it, says so itself.
-    if now in kept and any(size == -1 and before[axis] in alone for axis, size in enumerate(target)):
+    exact = {old[axis] for axis in _free(given, free)}
+    # A -1 of exactly the dynamic size needs no change.
+    if now in kept and any(size == -1 and before[axis] in exact for axis, size in enumerate(target)):
         return [now, *(reading for reading in kept if reading != now)]
     return kept
 
 
 def target_for(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str, int]) -> list[Size]:
-    """The shortest target that gives a reading: 0 for a size of the input, one -1, and numbers."""
+    """The simplest target of an output shape: 0 for a size of the input, one -1, and numbers."""
     open_size = set(_free(reading, free))
     made: list[Size] = list(reading)
     if not allow_zero:
@@ -57,19 +57,19 @@ def target_for(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str
 
 
 def _free(shape: Shape, free: Mapping[str, int]) -> list[int]:
-    """The axes whose size hangs on what is free."""
+    """Axes whose size depends on a dynamic dim."""
     return [axis for axis, size in enumerate(shape) if symbols(size) & free.keys()]
 
 
 def _keeps(reading: Shape, given: Shape, target: Sequence[Size], allow_zero: bool) -> bool:
-    """Whether a reading is of the same number of elements, and a 0 of the target means what it says."""
+    """Whether a reading keeps the number of elements, and each 0 of the target copies the size of the input."""
     kept = not allow_zero
     zeros = [axis for axis, size in enumerate(target) if size == 0 and kept]
     return times(reading) == times(given) and all(reading[axis] == given[axis] for axis in zeros)
 
 
 def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str, int]) -> Iterator[Shape]:
-    """The result's shape for each way to place what is free of the input in it."""
+    """The output shape for each assignment of dynamic input axes to output axes."""
     at = _numbers([*given, *before], free)
     widths, sizes = [at(size) for size in before], [at(size) for size in old]
     if prod(widths) != prod(sizes) or not all(widths):
@@ -90,9 +90,9 @@ def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str,
 
 
 def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Iterator[int]:
-    """Axes of the result that may take what is free of a size of the input, which lies at `start` and is so wide.
+    """Output axes that may take a dynamic input axis.  start: elements before it.  width: its size.  widths: output.
 
-    unit: the old size is 1, so that it may also lie at the end of an axis before, or at the start of one behind.
+    unit: the old size is 1, so the axis may also be at the end of the output axis before or the start of the next.
     """
     ends = list(accumulate(widths, lambda a, b: a * b))
     begins = [end // own for end, own in zip(ends, widths, strict=True)]
@@ -108,7 +108,7 @@ def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Itera
 
 
 def _numbers(sizes: Sequence[Size], free: Mapping[str, int]) -> Callable[[Size], int]:
-    """Sizes as numbers: what is free at its old size, and for each other symbol a number that nothing else divides."""
+    """A function from sizes to numbers: dynamic dims have their old size, every other symbol a prime of its own."""
     other = sorted({name for size in sizes for name in symbols(size)} - free.keys())
     known = {**dict(zip(other, _PRIMES, strict=False)), **free}
 

@@ -1,4 +1,4 @@
-"""A tensor has to follow what is free along an axis: where its size came from, that is written anew."""
+"""Traces a fixed size back to the constant or node that sets it, and plans its replacement."""
 
 from collections.abc import Callable
 from math import prod
@@ -14,13 +14,13 @@ from surgeon.shapes.op_rules.element_origins import AXIS_ORIGINS
 from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
-MOST_READ = 1 << 24  # elements of a constant that is looked at
+MOST_READ = 1 << 24  # most elements of a constant that is examined
 INDEXED = {"GatherND": 1, "ScatterND": 1}
-"""Ops whose indices are tuples, and where they are."""
+"""By op whose indices are tuples, the position of that input."""
 
 
 def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
-    """Make an input of a node follow a size along an axis.  Raises Revisit once it does, else CannotBeDynamic."""
+    """Make an input of a node follow a size along an axis.  Raises Revisit on success, else CannotBeDynamic."""
     source = walk.shapes.origin.producer(site.scope, site.inputs[position])
     old = walk.fixed_size(size)
     if source is not None and source[1].op in SOURCES:
@@ -44,7 +44,7 @@ def _name(walk: SizePropagation, site: NodeView, position: int) -> str:
 
 
 def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis: int, size: Size) -> None:
-    """A constant of equal elements along an axis is repeated; places along it are counted."""
+    """Repeat a constant of equal elements along an axis, or extend an enumeration of positions."""
     shape = site.shape(position)
     if shape is None or not all(isinstance(width, int) for width in shape):
         return
@@ -54,10 +54,10 @@ def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis:
     if array is None or array.ndim <= axis:
         return
     if array.dtype.kind in "iu" and _is_count(array, axis):
-        tells = _tells_samples(walk, site)
-        if array.shape[axis] > 1 and not tells:
-            walk.position_enumerators.add(site.node)
-        if array.shape[axis] > 1 or tells:
+        selects = _selects_samples(walk, site)
+        if array.shape[axis] > 1 and not selects:
+            walk.notes.position_enumerators.add(site.node)
+        if array.shape[axis] > 1 or selects:
             walk.plan_range(site, position, axis, size)
             raise Revisit(site.node)
     if bool((array == np.take(array, [0], axis)).all()):
@@ -69,8 +69,8 @@ def _is_count(array: np.ndarray[Any, Any], axis: int) -> bool:
     return array.size == array.shape[axis] and bool((array.reshape(-1) == np.arange(array.size)).all())
 
 
-def _tells_samples(walk: SizePropagation, site: NodeView) -> bool:
-    """Whether a part of indices that a Concat joins says where to look along what is free."""
+def _selects_samples(walk: SizePropagation, site: NodeView) -> bool:
+    """Whether a constant part of a Concat is the index along a dynamic dim of a GatherND or ScatterND."""
     if site.node.op != "Concat":
         return False
     before: Size = 0
@@ -88,7 +88,7 @@ def _tells_samples(walk: SizePropagation, site: NodeView) -> bool:
                 and before < len(table)
                 and walk.is_dynamic([table[before]])
             ):
-                walk.position_readers.add(reader)
+                walk.notes.position_readers.add(reader)
                 return True
     return False
 
@@ -101,8 +101,8 @@ def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, siz
 
 
 def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    """The same of what a node makes: of what it reads, where it only hands that on."""
-    op, told = site.node.op, traits_of(site.node.op)
+    """Make the inputs of a node follow a size of its output, if the node only passes the axis on."""
+    op, traits = site.node.op, traits_of(site.node.op)
     if op in SEVERAL:
         SEVERAL[op](walk, site, axis, size)
     elif op in AXIS_ORIGINS:
@@ -110,7 +110,7 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
         found = AXIS_ORIGINS[op](site, made, axis)
         if found is not None:
             make_follow(walk, site, *found, size)
-    elif told.shape.broadcasts:
+    elif traits.shape.broadcasts:
         rank = max(len(site.shape(place) or ()) for place in range(len(site.inputs)))
         for place in range(len(site.inputs)):
             shape = site.shape(place) or ()
@@ -122,16 +122,16 @@ def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size
 
 
 def _follow_in_place(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    """An axis of the result that is one of the first input too: rows of a product, samples of a norm or of a layer."""
+    """Follow an output axis to the same axis of the first input: rows of a product, samples of a layer."""
     made, shape = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
     if made is not None and shape is not None and len(made) == len(shape) and shape[axis] == made[axis]:
         make_follow(walk, site, 0, axis=axis, size=size)
 
 
 def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
-    """An axis of a Reshape's input that lies where one of its result does, in the order of elements.
+    """Follow an output axis of a Reshape to the input axis at the same position in the order of elements.
 
-    Several may, where the result merges what the input has apart, or the old size is 1.
+    Several axes are possible if the Reshape merges axes, or the old size is 1.
     """
     made, given = walk.view.facts(site.scope, site.node.outputs[0]).shape, site.shape(0)
     if made is None or given is None:
@@ -155,11 +155,11 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
 
 
 SEVERAL: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
-"""Ops of whose input several axes may be one of the result."""
+"""Ops with several input axes that an output axis may come from."""
 
 
-def _element(walk: SizePropagation, site: NodeView, position: int, place: int, size: Size) -> None:
-    """Write one of the numbers that a node reads anew, where it is the old size."""
+def _replace_number(walk: SizePropagation, site: NodeView, position: int, place: int, size: Size) -> None:
+    """Replace one number of a size input, if it is the old size."""
     value = site.value(position)
     numbers = None if value is None else value.reshape(-1).tolist()
     if (
@@ -179,7 +179,7 @@ def _expanded(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> N
         return
     own = axis - len(made) + len(shape)
     if own < 0 or shape[own] == 1:
-        _element(walk, site, 1, place=axis - len(made) + value.size, size=size)
+        _replace_number(walk, site, 1, place=axis - len(made) + value.size, size=size)
 
 
 def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
@@ -188,26 +188,28 @@ def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> Non
         return
     for place, (start, end, along, step) in enumerate(zip(*found, strict=True)):
         if normalize_axis(along, len(shape)) == axis and (start, step) == (0, 1) and end == walk.fixed_size(size):
-            _element(walk, site, 2, place=place, size=size)
+            _replace_number(walk, site, 2, place=place, size=size)
 
 
 def _ranged(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.sizes(0) == [0] and site.sizes(2) == [1]:
-        _element(walk, site, 1, place=0, size=size)
+        _replace_number(walk, site, 1, place=0, size=size)
 
 
 def _resized(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.has(3) and not site.attribute("axes"):
-        _element(walk, site, 3, place=axis, size=size)
+        _replace_number(walk, site, 3, place=axis, size=size)
 
 
 SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
-    "AffineGrid": lambda walk, site, axis, size: None if axis else _element(walk, site, 1, place=axis, size=size),
-    "ConstantOfShape": lambda walk, site, axis, size: _element(walk, site, 0, place=axis, size=size),
+    "AffineGrid": lambda walk, site, axis, size: (
+        None if axis else _replace_number(walk, site, 1, place=axis, size=size)
+    ),
+    "ConstantOfShape": lambda walk, site, axis, size: _replace_number(walk, site, 0, place=axis, size=size),
     "Expand": _expanded,
     "Range": _ranged,
     "Resize": _resized,
     "Slice": _sliced,
-    "Tile": lambda walk, site, axis, size: _element(walk, site, 1, place=axis, size=size),
+    "Tile": lambda walk, site, axis, size: _replace_number(walk, site, 1, place=axis, size=size),
 }
-"""Ops that make a size of a number that they read; each raises Revisit once the number follows."""
+"""Ops with an input that sets a size of the output; each raises Revisit once that input follows."""

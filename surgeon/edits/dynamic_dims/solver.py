@@ -1,4 +1,4 @@
-"""All interpretations of a graph in which a size is dynamic, the likelier ones first."""
+"""Makes a dim dynamic: tries the possible readings of ambiguous Reshapes, the likelier ones first."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from surgeon.errors import GraphError
 from surgeon.ir.index import Index
 from surgeon.shapes.hypothetical_shapes import Place
 
-MOST_WALKS, MOST_FURTHER = 48, 8  # in all, and in all once one fits where the old size is not 1
+MOST_WALKS, MOST_FURTHER = 48, 8  # in all, and in all after one fits, unless the old size is 1
 Choices = Mapping[Hashable, int]
 
 
@@ -29,38 +29,38 @@ class Interpretation:
 
     @cached_property
     def mixed(self) -> set[Place]:
-        """The tensors that may depend on several samples at once, as far as the operators say."""
+        """Tensors that may depend on several samples at once, judged by operators."""
         return batch_mixing_tensors(self.walk)
 
     @cached_property
     def mixed_outputs(self) -> frozenset[str]:
-        """The outputs among them."""
+        """Outputs among them."""
         main = self.walk.index.main
         return frozenset(value.name for value in main.proto.output if (main, value.name) in self.mixed)
 
     def follows(self, output: str) -> bool:
-        """Whether an output has samples along one of its axes, and is no matrix of them."""
+        """Whether exactly one axis of an output is dynamic."""
         shape = self.walk.shapes.shape(self.walk.index.main, output) or ()
         return sum(self.walk.is_dynamic([size]) for size in shape) == 1
 
     @property
     def has_others(self) -> bool:
-        """Whether a node of it can be read in another way."""
-        return bool(self.walk.choice_points)
+        """Whether a node has another reading."""
+        return bool(self.walk.notes.choice_points)
 
     @property
     def recipes(self) -> object:
-        """Everything that it changes, to compare it with another."""
+        """All planned changes, for comparison with another interpretation."""
         return {(item.node, item.position): item.recipe for item in self.walk.given.values()}
 
 
 class Interpretations:
-    """The interpretations of a graph that fit; iterate over it.
+    """Iterates over the interpretations of a graph that fit.
 
-    Choices are tried first where the walk got furthest before it failed, and there the last one first.
+    Choices of the propagation that got furthest are tried first, and of these the last one first.
 
     Attributes:
-        stuck: where the interpretation that got furthest failed; None where none failed.
+        stuck: The node at which the propagation that got furthest failed; None if none failed.
     """
 
     def __init__(self, index: Index, free: Mapping[str, int]) -> None:
@@ -83,20 +83,20 @@ class Interpretations:
             if self._is_through(walk):
                 yield Interpretation(walk, choices)
                 left = min(left, further - len(seen))
-            for key, (_, ways) in reversed(walk.choice_points.items()):
+            for key, (_, ways) in reversed(walk.notes.choice_points.items()):
                 for way in range(1, ways) if key not in choices else ():
                     heappush(waiting, (-walk.reached, next(order), {**choices, key: way}))
 
     def first(self) -> list[Interpretation]:
-        """The likeliest interpretation, as a list of one; none where none fits."""
+        """The likeliest interpretation, as a list of one; empty if none fits."""
         return list(islice(self, 1))
 
     def _is_through(self, walk: SizePropagation) -> bool:
-        """Walk through the graph; returns whether that is possible."""
+        """Run a propagation; returns whether it finishes."""
         try:
             walk.run(check)
-            if walk.fixing_nodes:
-                node, why = next(iter(walk.fixing_nodes.items()))
+            if walk.notes.fixing_nodes:
+                node, why = next(iter(walk.notes.fixing_nodes.items()))
                 raise CannotBeDynamic(node, f"{why}; whether that follows is not told")
         except CannotBeDynamic as stuck:
             if walk.reached > self._furthest:
@@ -105,7 +105,7 @@ class Interpretations:
         return True
 
     def refusal(self, otherwise: CannotBeDynamic | None = None) -> GraphError:
-        """Why no interpretation is taken: where the one that got furthest failed."""
+        """The error if no interpretation is right: where the one that got furthest failed."""
         names, stuck = " and ".join(map(repr, self.free)), otherwise or self.stuck
         if stuck is None:
             return GraphError(f"There are too many ways to read the graph with {names} free; free fewer sizes at once.")

@@ -1,4 +1,4 @@
-"""Loops whose number of turns is the old size: one turn for each sample, or as many for another reason."""
+"""Loops whose trip count is the old size, by coincidence or because each sample takes one iteration."""
 
 from surgeon.edits.dynamic_dims.planned_inputs import Revisit
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
@@ -7,18 +7,18 @@ from surgeon.shapes.tensor_types import NodeView
 
 
 def check_loop(walk: SizePropagation, site: NodeView) -> None:
-    """Choose whether the turns of a Loop follow; raises Revisit once they do.
+    """Choose whether the trip count of a Loop follows the dynamic size; raises Revisit once it does.
 
-    They follow in the likelier interpretation where the body reads the number of the turn, as `x[turn]` does.
+    It follows in the likelier interpretation if the body reads the iteration number, as `x[i]` does.
     """
-    turns = site.value(0) if site.has(0) else None
-    if turns is None or turns.size != 1 or not walk.is_constant(site, 0):
+    trips = site.value(0) if site.has(0) else None
+    if trips is None or trips.size != 1 or not walk.is_constant(site, 0):
         return
-    name = next((name for name, old in walk.fixed_sizes.items() if turns.reshape(-1)[0] == old), None)
+    name = next((name for name, old in walk.fixed_sizes.items() if trips.reshape(-1)[0] == old), None)
     if name is None:
         return
     follows_first = any(body.readers(body.proto.input[0].name) for body in walk.shapes.bodies(site.node))
     chosen = walk.choose(site, ("turns", site.node.outputs), 2)
     if (chosen == 0) == follows_first:
-        walk.plan_size_input(site, 0, [symbol(name)], scalar=turns.ndim == 0)
+        walk.plan_size_input(site, 0, [symbol(name)], scalar=trips.ndim == 0)
         raise Revisit(site.node)

@@ -1,3 +1,3 @@
-"""Models joined into one, and one cut into several."""
+"""Merges two models into one, and splits one into several."""
 
 __all__ = ["merge", "split"]

@@ -1,4 +1,4 @@
-"""Where to cut a model in parts that follow each other, and what passes from one to the next."""
+"""Chooses where to split a model, and lists the tensors that cross each cut."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.prune import initializer_names
 from surgeon.proof.model.exposed_outputs import required_nodes
 
-WINDOW = 4  # a cut lies within a part's weight over this of where the weights of both sides are as wanted
+WINDOW = 4  # a cut is at most (bytes of a part / WINDOW) from the position with the requested bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class PartBoundary:
 
 
 class SplitPlanner:
-    """The nodes of a model that depend on its inputs, in order, and the parts that they can be cut into.
+    """Splits the nodes of a model that depend on its inputs, in order.
 
-    What follows from stored tensors alone belongs to every part that reads it; what no output needs, to none.
+    A node that depends only on initializers belongs to every part that reads it; an unused node belongs to none.
     """
 
     def __init__(self, draft: ModelDraft) -> None:
@@ -53,9 +53,9 @@ class SplitPlanner:
                 self._nodes.append((node, reads))
 
     def at_tensors(self, tensors: Sequence[str]) -> list[PartBoundary]:
-        """The parts between these tensors: what the first of them needs, what the second needs besides, and so on.
+        """The parts between these tensors: nodes that the first one needs, further nodes of the second, and so on.
 
-        Raises UsageError for tensors that are not there, or do not part the model.
+        Raises UsageError for tensors that are unknown or do not split the model.
         """
         for name in tensors:
             self._draft.require_tensor(name)
@@ -74,15 +74,15 @@ class SplitPlanner:
         lacking = next((stage for stage in range(len(tensors) + 1) if stage not in stages), None)
         if lacking is not None:
             ordered = sorted(tensors, key=self._maker.__getitem__)
-            told = ordered[lacking] if lacking < len(ordered) else ordered[-1]
+            name = ordered[lacking] if lacking < len(ordered) else ordered[-1]
             side = "between it and the tensors before it" if lacking < len(ordered) else "behind it"
-            raise UsageError(f"{told!r} parts nothing: no node lies {side}; leave it out.")
+            raise UsageError(f"{name!r} parts nothing: no node lies {side}; leave it out.")
         return self._ends(stages)
 
     def into_parts(self, parts: int) -> list[PartBoundary]:
-        """Parts of about as many bytes of weights each, cut where the fewest tensors pass.
+        """Parts with similar bytes of weights, cut where the fewest tensors cross.
 
-        Raises UsageError where there are fewer nodes than parts.
+        Raises UsageError if there are fewer nodes than parts.
         """
         count = len(self._nodes)
         if count < 2:
@@ -103,7 +103,7 @@ class SplitPlanner:
         return self._ends(stages)
 
     def _ends(self, stages: Sequence[int]) -> list[PartBoundary]:
-        """What the parts take and give, by the part that each node belongs to."""
+        """Inputs and outputs of the parts.  stages: by node, its part."""
         count = max(stages) + 1
         froms: list[dict[str, None]] = [{} for _ in range(count)]
         passed: set[str] = set(self._outputs)
@@ -122,14 +122,14 @@ class SplitPlanner:
         return [PartBoundary(tuple(start), tuple(end)) for start, end in zip(froms, tos, strict=True)]
 
     def _weights(self) -> Iterator[float]:
-        """The bytes of the stored tensors that each node is the first to read, a little more where it reads none."""
+        """By node, the bytes of the initializers that it is the first to read, plus a small constant."""
         sizes = {tensor.name: _size(tensor) for tensor in self._draft.graph.initializer}
         least = 1 + sum(sizes.values()) / 1e6 / len(self._nodes)
         for _, reads in self._nodes:
             yield least + sum(sizes.pop(name, 0) for name in reads)
 
     def _crossing(self) -> list[float]:
-        """How many tensors pass each place between nodes; those whose dtype nobody knows, and so cannot, for many."""
+        """By position between nodes, the number of tensors that cross it; a tensor of unknown dtype counts as many."""
         found = [0.0] * (len(self._nodes) + 1)
         last: dict[str, int] = {}
         for place, (_, reads) in enumerate(self._nodes):
@@ -145,5 +145,5 @@ class SplitPlanner:
 def _size(tensor: TensorProto) -> int:
     try:
         return raw_size(tensor)
-    except ModelFileError:  # strings
+    except ModelFileError:  # a tensor of strings
         return 0

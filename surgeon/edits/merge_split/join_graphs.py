@@ -1,4 +1,4 @@
-"""Another model put behind one under edit: its names kept apart, its sizes made the same where the two meet."""
+"""Joins a second graph to a model under edit: renames conflicts and unifies dim names."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -41,11 +41,11 @@ class JoinResult:
 
 
 def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str]) -> JoinResult:
-    """Put a model behind one under edit, which feeds it.
+    """Append a second model to the model under edit, which feeds it.
 
-    other: a copy that `draft.adopt` gave.  connect: by input of the other, the output of the first that feeds it, or an
-    input that both are to have.  prefix: what to put in front of every name of each.  Raises UsageError where the names
-    are not there or the tensors do not fit.
+    other: copy from `draft.adopt`.  connect: by input of the second model, the output of the first that feeds it, or an
+    input that both share.  prefix: of all names of (first, second).  Raises UsageError for unknown names or tensors
+    that do not fit.
     """
     joined = JoinResult()
     ends = [value.name for value in (*draft.graph.output, *draft.inputs)]
@@ -60,8 +60,8 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
     for name, source in connect.items():
         sizes.meet(source, types[name], name, starts[name].type)
     sizes.settle()
-    _name_apart(draft, other, connect, prefix=prefix, joined=joined)
-    _name_functions_apart(draft, other, joined)
+    _rename_conflicts(draft, other, connect, prefix=prefix, joined=joined)
+    _add_functions(draft, other, joined)
     _put(draft, other, connect, joined)
     draft.claim.by_structure = False
     draft.changed()
@@ -69,7 +69,7 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
 
 
 def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joined: JoinResult) -> None:
-    """Add what the other model holds, and have its inputs be outputs of the first, which are outputs no longer."""
+    """Add the contents of the other model; outputs that feed it are no longer outputs."""
     graph, added = draft.graph, other.graph
     fed = {joined.second_renames[name] for name in connect}
     ends = {value.name for value in added.output}
@@ -92,7 +92,7 @@ def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joine
 
 
 def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None:
-    """Add the metadata of another model; what both say otherwise stands under a key of its own."""
+    """Add the metadata of another model; a conflicting entry gets another key."""
     known = {entry.key: entry.value for entry in model.metadata_props}
     for entry in other.metadata_props:
         if known.get(entry.key) != entry.value:
@@ -105,10 +105,10 @@ def _put_notes(model: ModelProto, other: ModelProto, joined: JoinResult) -> None
         joined.messages.append("how the second model is trained is left out")
 
 
-def _name_apart(
+def _rename_conflicts(
     draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefix: tuple[str, str], joined: JoinResult
 ) -> None:
-    """Give all tensors and nodes of both names of their own."""
+    """Rename tensors and nodes so that no name occurs in both models."""
     if prefix[0]:
         joined.first_renames = {name: f"{prefix[0]}{name}" for name in dict.fromkeys(_tensors(draft.graph)) if name}
         rename_in_graph(draft.graph, joined.first_renames)
@@ -135,21 +135,21 @@ def _name_apart(
             held.add(node.name)
 
 
-def _name_functions_apart(draft: ModelDraft, other: ModelProto, joined: JoinResult) -> None:
-    """Add the local functions of another model, under other names where the first means something else by the same."""
+def _add_functions(draft: ModelDraft, other: ModelProto, joined: JoinResult) -> None:
+    """Add the local functions of another model; rename those that the first model defines differently."""
     known, own = ({function_key(item): item for item in model.functions} for model in (draft.skeleton, other))
     open_calls = _operators(draft.skeleton), _operators(other)
-    _call_otherwise(draft.skeleton, "first", known.keys() & open_calls[1], beside=other, joined=joined)
+    _rename_functions(draft.skeleton, "first", known.keys() & open_calls[1], beside=other, joined=joined)
     known = {function_key(item): item for item in draft.skeleton.functions}
     apart = {key for key in own if key in open_calls[0] or (key in known and known[key] != own[key])}
     while more := {key for key in own.keys() & known.keys() - apart if _calls(own[key]) & apart}:
-        apart |= more  # alike as they are written, but not in what they call
-    _call_otherwise(other, "second", apart, beside=draft.skeleton, joined=joined)
+        apart |= more  # equal themselves, but they call different functions
+    _rename_functions(other, "second", apart, beside=draft.skeleton, joined=joined)
     draft.skeleton.functions.extend(item for item in other.functions if function_key(item) not in known)
 
 
 def _operators(model: ModelProto) -> set[FunctionKey]:
-    """What nodes call that is neither a function of the model nor an operator that its schema makes the same to all."""
+    """Called ops that are neither functions of the model nor have a schema."""
     imports = imports_of(model.opset_import)
     called = {called_function_key(node) for node in nodes_of(model)} - {function_key(item) for item in model.functions}
     return {key for key in called if schema(key[0], key[1], imports.get(normalize_domain(key[0]))) is None}
@@ -159,10 +159,10 @@ def _calls(function: FunctionProto) -> set[FunctionKey]:
     return {called_function_key(node) for node in all_nodes(function.node)}
 
 
-def _call_otherwise(
+def _rename_functions(
     model: ModelProto, which: str, keys: Collection[FunctionKey], beside: ModelProto, joined: JoinResult
 ) -> None:
-    """Give local functions of a model names that no function or operator of the two has."""
+    """Rename local functions of a model to names that neither model uses."""
     called = {called_function_key(node) for one in (model, beside) for node in nodes_of(one)}
     called.update(function_key(item) for one in (model, beside) for item in one.functions)
     names: dict[FunctionKey, str] = {}
@@ -179,16 +179,16 @@ def _call_otherwise(
 
 
 class _Sizes:
-    """The names of sizes in two models: the same where their tensors meet, kept apart elsewhere."""
+    """Dim names in two models: unified where their tensors are connected, distinct elsewhere."""
 
     def __init__(self, draft: ModelDraft, other: ModelProto, joined: JoinResult) -> None:
         self._draft, self._other, self._joined = draft, other, joined
-        self._met: dict[str, Size] = {}  # of the other model, what they are in the first
-        self._fixed: dict[str, int] = {}  # of the first model, as the other has them
+        self._met: dict[str, Size] = {}  # by dim of the second model, its size in the first
+        self._fixed: dict[str, int] = {}  # by dim of the first model, its fixed size in the second
         self._words = {word for graph in nested_graphs(draft.graph) for word in _words(graph)}
 
     def meet(self, source: str, given: TypeProto, name: str, wanted: TypeProto) -> None:
-        """Have an output feed an input.  Raises UsageError where the two do not fit."""
+        """Connect an output to an input.  Raises UsageError if their types do not fit."""
         kinds = given.WhichOneof("value"), wanted.WhichOneof("value")
         if kinds[0] != kinds[1]:
             raise UsageError(f"{source!r} cannot feed {name!r}: one is a tensor and the other is not.")
@@ -225,7 +225,7 @@ class _Sizes:
             raise UsageError(f"{where} have the sizes {before} and {after}; they cannot be one.")
 
     def settle(self) -> None:
-        """Write the sizes where they are stated."""
+        """Write the unified sizes into the declared shapes."""
         for word, number in self._fixed.items():
             self._joined.messages.append(f"the size {word!r} of the first model is {number}, as the second has it")
         _state(self._draft.graph, self._fixed)
@@ -245,7 +245,7 @@ def _size(dim: Dim) -> Size | None:
 
 
 def _word(size: Size | None) -> str | None:
-    """The name that a size is, None for a number and for an expression of names."""
+    """The name of a size; None for a number or an expression."""
     if size is None or isinstance(size, int):
         return None
     words = symbols(size)
@@ -265,7 +265,7 @@ def _words(graph: GraphProto) -> Iterator[str]:
 
 
 def _state(graph: GraphProto, sizes: Mapping[str, Size]) -> None:
-    """Put other sizes in the place of words, in a graph and its bodies."""
+    """Replace dim names by sizes, in a graph and its bodies."""
     if not sizes:
         return
     for holder in nested_graphs(graph):

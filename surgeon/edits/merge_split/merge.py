@@ -234,10 +234,10 @@ def _of_merged(reason: str) -> str:
 
 
 def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str]] | None) -> dict[str, str]:
-    """By input of the second model, the output of the first that feeds it, or the input that both are to have.
+    """By input of the second model, the output of the first that feeds it, or the input that both share.
 
-    Where nobody says what to connect: what has one name, inputs of both if they may be one and an output feeds another.
-    Raises UsageError where nothing is connected, or an input twice.
+    By default, outputs and inputs of the same name are connected, and if there are any, inputs of the same name and
+    type are shared.  Raises UsageError if nothing is connected, or an input twice.
     """
     first, second = (model.skeleton.graph for model in models)
     ends, starts = [value.name for value in first.output], required_inputs(second)
@@ -261,7 +261,7 @@ def _connected(models: Sequence[Model], connect: Mapping[str, str | Sequence[str
 
 
 def _may_be_one(value: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
-    """Whether two inputs are of one dtype and rank, and of no two fixed sizes that differ."""
+    """Whether two inputs have the same dtype and rank, and no different fixed sizes."""
     if value.type.WhichOneof("value") != "tensor_type" or other.type.WhichOneof("value") != "tensor_type":
         return False
     one, two = value.type.tensor_type, other.type.tensor_type
@@ -274,7 +274,7 @@ def _may_be_one(value: onnx.ValueInfoProto, other: onnx.ValueInfoProto) -> bool:
 def _raise_opsets(
     models: Sequence[Model], stack: ExitStack, output: str | os.PathLike[str] | None
 ) -> tuple[list[Model], list[str]]:
-    """Both models at the higher opset of the two; raises GraphError where a node would change its meaning."""
+    """Both models at the higher opset of the two; raises GraphError if a node would change its meaning."""
     imports = [imports_of(model.skeleton.opset_import) for model in models]
     for domain in imports[0].keys() & imports[1].keys() - {""}:
         _require_alike(models, domain, imports[0][domain], imports[1][domain])
@@ -298,7 +298,7 @@ def _raise_opsets(
 
 
 def _require_alike(models: Sequence[Model], domain: str, first: int, second: int) -> None:
-    """Raise GraphError where ops of a domain that both models have may mean other things in its two versions."""
+    """Raise GraphError if ops of a domain may have different meanings in its two imported versions."""
     if first == second:
         return
     lower = models[0] if first < second else models[1]
@@ -318,7 +318,7 @@ def _require_alike(models: Sequence[Model], domain: str, first: int, second: int
 
 
 def _links(models: Sequence[Model], sources: Sequence[OutputModel], joined: JoinResult) -> list[ChainLink]:
-    """The two models as they were, their inputs and outputs by the names of the merged one."""
+    """The two original models, with the names of their inputs and outputs in the merged one."""
     links = []
     for place, new in enumerate((joined.first_renames, joined.second_renames)):
         graph = models[place].skeleton.graph

@@ -1,4 +1,4 @@
-"""What a model gives: one output more, or one less."""
+"""Adds an inner tensor to the outputs, or removes an output."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""In which order a model lists what it takes and gives."""
+"""Reorders the inputs or outputs of a model."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Another dtype for what a model takes or gives."""
+"""Changes the dtype of an input or output, with a Cast if one is needed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ class Retype(Edit):
         return ", cast at the end"
 
     def _needing(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
-        """The nodes that read the input and would do something else, or nothing, with the new dtype."""
+        """Nodes that read the input and would compute something else, or be invalid, with the new dtype."""
         versions = imports_of(draft.skeleton.opset_import)
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
@@ -145,16 +145,16 @@ class Retype(Edit):
 
 
 def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """As a Cast has it: what is too large becomes infinite."""
+    """Convert as Cast does: too large numbers become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype)
 
 
 def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
-    """Whether an input of a node may be of another dtype, and the node does with it what it did with the old one.
+    """Whether a node computes the same from an input of another dtype.
 
-    A dtype that holds other numbers than the old one, as 0.5 or 300, is taken alike for indices, which an operator
-    takes as either of two dtypes, and where nothing but the shape is read.
+    A new dtype with more numbers than the old one, such as 0.5 or 300, is accepted only for indices, which an operator
+    accepts in two dtypes, and if only the shape is read.
     """
     domain = normalize_domain(node.domain)
     found = schema(domain, node.op_type, versions.get(domain, 0))
@@ -163,10 +163,10 @@ def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, 
         return False
     others = {item.type for number, item in enumerate(found.inputs) if number != place}
     said = {item.name for item in node.attribute} & {"to", "dtype"}
-    told = all(len(found.allowed(item)) == 1 or item.type in others or said for item in found.outputs)
+    is_fixed = all(len(found.allowed(item)) == 1 or item.type in others or said for item in found.outputs)
     kinds = (kind for item in (*found.inputs, *found.outputs) for kind in found.allowed(item))
     tensors = all(kind.startswith("tensor(") for kind in kinds)
-    if formal.type in (*others, *(item.type for item in found.outputs)) or not told or not tensors:
+    if formal.type in (*others, *(item.type for item in found.outputs)) or not is_fixed or not tensors:
         return False
     to, back = (onnx.helper.tensor_dtype_to_np_dtype(dtype) for dtype in (new, old))
     holds_more = not np.can_cast(to, back, "safe")

@@ -1,4 +1,4 @@
-"""An input of a model as a constant."""
+"""Replaces a model input with a constant."""
 
 import json
 import math
@@ -19,8 +19,8 @@ from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.printed_commands import command
 from surgeon.shapes.constraints.input_dims import input_dims
 
-MOST = 4096  # elements that an input may have
-EXACT = ("int", "uint", "bool")  # how names of dtypes begin that round nothing, those of 4 bits too
+MOST = 4096  # most elements of the input
+EXACT = ("int", "uint", "bool")  # prefixes of dtypes that hold integers exactly, also of 4 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Hold(Edit):
         return (f"input {self.name!r} is held at {self.value}",)
 
     def _values(self, stated: onnx.ValueInfoProto) -> np.ndarray:
-        """The value as the input's dtype and shape have it."""
+        """The value in the dtype and shape of the input."""
         kind = stated.type.tensor_type.elem_type
         if not stated.type.HasField("tensor_type") or kind in (TensorProto.UNDEFINED, TensorProto.STRING):
             raise UsageError(f"The input {self.name!r} holds no numbers; hold one that does.")
@@ -88,15 +88,15 @@ class Hold(Edit):
         try:
             with np.errstate(all="ignore"):
                 made = np.array(numbers).astype(dtype)
-        except OverflowError:  # of an integer that no float holds either
+        except OverflowError:  # an integer beyond the largest float
             made = None
-        told = dtype_name(kind)
-        if made is None or not _holds(made, numbers, exactly=told.startswith(EXACT)):
-            raise UsageError(f"The input {self.name!r} is {told}, which does not hold {self.value}.")
+        name = dtype_name(kind)
+        if made is None or not _holds(made, numbers, exactly=name.startswith(EXACT)):
+            raise UsageError(f"The input {self.name!r} is {name}, which does not hold {self.value}.")
         return np.array(np.broadcast_to(made.reshape(-1), (count,)).reshape(sizes))
 
     def _numbers(self) -> list[float | int | bool]:
-        """The numbers of the value."""
+        """The numbers in the text of the value."""
         found: list[float | int | bool] = []
         for part in self.value.split(","):
             try:
@@ -110,7 +110,7 @@ class Hold(Edit):
 
 
 def _holds(made: np.ndarray, numbers: Sequence[float], *, exactly: bool) -> bool:
-    """Whether an array has these numbers: as integers and truths exactly, as floats rounded, none of them infinite."""
+    """Whether an array holds these numbers: integers and booleans exactly, floats rounded but finite."""
     if exactly:
         return all(int(one) == other for one, other in zip(made.tolist(), numbers, strict=True))
     return bool(np.isfinite(made.astype(np.float64)).all())

@@ -81,7 +81,7 @@ class MatchAcceptance:
     def over(
         cls, index: Index, target: str, ep: str | None = None, splicer: Splicer | None = None
     ) -> "MatchAcceptance":
-        """An acceptance with a cache of its own.  ep: execution provider; None for the default of the target."""
+        """An acceptance with a new cache.  ep: execution provider; None for the default of the target."""
         provider = resolve_provider(target, ep)
         limits = limits_for(target, provider, index)
         loader = CPU if provider is None and ep is None else None

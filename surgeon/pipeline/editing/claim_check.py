@@ -75,12 +75,12 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
                     tally, (outcome, reason) = staged
         found = build_check_result(outcome, reason, tally, started=started, asked=(rtol, atol))
         if claim.freed and outcome is Outcome.PROVED:
-            outcome, told, more = check_beyond_fixed_size(
+            outcome, detail, more = check_beyond_fixed_size(
                 draft, original, edited, away=away, tolerances=(rtol, atol), options=options
             )
             worst = {error.name: error for error in found.outputs}
             worst.update({item.error.name: item.error for item in more if not item.error.ok})
-            reason = f"{told[0].upper()}{told[1:]}{f'; {reason}' if reason else ''}."
+            reason = f"{detail[0].upper()}{detail[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
         return replace(found, oracle=describe_oracles(trials.oracle, trials.answered_by)) if found.oracle else found

@@ -101,7 +101,7 @@ class Edit(ABC):
 
     @property
     def alone(self) -> bool:
-        """Whether it is held against the model before it by itself: its answer jumps, or it claims more than others."""
+        """Whether it is checked by itself: its output jumps, or it claims more than other edits."""
         return self.jumps
 
     @classmethod

@@ -310,7 +310,8 @@ class _Names:
     def __init__(self, index: Index) -> None:
         self._taken: set[str] = set()
         for scope in index.scopes:
-            self._taken.update(scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers)
+            for names in (scope.producers, scope.initializers, scope.inputs, scope.sparse, scope.consumers):
+                self._taken.update(names)
 
     def fresh(self, name: str) -> str:
         """An unused name similar to this one."""
