@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import onnxruntime as ort
 
-from surgeon.runtime.tensorrt import engine as engines
+from surgeon.runtime.tensorrt import engine
 from surgeon.runtime.tensorrt.parser_tasks import Parsed
 
 KINDS = {"tensor(float)": "FLOAT", "tensor(float16)": "HALF", "tensor(int64)": "INT64", "tensor(bool)": "BOOL"}
@@ -90,7 +90,7 @@ class OrtContext:
             return False
         feeds = {}
         for name, shape in self.shapes.items():
-            dtype = np.dtype(engines.DTYPES[self.engine.kinds[name]])
+            dtype = np.dtype(engine.DTYPES[self.engine.kinds[name]])
             held = ctypes.string_at(self.addresses[name], int(np.prod(shape)) * dtype.itemsize)
             feeds[name] = np.frombuffer(held, dtype).reshape(shape)
         for name, array in zip(self.outputs, self.engine.session.run(list(self.outputs), feeds), strict=True):
@@ -118,5 +118,5 @@ class ParsedHere(Parsed):
         return None if os.environ.get(FAULT) == "load" else OrtEngine(engine)
 
 
-here = mock.patch.multiple(engines, GpuDriver=HostDriver, Parsed=ParsedHere)
-gpu, hold = here(engines.gpu), here(engines.hold)
+here = mock.patch.multiple(engine, GpuDriver=HostDriver, Parsed=ParsedHere)
+gpu, hold = here(engine.gpu), here(engine.hold)

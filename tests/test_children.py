@@ -141,21 +141,21 @@ def test_the_public_names_are_there_for_who_asks():
 
 PROGRAM = """
     import os, signal
-    from surgeon.runtime.processes.fork import allow_fork as allow_copies
-    allow_copies()
+    from surgeon.runtime.processes.fork import allow_fork
+    allow_fork()
     import json, sys, tempfile
     import numpy as np
-    from surgeon.runtime.processes import worker as children
-    from surgeon.runtime.processes.worker import TaskResult as Answer, Task
-    from surgeon.runtime.processes.worker_pool import run, prefork_workers as spare
+    from surgeon.runtime.processes import worker
+    from surgeon.runtime.processes.worker import Task, TaskResult
+    from surgeon.runtime.processes.worker_pool import prefork_workers, run
 
     def ask(name, argument=None, seconds=60.0):
         (result,) = run([Task(f"tests.child_tasks:{name}", argument, seconds)], 1)
-        return result.value if isinstance(result, Answer) else [result.cause, result.detail, result.last_note]
+        return result.value if isinstance(result, TaskResult) else [result.cause, result.detail, result.last_note]
 
     secret = tempfile.TemporaryFile()
-    spare(2)
-    copies = children.idle_process_ids()
+    prefork_workers(2)
+    copies = worker.idle_process_ids()
 """
 copied = pytest.mark.skipif(sys.platform != "linux", reason="other systems start processes of Python")
 
@@ -177,7 +177,7 @@ def test_a_copy_does_what_a_child_does():
         found["signals"] = ask("signals")
         found["late"] = ask("spin", 7, 0.3)
         found["second"] = ask("sleep", 0)["pid"]
-        children.memory_limit = lambda share: 1 << 29
+        worker.memory_limit = lambda share: 1 << 29
         found["large"] = ask("hog", "here")
         found["crash"] = ask("crash", int(signal.SIGSEGV))
         found["third"] = ask("sleep", 0)["pid"]
@@ -244,7 +244,7 @@ def script(text, *arguments, **options):
 BUSY = """
     import signal, sys, threading
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from surgeon.runtime.processes.worker import Task, warm_up as start, idle_process_ids as waiting
+    from surgeon.runtime.processes.worker import Task, idle_process_ids
     from surgeon.runtime.processes.worker_pool import run
     (first,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)
     print(first.value["pid"], flush=True)
@@ -288,7 +288,7 @@ def test_a_process_ends_without_waiting_for_its_children():
 def test_a_fork_has_children_of_its_own():
     text = """
         import os
-        before = waiting()
+        before = idle_process_ids()
         pid = os.fork()
         if not pid:
             (other,) = run([Task("tests.child_tasks:sleep", 0, 60.0)], 1)
@@ -309,7 +309,7 @@ def test_a_fork_has_children_of_its_own():
 KEEPING = """
 import sys
 from pathlib import Path
-from surgeon.runtime.processes.worker_main import release_memory as let_go
+from surgeon.runtime.processes.worker_main import release_memory
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -318,7 +318,7 @@ blocks = [b"x" * (1 << 24) for _ in range(16)]
 full = held()
 del blocks
 kept = held()
-let_go()
+release_memory()
 print(full, kept, held())
 """
 

@@ -128,10 +128,10 @@ def test_a_region_of_arithmetic_loads_no_other_operators():
     code = """
 import sys
 import numpy as np
-from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession as Evaluator
+from surgeon.runtime.sessions.reference_evaluator import EvaluatorSession
 from tests.oracle_models import model
 mini = model("(float[n] x) => (float[n] y) { e = Erf(x)  a = Add(e, x)  m = Mul(a, x)  y = Div(m, a) }")
-with Evaluator(mini) as evaluator:
+with EvaluatorSession(mini) as evaluator:
     evaluator.run({"x": np.ones(3, np.float32)})
 assert "onnx.reference" in sys.modules
 sys.exit("onnx.reference.ops" in sys.modules)

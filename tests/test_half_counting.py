@@ -75,7 +75,7 @@ def test_counts_are_followed_into_functions_and_out_of_them(op):
     assert counted == {"Cast", "Unsqueeze", "Neg", f"local::{op}"} | inner[op]
 
 
-SPARED = {
+NEGATIVES = {
     "what is looked up": (
         "(int64[N, S] ids) => (float[N, S, 4] y, bool[N, S, 4] d)",
         "e = Gather(table, ids) t = Mul(e, tenth) d = Greater(t, one) y = Tanh(t)",
@@ -103,9 +103,9 @@ SPARED = {
 }
 
 
-@pytest.mark.parametrize("case", SPARED)
+@pytest.mark.parametrize("case", NEGATIVES)
 def test_what_is_no_count_is_converted(case):
-    head, body = SPARED[case]
+    head, body = NEGATIVES[case]
     _, report = surgeon.convert(model(body, head, weights=WEIGHTS), check="none")
     assert [item.reason for item in report.kept if "whole numbers" in item.reason] == []
 

@@ -67,7 +67,7 @@ def test_numbers_far_beyond_those_that_were_tried_stay_numbers():
         np.testing.assert_allclose(found, wanted, rtol=3e-2, atol=1e-2)  # Tanh loses digits beside 1, as it may
 
 
-SPARED = {
+NEGATIVES = {
     "log of a sum of exp below the largest": (
         ROWS,
         "m = ReduceMax(x, last) d = Sub(x, m) e = Exp(d) a = ReduceSum(e, last) l = Log(a) p = Add(l, m) y = Mul(p, z)",
@@ -82,9 +82,9 @@ SPARED = {
 }
 
 
-@pytest.mark.parametrize("case", SPARED)
+@pytest.mark.parametrize("case", NEGATIVES)
 def test_what_does_not_is_converted(case):
-    head, body = SPARED[case]
+    head, body = NEGATIVES[case]
     _, report = converted(model(body, head, weights=WEIGHTS))
     assert report.outcome == "proved"
     assert [item for item in report.kept if item.kind == "formula"] == []

@@ -55,7 +55,7 @@ KEPT = {
     ),
     "a logarithm": ("a = Abs(x) c = Clip(a, tiny) l = Log(c) y = Mul(l, x)", {"Clip", "Log"}),
 }
-SPARED = {
+NEGATIVES = {
     "a root of it is no zero": (
         "a = Abs(x) n = ReduceSum(a, last) c = Add(n, micro) r = Sqrt(c) y = Div(x, r)",
         {"Add"},
@@ -77,9 +77,9 @@ def test_what_divides_is_kept_with_what_guards_it(case):
     assert np.allclose(want, got, rtol=2e-3, atol=0)
 
 
-@pytest.mark.parametrize("case", SPARED)
+@pytest.mark.parametrize("case", NEGATIVES)
 def test_what_needs_no_guard_is_not(case):
-    body, ops = SPARED[case]
+    body, ops = NEGATIVES[case]
     _, report = converted(model(body, weights=WEIGHTS))
     assert {item.op for item in report.kept} == ops
 

@@ -47,7 +47,7 @@ NORMS = {
     "columns by rows": "t = Transpose<perm = [0, 2, 1]>(x) q = Mul(t, t) v = ReduceMean(q, last) a = Max(v, eps) "
     "r = Sqrt(a) b = Div(t, r) y = Transpose<perm = [0, 2, 1]>(b)",
 }
-SPARED = {
+NEGATIVES = {
     "a mean": "v = ReduceMean(x, last) a = Abs(v) b = Add(a, one) r = Sqrt(b) y = Div(x, r)",
     "squares without a root": "q = Mul(x, x) v = ReduceMean(q, last) y = Add(x, v)",
     "squares far before a root": "q = Mul(x, x) v = ReduceMean(q, last) t = Tanh(v) b = Add(t, two) r = Sqrt(b) "
@@ -71,9 +71,9 @@ def test_a_norm_by_hand_holds_for_large_and_small_activations(case):
         np.testing.assert_allclose(found, wanted, atol=2e-2 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("case", SPARED)
+@pytest.mark.parametrize("case", NEGATIVES)
 def test_what_only_looks_like_a_norm_is_converted(case):
-    _, report = converted(model(SPARED[case], HEAD, weights=WEIGHTS))
+    _, report = converted(model(NEGATIVES[case], HEAD, weights=WEIGHTS))
     assert report.outcome == "proved"
     assert [item for item in report.kept if item.kind == "formula"] == []
 

@@ -31,7 +31,7 @@ KEPT = {
         {"Scan", "Add"},
     ),
 }
-SPARED = {
+NEGATIVES = {
     "a short running sum": ("(float[N, 300] x) => (float[N, 300] y)", "y = CumSum(x, axis)"),
     "a few turns": ("(float[N, 4] x) => (float[N, 4] y)", loop("e = Add(s, x)", turns="few")),
     "a state that fades": (LOOP, loop("h = Mul(s, less) e = Add(h, x)")),
@@ -49,15 +49,15 @@ def test_what_adds_up_any_number_of_terms_is_kept(case):
     assert "adds up 2,048 at most" in report.kept[0].reason
 
 
-@pytest.mark.parametrize("case", SPARED)
+@pytest.mark.parametrize("case", NEGATIVES)
 def test_what_adds_up_few_or_nothing_is_not(case):
-    head, body = SPARED[case]
+    head, body = NEGATIVES[case]
     _, report = converted(model(body, head, weights=WEIGHTS))
     assert not report.kept
 
 
 def test_bfloat16_adds_up_fewer():
-    head, body = SPARED["a short running sum"]
+    head, body = NEGATIVES["a short running sum"]
     _, report = converted(model(body, head, weights=WEIGHTS), to="bfloat16")
     assert [item.reason for item in report.kept] == ["a running sum over 300, and bfloat16 adds up 256 at most"]
 

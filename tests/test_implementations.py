@@ -15,7 +15,6 @@ from surgeon.errors import UsageError
 from surgeon.runtime.implementations import implementation
 from surgeon.runtime.implementations.implementation import Implementation, load
 from surgeon.runtime.implementations.implementation_worker import ImplementationWorker
-from surgeon.runtime.processes import worker as children
 from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.oracle import open_oracle
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, require_libraries
@@ -222,7 +221,7 @@ def test_a_call_that_is_interrupted_leaves_no_answer_behind(tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(children, "read_message", interrupt)
+        patched.setattr("surgeon.runtime.processes.worker.read_message", interrupt)
         with pytest.raises(KeyboardInterrupt):
             worker.call(found.name, [x, x], {})
     worker.close()
@@ -237,8 +236,8 @@ def test_the_process_dies_with_its_parent(tmp_path):
     path = write(tmp_path, f"open({str(pid)!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)")
     code = (
         "import os, sys, threading, numpy as np\nfrom surgeon.runtime.implementations.implementation import load\n"
-        "from surgeon.runtime.implementations.implementation_worker import ImplementationWorker as Worker\n"
-        f"worker = Worker(load({str(path)!r}))\nx = np.zeros(1)\n"
+        "from surgeon.runtime.implementations.implementation_worker import ImplementationWorker\n"
+        f"worker = ImplementationWorker(load({str(path)!r}))\nx = np.zeros(1)\n"
         "threading.Thread(target=worker.call, args=('test.customop::CustomOpOne', [x, x], {}), daemon=True).start()\n"
         f"import time\nwhile not os.path.exists({str(pid)!r}): time.sleep(0.05)\ntime.sleep(0.1)\nos._exit(0)"
     )

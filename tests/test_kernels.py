@@ -11,8 +11,7 @@ from onnx import TensorProto
 import surgeon
 from surgeon.errors import UsageError
 from surgeon.rules.rule import rule
-from surgeon.runtime import provider_kernels
-from surgeon.runtime import provider_support as module
+from surgeon.runtime import provider_kernels, provider_support
 from surgeon.runtime.provider_support import FLOATS, NEWEST, ProviderSupport, shipped_version
 from surgeon.testing import parse
 from surgeon.versions import RUNTIMES, version
@@ -50,8 +49,8 @@ class TestTables:
         shipped = json.loads((DATA / "kernels_cpu.json").read_text(encoding="utf-8"))
         version = onnxruntime.__version__
         assert (
-            module.parse_table(content(cpu_rows(), version, is_exact=True)).kernels
-            == module.parse_table(shipped).kernels
+            provider_support.parse_table(content(cpu_rows(), version, is_exact=True)).kernels
+            == provider_support.parse_table(shipped).kernels
         )
 
     @pytest.mark.parametrize("node", NODES.values(), ids=lambda node: f"{node.domain}::{node.op}")
@@ -146,21 +145,21 @@ class TestTables:
     @of_the_table
     def test_another_version_lists_its_own_kernels(self, monkeypatch):
         """And the same ones here, for it is the same version."""
-        monkeypatch.setattr(module, "version", lambda *_: "0.1")
-        live = ProviderSupport(CPU, module._live(CPU))
+        monkeypatch.setattr(provider_support, "version", lambda *_: "0.1")
+        live = ProviderSupport(CPU, provider_support._live(CPU))
         ProviderSupport.of.__func__.cache_clear()
         try:
             assert ProviderSupport.of(CPU)._table.made_from == shipped_version()
             for node in (one for one in NODES.values() if one.version(22)):
                 assert says(live, node, 22, "float") == says(
-                    ProviderSupport(CPU, module._shipped(CPU)), node, 22, "float"
+                    ProviderSupport(CPU, provider_support._shipped(CPU)), node, 22, "float"
                 )
         finally:
             ProviderSupport.of.__func__.cache_clear()
 
     @of_the_table
     def test_the_cpu_table_is_read_without_onnx_runtime(self):
-        code = "import sys; from surgeon.runtime.provider_support import ProviderSupport as Kernels; Kernels.of('cpu')"
+        code = "import sys; from surgeon.runtime.provider_support import ProviderSupport; ProviderSupport.of('cpu')"
         code += "; print('onnxruntime' in sys.modules)"
         ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert ran.stdout.strip() == "False"
@@ -206,7 +205,7 @@ class TestDocuments:
         )
         found = documented(text, "rev")
         assert list(found) == ["cuda"]
-        kernels = ProviderSupport("cuda", module.parse_table(found["cuda"]))
+        kernels = ProviderSupport("cuda", provider_support.parse_table(found["cuda"]))
         assert [row[:4] for row in found["cuda"]["kernels"]] == [
             ["", "Relu", 6, 12],
             ["", "Relu", 13, 0],
@@ -227,7 +226,7 @@ class TestDocuments:
     def test_operators_of_the_parser(self):
         text = "| Operator | Supported | Types |\n| Gelu | Y | FP32, FP16 | |\n| Hardmax | N | | |\n| If | Y | | |\n"
         table = parsed(text, "rev")
-        kernels = ProviderSupport("tensorrt", module.parse_table(table))
+        kernels = ProviderSupport("tensorrt", provider_support.parse_table(table))
         assert [row[1] for row in table["kernels"]] == ["Gelu", "If"]
         assert kernels.runs("", "Gelu", 20, {"T": H})
         assert not kernels.runs("", "Gelu", 20, {"T": B})
@@ -279,7 +278,7 @@ class TestProbes:
             (["", "Mish", 20, 21], ["float16"]),
             (["", "Swish", 24, 0], ["float"]),
         ]
-        kernels = ProviderSupport("cuda", module.parse_table(made))
+        kernels = ProviderSupport("cuda", provider_support.parse_table(made))
         assert kernels.runs("", "Swish", 24, {"T": F})
         assert not kernels.runs("", "Swish", 24, {"T": B})
         assert made["made_from"] == "a document"

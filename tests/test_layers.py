@@ -12,8 +12,7 @@ from onnx import ModelProto, numpy_helper
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.model import Model
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model import exposed_outputs as exposing_module
-from surgeon.proof.model import layer_comparison as layers_module
+from surgeon.proof.model import exposed_outputs, layer_comparison
 from surgeon.proof.model.exposed_outputs import exposing
 from surgeon.proof.model.inner_tensors import run_inner_tensors
 from surgeon.runtime.sessions.ort_session import OrtSession
@@ -152,9 +151,9 @@ def test_many_tensors_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     names = {f"op{place}": "Abs" if place % 2 else "Neg" for place in range(count)}
     text = "t0 = Identity(x) " + nodes + f" y = Add(t{count}, x)"
     right, wrong = body(text.format(**names)), body(text.format(**{**names, "op20": "Abs", "op21": "Neg"}))
-    monkeypatch.setattr(exposing_module, "_AT_FIRST", 4)
-    monkeypatch.setattr(exposing_module, "_MOST_BYTES", 300)  # four tensors and a bit
-    monkeypatch.setattr(layers_module, "_MOST_BYTES", 500)  # less than eight tensors
+    monkeypatch.setattr(exposed_outputs, "_AT_FIRST", 4)
+    monkeypatch.setattr(exposed_outputs, "_MOST_BYTES", 300)  # four tensors and a bit
+    monkeypatch.setattr(layer_comparison, "_MOST_BYTES", 500)  # less than eight tensors
     result = check(right, right)
     assert result.layers is not None
     assert (result.layers.compared, result.first_different) == (count + 2, "")
@@ -197,14 +196,14 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
     """A model of one file is copied elsewhere; one with data files is not compared in layers, and that is said."""
     one, two = inline(tmp_path / "a", weighty(0)), external(tmp_path / "b", weighty(0))
 
-    class Refusing(exposing_module.AtomicFile):
+    class Refusing(exposed_outputs.AtomicFile):
         def __enter__(self) -> "Refusing":
             if tmp_path in self.target.parents:
                 raise PermissionError(13, "Permission denied")
             super().__enter__()
             return self
 
-    monkeypatch.setattr(exposing_module, "AtomicFile", Refusing)
+    monkeypatch.setattr(exposed_outputs, "AtomicFile", Refusing)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path.parent))
     assert check_files(one, one).to_dict()["layers"]["compared"] == 3
     result = check_files(two, two)

@@ -160,8 +160,8 @@ def test_what_a_living_run_has_open_stays_on_windows(tmp_path: Path) -> None:
 
 
 ENDLESS = """
-from surgeon.runtime.processes.worker import Worker as Child, Task
-child = Child()
+from surgeon.runtime.processes.worker import Task, Worker
+child = Worker()
 print(child.run(Task("tests.child_tasks:work", 0.0, 10.0)).value["pid"] == child.popen.pid)
 print(child.run(Task("tests.child_tasks:spin", 3, 0.5)))
 """

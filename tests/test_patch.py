@@ -11,7 +11,7 @@ from onnx import helper
 from surgeon.errors import ModelFileError, RewriteError
 from surgeon.file.model import Address, Model
 from surgeon.file.patch import Patch
-from surgeon.file.protobuf import byte_edits as edits
+from surgeon.file.protobuf import byte_edits
 from tests import sampling
 from tests.model_samples import GRAPH, everywhere, tensor
 from tests.wire_strategies import models, record, tokens, varint
@@ -269,7 +269,7 @@ def test_only_enclosing_lengths_are_encoded_anew() -> None:
 
 def test_more_than_two_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit of protobuf is met before anything is written."""
-    monkeypatch.setattr(edits, "MAX_SIZE", 900)
+    monkeypatch.setattr(byte_edits, "MAX_SIZE", 900)
     patch = Patch(three())
     patch.insert(GRAPH, 10, 0, [bytes(900)])
     with pytest.raises(ModelFileError, match="2 GiB"):

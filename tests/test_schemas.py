@@ -167,8 +167,8 @@ def test_a_look_up_asks_for_one_operator_only(monkeypatch: pytest.MonkeyPatch) -
 
 def test_schemas_load_neither_onnxruntime_nor_torch() -> None:
     code = (
-        "import sys; from surgeon.ops import schemas; from surgeon.ops.schemas import helper_names as naming;"
-        "schemas.schema('com.microsoft', 'Gelu'); naming.all_helpers();"
+        "import sys; from surgeon.ops import schemas; from surgeon.ops.schemas import helper_names;"
+        "schemas.schema('com.microsoft', 'Gelu'); helper_names.all_helpers();"
         "print(sorted({'onnxruntime', 'torch'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -346,9 +346,9 @@ def test_a_library_that_is_not_installed_is_said_only_where_it_was_asked_for(mon
 
 def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
     """The node that it was at is told."""
-    import surgeon.runtime.tensorrt.compatibility as asking
+    from surgeon.runtime.tensorrt import compatibility
 
-    monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
+    monkeypatch.setattr(compatibility, "MODULE", "tests.child_tasks")
     with Model.open(model("a = Relu(x) y = Relu(a)")) as opened:
         said = CompatibilityCheck(LIBRARY, 60.0).run(opened)
     assert [(one.node, one.reason) for one in said.faults] == [(1, "TensorRT's parser ends its process (SIGSEGV)")]
@@ -356,15 +356,15 @@ def test_a_parser_that_ends_its_process_ends_the_child_alone(monkeypatch):
 
 def test_no_word_of_the_parser_is_none_against_the_model(monkeypatch, tmp_path):
     """Where it ends, or takes too long, one sentence says so, and the exit code is not that of what cannot run."""
-    import surgeon.runtime.tensorrt.compatibility as asking
+    from surgeon.runtime.tensorrt import compatibility
 
     onnx.save(model("a = Relu(x) y = Relu(a)"), tmp_path / "net.onnx")
     given = ["check", str(tmp_path / "net.onnx"), "--target", "tensorrt"]
-    monkeypatch.setattr(asking, "MODULE", "tests.endless_tasks")
+    monkeypatch.setattr(compatibility, "MODULE", "tests.endless_tasks")
     done = run(*given, "--run-time", "0.2")
     assert done.exit_code == 2, done.output
     assert "takes more than 0.2 s: give it more, as in --run-time 1" in done.output
-    monkeypatch.setattr(asking, "MODULE", "tests.child_tasks")
+    monkeypatch.setattr(compatibility, "MODULE", "tests.child_tasks")
     done = run(*given)
     assert done.exit_code == 2, done.output
     assert "TensorRT's parser ends its process (SIGSEGV)" in done.output

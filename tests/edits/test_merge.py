@@ -249,15 +249,15 @@ def test_metadata_of_both_is_kept():
 
 
 def test_a_wrong_join_is_found_out(monkeypatch):
-    from surgeon.edits.merge_split import merge as merging
+    from surgeon.edits.merge_split import merge as merge_module
 
     def spoiled(draft, other, connect, prefix):
         made = real(draft, other, connect, prefix)
         draft.graph.node[-1].op_type = "Abs"
         return made
 
-    real = merging.join
-    monkeypatch.setattr(merging, "join", spoiled)
+    real = merge_module.join
+    monkeypatch.setattr(merge_module, "join", spoiled)
     with pytest.raises(surgeon.CheckFailed, match="The merged model differs from the two: Output 'left_1'"):
         merge(sample(), sample(), connect={"y": "x"})
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 import surgeon
-from surgeon.file import save as saving
+from surgeon.file import save as save_module
 from tests import sampling
 from tests.command_line import run
 from tests.edits.samples import random_models, sample
@@ -159,7 +159,7 @@ def test_an_empty_folder_that_has_to_stay_takes_the_parts(tmp_path, monkeypatch)
 
 def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     onnx.save(sample(), tmp_path / "m.onnx")
-    real, calls = saving._Writer.write, []
+    real, calls = save_module._Writer.write, []
 
     def write(self, pieces):
         calls.append(1)
@@ -167,7 +167,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         real(self, pieces)
 
-    monkeypatch.setattr(saving._Writer, "write", write)
+    monkeypatch.setattr(save_module._Writer, "write", write)
     with pytest.raises(surgeon.ModelFileError, match="disk is full"):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", at=["b", "e"])
     assert os.listdir(tmp_path) == ["m.onnx"]
@@ -175,7 +175,7 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 
 def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
     onnx.save(sample(), tmp_path / "m.onnx")
-    from surgeon.edits.merge_split import split as splitting
+    from surgeon.edits.merge_split import split as split_module
 
     def spoiled(draft, *rest):
         told = real(draft, *rest)
@@ -183,8 +183,8 @@ def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
             node.op_type = "Tanh" if node.op_type == "Relu" else node.op_type
         return told
 
-    real = splitting.extract
-    monkeypatch.setattr(splitting, "extract", spoiled)
+    real = split_module.extract
+    monkeypatch.setattr(split_module, "extract", spoiled)
     with pytest.raises(surgeon.CheckFailed, match="The parts differ from the whole"):
         surgeon.split(tmp_path / "m.onnx", tmp_path / "parts", at=["b", "e"])
     assert os.listdir(tmp_path) == ["m.onnx"]

@@ -12,7 +12,7 @@ from tests.fleet import parts
 
 _SCRIPT = """
 import resource, sys, time
-from surgeon.automation.fleet.execution import dask_engine as scheduling
+from surgeon.automation.fleet.execution import dask_engine
 from surgeon.automation.fleet.run_database import PlannedModel, RunDatabase
 from surgeon.automation.fleet.job import FleetSettings, ModelJob
 from surgeon.automation.recipes.recipe import Recipe, Rules
@@ -23,9 +23,9 @@ def stub(job, reports_start=False):
     return job.row("proved").to_dict()
 
 stub.__module__ = "__main__"
-scheduling.run_in_process = stub
+dask_engine.run_in_process = stub
 settings = FleetSettings(Recipe([Rules("gelu")]), "/tmp/nowhere").with_cache_key()
-engine = scheduling.connect(address, None, ())
+engine = dask_engine.connect(address, None, ())
 database = RunDatabase()
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6

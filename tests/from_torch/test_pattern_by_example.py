@@ -94,7 +94,7 @@ def test_fires_on_an_export_of_free_sizes(exporter):
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=str)
-def test_spares_what_is_nearly_the_same(operation: Operation):
+def test_does_not_fire_on_what_is_nearly_the_same(operation: Operation):
     """A constant or a step of its own is no hole."""
     model = exported(operation.decoy(), exporters_of(operation)[-1], operation.placeholders)
     assert not list(surgeon.find(model, lesson(operation).rule))

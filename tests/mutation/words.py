@@ -9,7 +9,7 @@ import onnx
 import onnx_graphsurgeon as gs
 
 from surgeon import Graph, Rule
-from surgeon.ops.builder import composites as vocabulary
+from surgeon.ops.builder import composites
 from tests.mutation.building import exported, initializers, rule_of, written
 
 OPSET = 18
@@ -128,4 +128,4 @@ def rule_of_form(word: str, model: onnx.ModelProto) -> Rule:
 
 def all_words() -> tuple[str, ...]:
     """The words that have forms to write."""
-    return tuple(name for name in vocabulary.words() if name in CALLS)
+    return tuple(name for name in composites.words() if name in CALLS)

@@ -224,7 +224,7 @@ FIRES = [
     ),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         gelu,
         "the halves are not equal",
@@ -424,7 +424,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)

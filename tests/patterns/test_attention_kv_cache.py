@@ -1,4 +1,4 @@
-"""Attention with a past: who puts keys and values behind it, what is spared and why."""
+"""Attention with a past: who puts keys and values behind it, what does not match and why."""
 
 import re
 
@@ -130,7 +130,7 @@ FIRES = [
          model=graph(f"{CACHES} {LAST} sh = Concat<axis = 0>(one, one, r, o) w = Expand(f, sh) "
                      + NODE.replace("values)", "values, , , w)"), f"{INPUTS}, float[b, 1, s, 1] f, int64[1] r")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(attention_kv_cache, "more keys behind the past than values", why="may differ in length",
          model=graph(f"{CACHES} {NODE}", INPUTS.replace("float[b, 4, s, 8] v", "float[b, 4, r, 8] v")
                      .replace("float[b, 4, p, 8] d", "float[b, 4, o, 8] d"))),
@@ -183,8 +183,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

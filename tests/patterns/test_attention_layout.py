@@ -1,4 +1,4 @@
-"""Layouts of attention ops: what is no longer moved, what is spared and why."""
+"""Layouts of attention ops: what is no longer moved, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention_layout import attention_4d_kv
@@ -42,7 +42,7 @@ FIRES = [
     Case(rotary_3d_input, "and goes on in float32", graph(
         WIDE.replace("n = Cast<to = 10>(r) ", "").replace("(n)", "(r)"), "float16[b, 9, 32] x", "float[b, 9, 32]")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(attention_4d_kv, "heads that are none to the attention", why="the attention has 2 heads",
          model=graph(f"{JOINED} {NODE.replace('num_heads = 4', 'num_heads = 2')}")),
     Case(attention_4d_kv, "values wider than keys", why="of different size",
@@ -67,6 +67,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

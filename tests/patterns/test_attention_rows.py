@@ -1,4 +1,4 @@
-"""Attention of heads that are moved to the front only for it: what takes rows instead, what is spared and why."""
+"""Attention of heads that are moved to the front only for it: what takes rows instead, what does not match and why."""
 
 import onnx
 import pytest
@@ -38,7 +38,7 @@ FIRES = [
     Case(attention_3d_inputs, "rows that are all masked give zero", target="onnx",
          model=graph(f"{MOVED} {NODE.replace('a =', 'n =')} i = IsNaN(n) a = Where(i, zero, n) {BACK}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(attention_3d_inputs, "heads that stay in front", target="onnx", why="wanted Where or Attention",
          model=graph(f"{MOVED} {NODE.replace('a =', 'y =')}", output="float[b, 4, s, 6]")),
     Case(attention_3d_inputs, "keys that come as heads", target="onnx", why="found input 'kf'",
@@ -60,8 +60,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Attention of ONNX itself, from opset 23 on: what is fused into it, what is spared and why, and what its mask is."""
+"""Attention of ONNX itself, from opset 23 on: what is fused into it, what is not, and why, and what its mask is."""
 
 import numpy as np
 import onnx
@@ -87,7 +87,7 @@ FIRES = [
     Case(masked_attention, "three axes and a condition", target="onnx",
          model=graph(HIDDEN, f"{THREE}, bool[n, s, t] c", output=ROWS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(attention, "an opset without Attention", graph(ADDED, opset=17), target="onnx",
          why="raise it with: surgeon upgrade IN OUT --opset 23"),
     Case(masked_attention, "an opset without Attention, and a condition", graph(HIDDEN, opset=22), target="onnx",
@@ -119,8 +119,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Batch normalisation at inference: what is fused, what is spared and why."""
+"""Batch normalisation at inference: what is fused, what does not match and why."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ FIRES = [
          model=graph("y = BatchNormalization(x, scale, bias, mean, variance)", **VECTORS)),
     Case(batch_norm, "half precision, back to primitives", target="decomposed", model=graph(HALF, OF_HALF, **VECTORS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(batch_norm, "in training, as the statistics are outputs", why="in training mode", target="decomposed",
          model=parse('<ir_version: 7, opset_import: ["" : 13]> agraph (float[n, 3, h, w] x) => (float[n, 3, h, w] y) '
                      "<float[3] s = {1, 2, 3}, float[3] b = {0, 1, 2}> "
@@ -70,8 +70,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)
 

@@ -1,4 +1,4 @@
-"""batch_norm_before_conv and batch_norm_before_gemm: what is folded, and what is spared and why."""
+"""batch_norm_before_conv and batch_norm_before_gemm: what is folded, and what does not match and why."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ FIRES = [
     Case(batch_norm_before_gemm, "turned weights", graph(f"{NORM} y = Gemm<transB = 1>(z, turned, bias)", ROWS)),
     Case(batch_norm_before_gemm, "times a number", graph(f"{NORM} y = Gemm<alpha = 0.5>(z, matrix, bias)", ROWS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(batch_norm_before_conv, "zeros around it", why="puts zeros around",
          model=graph(f"{NORM} y = Conv<pads = [1, 1, 1, 1]>(z, wide)")),
     Case(batch_norm_before_conv, "zeros that are told by a word", why="puts zeros around",
@@ -65,6 +65,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

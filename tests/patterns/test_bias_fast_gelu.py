@@ -1,4 +1,4 @@
-"""bias_fast_gelu: what fires, and what is spared and why."""
+"""bias_fast_gelu: what fires, and what does not match and why."""
 
 import pytest
 from surgeon.patterns.activations.bias_fast_gelu import bias_fast_gelu
@@ -28,7 +28,7 @@ FIRES = [
          graph(PARTS, constants=f"{CONSTANTS}, float cubic = {{0.044715}}, float root = {{0.7978845608}}, "
                                 "float one = {1}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(bias_fast_gelu, "the exact GELU", why="approximate", model=graph("a = Add(x, b) y = Gelu(a)")),
     Case(bias_fast_gelu, "a bias already", why="wanted",
          model=graph("a = Add(x, b) y = com.microsoft.FastGelu(a, b)")),
@@ -45,6 +45,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Bits of integers in arithmetic: what fires and what is spared."""
+"""Bits of integers in arithmetic: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.bitwise_ops import bit_shift, bitwise, bitwise_not
@@ -34,7 +34,7 @@ FIRES = [
          model=graph("y = BitShift<direction = \"RIGHT\">(x, z)", "(uint8[n, 4] x) => (uint8[n, 4] y)",
                      "uint8[4] z = {1, 2, 0, 7}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(bitwise, "ONNX Runtime has it", why="runs it as it is",
          model=graph("y = BitwiseAnd(x, z)", BOTH, "", 18)),
     Case(bitwise, "of 64 bits without a sign", target="tensorrt", why="not for uint64",
@@ -54,6 +54,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Queries of several heads beside each other by keys that a product spreads: what is found, what is spared and why."""
+"""Queries of several heads beside each other by keys that a product spreads: what is found, what is not, and why."""
 
 import pytest
 from surgeon.patterns.attention_canonicalization.broadcast_kv_heads import broadcast_kv_heads
@@ -30,7 +30,7 @@ FIRES = [
     Case(broadcast_kv_heads, "half precision, the softmax in float32", graph(
         f"{SCORES} {HALF}", HEAD.replace("float", "float16"), "float16[b, 2, 3, s, 8] y", "float16 scale = {13312}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(broadcast_kv_heads, "a mask of each head", graph(f"{SCORES} {MASKED}", f"{HEAD}, float[b, 2, 3, s, s] m"),
          why="differs from head to head"),
     Case(broadcast_kv_heads, "keys of each head", why="in the place of 1", model=graph(
@@ -51,8 +51,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

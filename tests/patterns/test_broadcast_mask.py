@@ -1,4 +1,4 @@
-"""Masks of Attention with one row for all queries: what is spread, what is spared and why."""
+"""Masks of Attention with one row for all queries: what is spread, what does not match and why."""
 
 import numpy as np
 import onnxruntime as ort
@@ -27,7 +27,7 @@ FIRES = [
         "y = Attention<q_num_heads = 2, kv_num_heads = 2>(q, k, v, m)", f"{JOINED}, bool[b, 1, 1, t] m",
         "float[b, s, 16] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(broadcast_mask, "a row for each query", graph(inputs=f"{HEADS}, bool[b, 1, s, t] m"), why="has not one row"),
     Case(broadcast_mask, "one query", why="there is one query", model=graph(
         inputs=f"{HEADS.replace('2, s', '2, 1')}, bool[b, 1, 1, t] m", output="float[b, 2, 1, 8] y")),
@@ -42,8 +42,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Casts between what only moves a tensor: what meets then, what is spared and why."""
+"""Casts between what only moves a tensor: what meets then, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.cast_propagation import hoist_narrowing_cast, sink_widening_cast
@@ -41,7 +41,7 @@ FIRES = [
         "h = Reshape(x, heads) w = Cast<to = 10>(h) y = Reshape(w, joined)", "float[b, s, 32] x",
         "float16[b, s, 32] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(sink_widening_cast, "a Cast that narrows", NARROWED, why="does not widen"),
     Case(hoist_narrowing_cast, "a Cast that widens", WIDENED, why="does not narrow"),
     Case(sink_widening_cast, "between halves of two kinds", why="does not widen", model=graph(
@@ -66,8 +66,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

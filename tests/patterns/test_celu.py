@@ -1,4 +1,4 @@
-"""The CELU rule: what fires and what is spared."""
+"""The CELU rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.celu import celu
@@ -22,7 +22,7 @@ FIRES = [
     Case(celu, "back to primitives", target="decomposed", model=graph("y = Celu<alpha = 0.7>(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(celu, "divided by another number", why="wanted 'alpha'",
          model=graph("d = Div(x, two) e = Elu(d) y = Mul(e, alpha)", CONSTANTS)),
     Case(celu, "opset 11 has no Celu", why="needs opset 12 and the model has 11",
@@ -41,7 +41,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Chains in one node: what is merged, what is spared, and what stays where others read the first node too."""
+"""Chains in one node: what is merged, what does not match, and what stays where others read the first node too."""
 
 import pytest
 from surgeon.patterns.cleanup.consecutive_casts import consecutive_casts
@@ -246,7 +246,7 @@ FIRES += [
         "w = Softmax(x) a = Reshape(w, parted) b = Reshape(a, again) y = Neg(b) z = Relu(a)", shape="8, 4, 6",
         constants=UNDONE, more=", float[4, 2, 4, 6] z")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(
         cancelling_reshapes,
         "another shape behind it",
@@ -329,8 +329,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""channels_first_values and transposed_softmax: attentions of which the weights are turned, what is spared and why."""
+"""channels_first_values and transposed_softmax: attentions of which the weights are turned, what is not, and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
@@ -52,7 +52,7 @@ FIRES = [
     Case([transposed_softmax, attention], "an attention with a bias whose scores have the heads behind the rows",
          graph(BEHIND, f"{ROWS}, float[s, 1, t] z", "float[b, 4, s, 8] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(channels_first_values, "weights that are not turned", why="wanted Transpose",
          model=graph(f"{SCORES} y = MatMul(v, p)", CHANNELS.replace("d, t] v", "d, s] v"), "float[b, d, t] y")),
     Case(channels_first_values, "what is no softmax", why="there is no Softmax",
@@ -76,6 +76,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

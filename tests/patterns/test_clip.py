@@ -1,4 +1,4 @@
-"""The Clip rule: what fires and what is spared."""
+"""The Clip rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.clip import clip
@@ -26,7 +26,7 @@ FIRES = [
     Case(clip, "back to primitives, from above alone", target="decomposed", model=graph("y = Clip(x, , high)", BOUNDS)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(clip, "the bounds are the wrong way round", why="must not exceed",
          model=graph("m = Max(x, high) y = Min(m, low)", BOUNDS)),
     Case(clip, "a double at opset 11", why="no kernel takes Clip of doubles",
@@ -56,7 +56,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

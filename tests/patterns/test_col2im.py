@@ -1,4 +1,4 @@
-"""Columns put together to images: what fires and what is spared."""
+"""Columns put together to images: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.convolution.col2im import col2im
@@ -19,7 +19,7 @@ FIRES = [
          model=graph("y = Col2Im<dilations = [1, 2]>(x, i, b)", "(float[n, 12, 20] x) => (float[n, 3, 6, 6] y)",
                      "int64[2] i = {6, 6}, int64[2] b = {2, 2}", 18)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(col2im, "with strides and dilations", target="tensorrt", why="both strides and dilations",
          model=graph("y = Col2Im<strides = [2, 2], dilations = [1, 2]>(x, i, b)",
                      "(float[n, 12, 9] x) => (float[n, 3, 6, 6] y)",
@@ -36,6 +36,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

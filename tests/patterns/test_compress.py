@@ -1,4 +1,4 @@
-"""Elements picked by a fixed condition: what fires and what is spared."""
+"""Elements picked by a fixed condition: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.compress import compress
@@ -14,7 +14,7 @@ FIRES = [
     Case(compress, "of all elements in a row", target="tensorrt",
          model=graph("y = Compress(x, c)", "(float[2, 5] x) => (float[2] y)", "bool[4] c = {1, 0, 0, 1}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(compress, "a condition that is computed", target="tensorrt", why="",
          model=graph("y = Compress<axis = 1>(x, c)", "(float[n, 5] x, bool[5] c) => (float[n, m] y)")),
     Case(compress, "a condition that is longer than its axis", target="tensorrt", why="longer than what it picks from",
@@ -32,6 +32,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""concatenated_values: weights that two values meet, what is spared and why."""
+"""concatenated_values: weights that two values meet, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
@@ -29,7 +29,7 @@ FIRES = [
     Case([concatenated_values, attention], "an attention of weights without NaN", graph(GUARDED)),
     Case([concatenated_values, attention], "an attention", graph(ROWS, BEHIND)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(concatenated_values, "the first of weights without NaN, the second with it", why="wanted",
          model=graph(GUARDED.replace("d = MatMul(o", "d = MatMul(p"))),
     Case(concatenated_values, "the second of weights without NaN, the first with it", why="wanted",
@@ -52,6 +52,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

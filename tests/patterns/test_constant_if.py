@@ -101,7 +101,7 @@ FIRES = [
         ),
     ),
 ]
-SPARES = [
+NEGATIVES = [
     Case(
         constant_if,
         "a condition that is computed",
@@ -138,8 +138,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """The If stays, and the report says why."""
     check_spares(case)
 

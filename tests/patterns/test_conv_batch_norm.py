@@ -1,4 +1,4 @@
-"""conv_batch_norm and gemm_batch_norm: what is folded, what is spared, and that the weights stay what they should."""
+"""conv_batch_norm and gemm_batch_norm: what is folded, what is not, and that the weights stay what they should."""
 
 import numpy as np
 import onnx
@@ -109,7 +109,7 @@ FIRES = [
          model(["n", 4], ["n", 6], (4, 6), [helper.make_node("Gemm", ["x", "w"], ["c"]), norm()], statistics(6))),
 ]
 TRAINED = ["y", "m", "v", "sm", "sv"]
-SPARES = [
+NEGATIVES = [
     Case(conv_batch_norm, "training mode", why="training_mode",
          model=small([conv(), norm(training_mode=1)], statistics(6))),
     Case(conv_batch_norm, "training mode of old", why="in training mode",
@@ -159,8 +159,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""conv_scale: what is folded into weights and bias, and what is spared."""
+"""conv_scale: what is folded into weights and bias, and what does not match."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ FIRES = [
                "float[4, 1] k = {5, -6, 7, -8}, float[4, 1] s = {1, 2, 3, 4}> "
                "{ c = ConvTranspose<group = 2>(x, w) m = Mul(c, k) y = Add(m, s) }")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(conv_scale, "a number for each place", why="one number for each channel",
          model=graph("c = Conv(x, w) y = Add(c, map)", "(float[n, 1, 4, 4] x) => (float[n, 2, 3, 3] y)")),
     Case(conv_scale, "a vector runs along the last axis", why="one number for each channel",
@@ -84,8 +84,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

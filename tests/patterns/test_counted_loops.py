@@ -1,4 +1,4 @@
-"""Loops that count, with a trip limit: what fires and what is spared."""
+"""Loops that count, with a trip limit: what fires and what does not."""
 
 import numpy as np
 import onnx
@@ -78,7 +78,7 @@ FIRES = [
     Case(counted_loops, "while there are columns to read, by a counter", target="tensorrt",
          model=reading("at", 1, "float[4, r] w")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(counted_loops, "a trip limit is there", loop(trips="k"), target="tensorrt",
          why="no Loop without a trip limit"),
     Case(counted_loops, "steps of two", loop(step=2), target="tensorrt", why="no Loop without a trip limit"),
@@ -98,8 +98,8 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Running products: what fires and what is spared."""
+"""Running products: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.cum_prod import cum_prod
@@ -23,7 +23,7 @@ FIRES = [
          model=graph("y = CumProd<reverse = 1, exclusive = 1>(x, a)", "(float[2, n, 3] x) => (float[2, n, 3] y)",
                      "int64 a = {1}", 26)),
 ]
-SPARES = [
+NEGATIVES = [
     *(Case(cum_prod, f"of {dtype}, of free length", target="tensorrt", why="integers that overflow may not wrap",
            model=graph("y = CumProd(x, a)", f"({dtype}[n, 5] x) => ({dtype}[n, 5] y)", "int64 a = {0}", 26))
       for dtype in ("int32", "int64")),
@@ -42,6 +42,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Deformable convolution: what is written for ONNX and for TensorRT, what is spared and why."""
+"""Deformable convolution: what is written for ONNX and for TensorRT, what does not match and why."""
 
 import numpy as np
 import onnx
@@ -47,7 +47,7 @@ FIRES = [
          model=graph(MMCV.replace(", b)", ")"), FIXED)),
     Case(deform_conv, "to the plugin at an opset that has no DeformConv", graph(call(), FIXED, 17), target="tensorrt"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(deform_conv, "three arguments, as the tutorial exports it", why="lacks mask, bias, stride_h",
          model=graph("y = custom.deform_conv2d(x, w, o)")),
     Case(deform_conv, "one attribute lost", why="lacks offset_groups; export it again",
@@ -64,8 +64,8 @@ def test_fires(case):
     check_by_formula(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

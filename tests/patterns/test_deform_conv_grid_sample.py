@@ -1,4 +1,4 @@
-"""Deformable convolution by samples: proved against ONNX's own, spared where it cannot be written, and built."""
+"""Deformable convolution by samples: proved against ONNX's own, refused where it cannot be written, and built."""
 
 import onnx
 import pytest
@@ -34,7 +34,7 @@ FIRES = [
     Case(deform_conv_grid_sample, "the plugin", target="tensorrt",
          model=graph(f"y = trt.plugins.ModulatedDeformConv2d<{PLUGIN}>(x, o, m, w, b)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(deform_conv_grid_sample, "a weight of unknown size", why="sizes of the weight are not fixed",
          target="tensorrt",
          model=graph("y = DeformConv(x, w, o)", SIMPLE.replace("float[6, 4", "float[f, 4"))),
@@ -51,8 +51,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Pooling by slices: what fires and what is spared."""
+"""Pooling by slices: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.convolution.dilated_pooling import dilated_average_pool, dilated_max_pool, lp_pool
@@ -37,7 +37,7 @@ FIRES = [
     Case(lp_pool, "third powers along a line", target="tensorrt",
          model=graph("y = LpPool<kernel_shape = [2], p = 3>(x)", "(float[n, 2, 7] x) => (float[n, 2, h] y)", "", 18)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(dilated_max_pool, "no gaps", target="tensorrt", why="runs it as it is",
          model=graph("y = MaxPool<kernel_shape = [2, 3]>(x)", PICTURE, "", 18)),
     Case(dilated_max_pool, "windows beyond the end", target="tensorrt", why="beyond the end",
@@ -64,6 +64,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Disentangled attention: what is written for TensorRT, what is spared and why."""
+"""Disentangled attention: what is written for TensorRT, what does not match and why."""
 
 import numpy as np
 import onnx
@@ -60,7 +60,7 @@ FIRES = [
                "d = Mul(e, root) t = Transpose<perm = [0, 2, 1]>(f) u = Mul(root, t) r = Add(a, d) y = Add(u, r)",
                root="0.25")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(disentangled_attention, "no buckets, as in DeBERTa's first", **FOR, why="not those that the plugin looks up",
          model=graph(f"{CONTENT} {SPREAD} {AROUND}", at=places(log=False))),
     Case(disentangled_attention, "buckets that end elsewhere", **FOR, why="not those that the plugin looks up",
@@ -83,8 +83,8 @@ def test_fires(case):
     check_by_formula(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -164,7 +164,7 @@ FIRES = [
     ),
     Case(duplicate_initializers, "for any target", model(), target="onnx"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(
         duplicate_initializers,
         "other values",
@@ -266,8 +266,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

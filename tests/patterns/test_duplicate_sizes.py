@@ -44,7 +44,7 @@ FIRES = [
     Case(duplicate_sizes, "two inputs whose rows torch holds to be as many",
          model(f"{ROWS} {USED}", TWO_INPUTS, ranges="{s77: VR[0, int_oo]}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(duplicate_sizes, "two inputs, whose rows somebody called the same", why=NONE,
          model=model(f"{ROWS} {USED}", TWO_INPUTS)),
     Case(duplicate_sizes, "two inputs, whose rows torch found to be two sizes of one name", why=NONE,
@@ -71,8 +71,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

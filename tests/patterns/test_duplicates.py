@@ -69,7 +69,7 @@ FIRES = [
     ),
     Case(duplicate_nodes, "for any target", model("a = Relu(x) b = Relu(x) y = Add(a, b)"), target="onnx"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(duplicate_nodes, "what two readers are given of integers, by a node each", why="nothing is repeated",
          model=model("q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = DequantizeLinear(q, s, z) "
                      "p = QuantizeLinear(x, s, z) c = DequantizeLinear(p, s, z) d = Add(a, b) y = Add(d, c)",
@@ -142,8 +142,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

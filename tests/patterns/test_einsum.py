@@ -1,4 +1,4 @@
-"""einsum: sums of products that are products of matrices, what is spared and why."""
+"""einsum: sums of products that are products of matrices, what does not match and why."""
 
 import pytest
 from onnx import TensorProto, helper
@@ -62,7 +62,7 @@ FIRES = [
     Case(einsum, "products with an ellipsis", graph("...,f->...f", "b, n", "4", "b, n, 4")),
     Case([einsum, attention], "an attention", parse(CORE)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(einsum_one_operand, "the diagonal of one factor", why="a diagonal", model=of_one("bii->bi", "b, 3, 3",
          "b, 3")),
     Case(einsum_one_operand, "no result of one factor named", why="does not name", model=of_one("ij", "n, 4", "n, 4")),
@@ -90,8 +90,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

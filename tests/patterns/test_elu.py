@@ -1,4 +1,4 @@
-"""The ELU rule: what fires and what is spared."""
+"""The ELU rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.elu import elu
@@ -32,7 +32,7 @@ FIRES = [
     Case(elu, "fp16 back to primitives", target="decomposed", model=graph("y = Elu(x)", head=F16)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(elu, "above one, not above zero", why="wanted the constant 0",
          model=graph(f"{BEND} c = Greater(x, one) y = Where(c, x, b)", CONSTANTS)),
     Case(elu, "the branches are swapped", why="",
@@ -55,7 +55,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""expanded_scalar_where: numbers that are spread to be chosen, what is spared and why."""
+"""expanded_scalar_where: numbers that are spread to be chosen, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import masked_attention
@@ -38,7 +38,7 @@ FIRES = [
     Case([expanded_scalar_where, masked_attention], "an attention that sets rows without weights to zero",
          graph(GUARDED, f"({SCORES}) => (float[b, 4, s, 6] y)", LOW)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(expanded_scalar_where, "several numbers", why="wanted",
          model=graph("s = Shape(x) z = Expand(row, s) y = Where(c, z, x)")),
     Case(expanded_scalar_where, "spread to more", why="may have another shape",
@@ -53,8 +53,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""expanded_scalars: numbers that a node spreads itself, and what is spared and why."""
+"""expanded_scalars: numbers that a node spreads itself, and what does not match and why."""
 
 import pytest
 from surgeon.patterns.cleanup.expanded_scalars import expanded_scalars
@@ -33,7 +33,7 @@ FIRES = [
          graph(f"{ONES} c = Greater(x, zero) y = Where(c, z, zero)")),
     Case(expanded_scalars, "what others read too", graph(f"{ZEROS} a = Max(x, z) y = Sub(a, z)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(expanded_scalars, "several numbers that are spread", why="several numbers are spread",
          model=graph("s = Shape(x) z = Expand(some, s) y = Max(x, z)", "n, 2, 2", "float[n, 2, 2] y")),
     Case(expanded_scalars, "numbers that differ", why="not all the same",
@@ -53,6 +53,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Unit matrices of free sizes: what fires and what is spared."""
+"""Unit matrices of free sizes: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.eye_like import eye_like
@@ -24,7 +24,7 @@ FIRES = [
 FURTHER = [
     Case(eye_like, "opset 11", model("y = EyeLike(x)", opset=11), target="tensorrt"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(eye_like, "fixed sizes", model("y = EyeLike(x)", "(float[3, 4] x) => (float[3, 4] y)"), target="tensorrt",
          why="its sizes are fixed"),
     Case(eye_like, "ONNX Runtime has it", model("y = EyeLike(x)"), why="no form for target ort"),
@@ -43,6 +43,6 @@ def test_fires_too(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

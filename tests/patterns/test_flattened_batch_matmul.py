@@ -1,4 +1,4 @@
-"""flattened_batch_matmul: products in one batch that had several axes, what is spared and why."""
+"""flattened_batch_matmul: products in one batch that had several axes, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
@@ -106,7 +106,7 @@ FIRES = [
     Case([flattened_batch_matmul, consecutive_reshapes, attention], "an attention with a mask for each batch",
          graph(WHOLE, VALUES)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(flattened_batch_matmul, "one matrix for all", why="wanted",
          model=graph(f"{merge('q')} p = MatMul(q3, e) {END}", inputs=f"{INPUTS}, float[8, t] e")),
     Case(flattened_batch_matmul, "rows merged, not the batch alone", why="the batch of b is (4, 1)",
@@ -137,6 +137,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Fourier transforms as products with tables: what fires and what is spared."""
+"""Fourier transforms as products with tables: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.fourier import dft, stft
@@ -29,7 +29,7 @@ FIRES = [
          model=graph("y = STFT<onesided = 0>(x, s, w)", "(float[n, t, 2] x) => (float[n, f, 4, 2] y)",
                      "int64 s = {3}, float[4] w = {1, 2, 2, 1}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(dft, "of free length", target="tensorrt", why="the length of the signal is not fixed",
          model=graph("y = DFT(x)", "(float[2, n, 2] x) => (float[2, n, 2] y)")),
     Case(dft, "of such length that the table is too large", target="tensorrt", why="would be too large",
@@ -57,6 +57,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

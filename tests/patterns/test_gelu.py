@@ -1,4 +1,4 @@
-"""The GELU rules: what fires and what is spared."""
+"""The GELU rules: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.bias_gelu import bias_gelu
@@ -124,7 +124,7 @@ FIRES = [
 ]
 
 WRONG = "<float sqrt2 = {%s}, float one = {%s}, float half = {%s}>"
-SPARES = [
+NEGATIVES = [
     Case(gelu, "the placeholder that asks for tanh", why="approximate",
          model=graph('y = aten.gelu<approximate = "tanh">(x)', constants="", header=WITH_ATEN)),
     Case(gelu, "0.4 is not one half", why="wanted the constant 0.5",
@@ -191,7 +191,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Group normalisation: what is fused, what is spared and why."""
+"""Group normalisation: what is fused, what does not match and why."""
 
 import numpy as np
 import onnx
@@ -73,7 +73,7 @@ FIRES = [
                      HEAD.replace("h, w", "2, 3"), scale="float[6] scale = {1.5, -0.5, 2, 1, 3, 0.25}",
                      bias="float[6] bias = {1, 2, 3, 4, 5, 6}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(group_norm, "opset 20 has one scale for a group", why="needs opset 21", target="onnx",
          model=graph(SCALED, opset=20)),
     Case(group_norm, "the groups have scales of their own", why="scale one and bias zero", target="onnx",
@@ -118,8 +118,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)
 

@@ -1,4 +1,4 @@
-"""The group_norm_node rule: what fires and what is spared."""
+"""The group_norm_node rule: what fires and what does not."""
 
 import onnx
 import pytest
@@ -26,7 +26,7 @@ FIRES = [
     Case(group_norm_node, "channels last", model("activation = 1", "b, 3, 5, 8"), target="tensorrt", check="sites"),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(group_norm_node, "another activation", model("activation = 2"), target="onnx", why="nothing else has its"),
     Case(group_norm_node, "another rank", model("activation = 0", "b, 8, 3"), target="onnx", why="the rank"),
 ]
@@ -38,7 +38,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Group normalisation with a SiLU behind it: what is fused, what is spared and why."""
+"""Group normalisation with a SiLU behind it: what is fused, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.group_norm import group_norm
@@ -31,7 +31,7 @@ FIRES = [
     Case(group_norm_silu, "back to primitives", target="decomposed", check=False,
          model=graph(FUSED, HEAD.replace("h, w", "2, 3"), **VECTORS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(group_norm_silu, "a CPU has no kernel", why="no kernel for com.microsoft::GroupNorm", model=graph(SILU)),
     Case(group_norm_silu, "GroupNormalization runs on a CPU and stays", why="no kernel for com.microsoft::GroupNorm",
          model=graph(ONE_NODE + GATE, **VECTORS)),
@@ -56,8 +56,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)
 

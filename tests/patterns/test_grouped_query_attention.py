@@ -1,4 +1,4 @@
-"""Attention over copies of keys and values: what shares them instead, what is spared and why."""
+"""Attention over copies of keys and values: what shares them instead, what does not match and why."""
 
 import onnx
 import pytest
@@ -59,7 +59,7 @@ FIRES = [
     Case([attention, grouped_query_attention], "from the core of an attention", sites=1,
          model=graph(f"{SIZES} {COPIES} {KEYS} {VALUES} {CORE}", FOUR, output="float[b, 4, s, 8]")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(grouped_query_attention, "the future hidden by the op", why="no unidirectional",
          model=graph(f"{BEFORE} {NODE.replace('num_heads', 'unidirectional = 1, num_heads')}")),
     Case(grouped_causal_attention, "nothing hidden", why="unidirectional", model=graph(f"{BEFORE} {NODE}")),
@@ -83,8 +83,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

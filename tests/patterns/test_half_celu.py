@@ -1,4 +1,4 @@
-"""Celu of half precision: what fires and what is spared."""
+"""Celu of half precision: what fires and what does not."""
 
 import numpy as np
 import onnxruntime as ort
@@ -16,7 +16,7 @@ FIRES = [
     Case(half_celu, "in float16", graph("y = Celu<alpha = 0.5>(x)", HALF), target="tensorrt", check=False),
     Case(half_celu, "alpha left out", graph("y = Celu(x)", HALF), target="onnx", check=False),
 ]
-SPARES = [
+NEGATIVES = [
     Case(half_celu, "in float32", graph("y = Celu<alpha = 0.5>(x)", WHOLE), target="tensorrt", why="of float32"),
 ]
 # fmt: on
@@ -27,8 +27,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

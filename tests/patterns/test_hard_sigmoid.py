@@ -1,4 +1,4 @@
-"""The HardSigmoid rule: what fires and what is spared."""
+"""The HardSigmoid rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.hard_sigmoid import hard_sigmoid
@@ -33,7 +33,7 @@ FIRES = [
     Case(hard_sigmoid, "back to primitives", target="decomposed", model=graph("y = HardSigmoid<alpha = 0.2>(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(hard_sigmoid, "x / 0", why="not finite",
          model=graph("d = Div(x, zero) a = Add(d, half) y = Clip(a, zero, one)", LINE)),
     Case(hard_sigmoid, "cut off at 5", why="wanted the constant 6",
@@ -60,7 +60,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

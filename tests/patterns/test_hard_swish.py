@@ -1,4 +1,4 @@
-"""The HardSwish rule: what fires and what is spared."""
+"""The HardSwish rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.hard_swish import hard_swish
@@ -27,7 +27,7 @@ FIRES = [
     Case(hard_swish, "back to primitives", target="decomposed", model=graph("y = HardSwish(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(hard_swish, "HardSigmoid with the standard's own alpha of 0.2", why="alpha",
          model=graph("h = HardSigmoid(x) y = Mul(x, h)")),
     Case(hard_swish, "another tensor is gated", why="wanted 'x'",
@@ -51,7 +51,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""heads_in_batch: heads that are part of the batch of an attention, what is spared and why."""
+"""heads_in_batch: heads that are part of the batch of an attention, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.heads_in_batch import heads_in_batch
@@ -67,7 +67,7 @@ FIRES = [
     Case(heads_in_batch, "these with one mask for all",
          graph(FIRST + attend("m") + APART, BEFORE.replace("[c,", "[1,"), "float[b, s, 4, 16] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(heads_in_batch, "other heads for the keys", why="different numbers of heads", model=graph(
         PARTS + attend() + BACK, BEHIND.replace("t, b, 64", "t, b, 128"), "float[s, b, 64] y")),
     Case(heads_in_batch, "heads that are not joined behind it", why="not joined behind", model=graph(
@@ -86,6 +86,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Instance normalisation: what is fused, what is spared and why."""
+"""Instance normalisation: what is fused, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.instance_norm import instance_norm
@@ -46,7 +46,7 @@ FIRES = [
     Case(instance_norm, "back to primitives", target="decomposed",
          model=graph("y = InstanceNormalization<epsilon = 1e-5>(x, one, zero)", one="float[3] one = {1.5, -0.5, 2}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(instance_norm, "mean over all, as no axes are named", why="over all axes",
          model=graph(BY_HAND.replace("<axes = [2, 3]>", "").replace("axes = [2, 3], ", ""))),
     Case(instance_norm, "the node has a scale of its own", why="a scale and a bias of its own",
@@ -83,7 +83,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Convolutions of integers in whole floats: what fires and what is spared."""
+"""Convolutions of integers in whole floats: what fires and what does not."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ FIRES = [
     Case(qlinear_conv, "a bias that float32 does not hold beside the sum", target="tensorrt",
          model=model("y = QLinearConv(x, s, z, w, each, zeros, t, uz, large)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(conv_integer, "ONNX Runtime has it", model("y = ConvInteger(x, w, z)", INTEGERS), why="runs it as it is"),
     Case(cast_conv_integer, "ONNX Runtime has it", why="runs it as it is",
          model=model("i = ConvInteger(x, w, z) y = Cast<to = 1>(i)", "(uint8[n, 2, 5, 5] x) => (float[n, 4, 3, 3] y)")),
@@ -61,6 +61,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Products of integer matrices in whole floats: what fires and what is spared."""
+"""Products of integer matrices in whole floats: what fires and what does not."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ FIRES = [
     Case(qlinear_matmul, "a scale that is computed", target="tensorrt",
          model=model("y = QLinearMatMul(x, t, z, u, s, uz, k, one)", "(uint8[n, 8] x, float k) => (uint8[n, 3] y)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(matmul_integer, "ONNX Runtime has it", model("y = MatMulInteger(x, w)"), why="runs it as it is"),
     Case(cast_matmul_integer, "ONNX Runtime has it", why="runs it as it is",
          model=model("i = MatMulInteger(x, w, z) y = Cast<to = 1>(i)", "(uint8[n, 8] x) => (float[n, 3] y)")),
@@ -70,6 +70,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""The rule for normalisation to length one: what fires and what is spared."""
+"""The rule for normalisation to length one: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.norms.l2_norm import l2_norm
@@ -41,7 +41,7 @@ FIRES = [
     Case(l2_norm, "back to primitives", target="decomposed", model=graph("y = LpNormalization<axis = -1, p = 2>(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         l2_norm,
         "the length of all, as no axes are named",
@@ -98,7 +98,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)

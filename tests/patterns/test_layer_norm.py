@@ -1,4 +1,4 @@
-"""The layer normalisation rules: what fires and what is spared."""
+"""The layer normalisation rules: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.norms.layer_norm import layer_norm
@@ -241,7 +241,7 @@ FIRES = [
     ),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         layer_norm,
         "centred over fewer axes than the mean of squares is taken over",
@@ -395,8 +395,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)
 

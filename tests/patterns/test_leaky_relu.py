@@ -1,4 +1,4 @@
-"""The LeakyRelu rule: what fires and what is spared."""
+"""The LeakyRelu rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.leaky_relu import leaky_relu
@@ -32,7 +32,7 @@ FIRES = [
          model=graph("y = LeakyRelu<alpha = 0.1>(x)", opset=11)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(leaky_relu, "an infinite slope", why="not finite",
          model=graph("m = Div(x, zero) c = Greater(x, zero) y = Where(c, x, m)", CONSTANTS)),
     Case(leaky_relu, "max(x, 2 x) is 2 x above zero", why="must lie between 0 and 1",
@@ -60,7 +60,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

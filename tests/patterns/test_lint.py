@@ -37,12 +37,12 @@ class TestEachRule:
                 assert rule.compiled(pattern)
 
     def test_is_tested_both_ways(self, rule):
-        """Its file of tests has cases that fire and cases that are spared."""
+        """Its file of tests has cases that fire and cases where it does not."""
         texts = [path.read_text(encoding="utf-8") for path in TESTS.glob("test_*.py")]
         text = next(text for text in texts if re.search(rf"Case\(\s*\[?{rule.name}\b", text))
-        fires, spares = text.split("SPARES = ")
+        fires, negatives = text.split("NEGATIVES = ")
         assert re.search(rf"Case\(\s*\[?{rule.name}\b", fires.split("FIRES = ")[1])
-        assert re.search(rf"Case\(\s*{rule.name}\b", spares)
+        assert re.search(rf"Case\(\s*{rule.name}\b", negatives)
 
     def test_has_a_plan_for_each_target_it_names(self, rule):
         """No target gives an error in place of a plan or a reason."""

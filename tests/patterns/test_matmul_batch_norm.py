@@ -1,4 +1,4 @@
-"""matmul_batch_norm: what is folded, and what is spared and why."""
+"""matmul_batch_norm: what is folded, and what does not match and why."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ FIRES = [
          graph(f"p = MatMul(x, w) a = Add(p, bias) f = Transpose<perm = [0, 2, 1]>(a) {NORM_ALONE} y = Relu(b)",
                COLUMNS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(matmul_batch_norm, "columns that are no channels", why="the columns of the product are not normalised",
          model=graph(f"f = MatMul(x, square) {NORM_ALONE} y = Relu(b)", "(float[n, 8, 8] x) => (float[n, 8, 8] y)")),
     Case(matmul_batch_norm, "a bias for each row", why="the bias must hold one number for each column",
@@ -64,6 +64,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""matmul_integer_to_float: products of integers with their scales as one node, and what is spared."""
+"""matmul_integer_to_float: products of integers with their scales as one node, and what does not match."""
 
 import pytest
 from surgeon.patterns.cleanup.constant_folding import constant_folding
@@ -60,7 +60,7 @@ FIRES = [
     Case(matmul_integer_to_float, "back to primitives", target="decomposed",
          model=parse(f"{HEAD} <{CONSTANTS}> {{ y = com.microsoft.MatMulIntegerToFloat(x, w, k, each, z, zeros, b) }}")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(matmul_integer_to_float, "a zero point for each row on the left", why="must be one number",
          model=graph("MatMulInteger(x, w, by_row)", head="(uint8[2, 2] x) => (float[2, 3] y)")),
     Case(matmul_integer_to_float, "a scale for each row", why="one for each column",
@@ -88,6 +88,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""matmul_scale: numbers for each column that become part of a linear layer, and what is spared and why."""
+"""matmul_scale: numbers for each column that become part of a linear layer, and what does not match and why."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ FIRES = [
     Case(matmul_scale, "half precision",
          graph("p = MatMul(x, m) a = Add(p, b) y = Mul(k, a)", HEAD.replace("float[", "float16["))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(matmul_scale, "one number for all, which attentions look for", why="one number for each column",
          model=graph("p = MatMul(x, m) a = Add(p, b) y = Mul(a, one)")),
     Case(matmul_scale, "a number for each row", why="one number for each column",
@@ -66,6 +66,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

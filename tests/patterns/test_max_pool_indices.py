@@ -1,4 +1,4 @@
-"""Where a pooling picked: what fires and what is spared."""
+"""Where a pooling picked: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.convolution.max_pool_indices import max_pool_indices
@@ -25,7 +25,7 @@ FIRES = [
                      "  y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(e, i)",
                      "(float[2, 2, 4, 6] x) => (float[2, 2, 4, 6] y)", "", 17), sites=2),
 ]
-SPARES = [
+NEGATIVES = [
     Case(max_pool_indices, "nobody asks where", target="tensorrt", why="wanted output 1",
          model=graph("y = MaxPool<kernel_shape = [2, 2]>(x)", HEAD.split(", int64")[0] + ")", "", 17)),
     Case(max_pool_indices, "pictures of any size", target="tensorrt", why="is not fixed",
@@ -44,6 +44,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""What a pooling picked, put back: what fires and what is spared."""
+"""What a pooling picked, put back: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.convolution.max_unpool import max_unpool
@@ -16,7 +16,7 @@ FIRES = [
          model=graph("y = MaxUnpool<kernel_shape = [3]>(x, i)", "(float[2, 1, 3] x) => (float[2, 1, 5] y)",
                      "int64[2, 1, 3] i = {0, 2, 4, 5, 6, 9}", 11)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(max_unpool, "of free size", target="tensorrt", why="a size is free",
          model=graph("y = MaxUnpool<kernel_shape = [2, 2]>(x, i)",
                      "(float[n, 1, 2, 2] x, int64[n, 1, 2, 2] i) => (float[n, 1, 3, 3] y)",
@@ -34,6 +34,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -52,7 +52,7 @@ FIRES = [
          "an attention, beside the rule for merged factors",
          graph(WHOLE, "float[n, s, 8] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(merged_heads_scores, "one more axis of columns", why="y has 5 axes", model=graph(
         f"{SIZES} {FACTORS} a = MatMul(q, k) g = Concat<axis = 0>(b1, four, s1, t1, o) y = Reshape(a, g)",
         "float[b, 4, s, t, 1] y", f"{INPUTS}, int64[1] o")),
@@ -77,6 +77,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

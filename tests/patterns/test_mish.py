@@ -1,4 +1,4 @@
-"""The Mish rule: what fires and what is spared."""
+"""The Mish rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.mish import mish
@@ -18,7 +18,7 @@ FIRES = [
     Case(mish, "back to primitives", target="decomposed", model=graph("y = Mish(x)", opset=18)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(mish, "opset 17 has no Mish", why="needs opset 18 and the model has 17",
          model=graph("s = Softplus(x) t = Tanh(s) y = Mul(x, t)")),
     Case(mish, "Softplus of another tensor", why="wanted 'x'",
@@ -39,7 +39,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

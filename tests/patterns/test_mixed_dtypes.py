@@ -1,4 +1,4 @@
-"""Layer norms and scales of two dtypes: what fires and what is spared."""
+"""Layer norms and scales of two dtypes: what fires and what does not."""
 
 import numpy as np
 import onnxruntime as ort
@@ -25,7 +25,7 @@ FIRES = [
     Case(mixed_dtype_scale, "queries by a root", graph("r = Sqrt(c) y = Mul(x, r)", f"({TWO}) => (float[n, 4] y)"),
          check=False),
 ]
-SPARES = [
+NEGATIVES = [
     Case(mixed_dtype_layer_norm, "one dtype", graph("y = LayerNormalization(x, s, b)", HERE, WHOLE), target="tensorrt",
          why="are of its input's dtype"),
     Case(mixed_dtype_layer_norm, "all of half precision", target="tensorrt", why="its input is not float32",
@@ -44,8 +44,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""multiplicative_mask: scores multiplied by zeros and ones, what is spared and why."""
+"""multiplicative_mask: scores multiplied by zeros and ones, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import masked_attention
@@ -34,7 +34,7 @@ FIRES = [
     Case([multiplicative_mask, masked_attention], "an attention", graph(
         f"{ROW} {SCORES} {TAKEN} {END}", "float[b, 4, s, 8] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(multiplicative_mask, "numbers that are given", why="others than zeros and ones",
          model=graph(f"m = Identity(f) {SCORES} {ADDED} {SOFT}")),
     Case(multiplicative_mask, "a number that is no truth", why="others than zeros and ones",
@@ -52,6 +52,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""The rules for softmax without the maximum: what fires and what is spared."""
+"""The rules for softmax without the maximum: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.naive_softmax import naive_log_softmax, naive_softmax
@@ -34,7 +34,7 @@ FIRES = [
     ),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         naive_softmax,
         "the sum of something else",
@@ -75,8 +75,8 @@ def test_fires_but_for_what_it_names(case):
     assert all("extreme and non_finite" in site.proof.reason for site in report.sites)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)
 

@@ -102,7 +102,7 @@ FIRES = [
         check=False,
     ),
 ]
-SPARES = [
+NEGATIVES = [
     Case(
         named_arguments,
         "named already",
@@ -172,8 +172,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 
@@ -223,7 +223,7 @@ def test_what_is_left_out_behind_a_list_stays_an_empty_input():
 
 
 def test_what_a_node_stands_for():
-    nodes = {case.title: case.model.graph.node[-1] for case in (*FIRES, *SPARES)}
+    nodes = {case.title: case.model.graph.node[-1] for case in (*FIRES, *NEGATIVES)}
     assert operator_of(nodes["ATen by its attribute"]) == ("aten", "i0", None)
     assert operator_of(nodes["an overload that is named"]) == ("aten", "add", "Scalar")
     assert operator_of(nodes["another namespace, whose schema was told"]) == ("mine", "scaled", None)

@@ -1,4 +1,4 @@
-"""Conditions one behind the other: what becomes one, what is spared and why."""
+"""Conditions one behind the other: what becomes one, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import masked_attention
@@ -27,7 +27,7 @@ FIRES = [
     Case(nested_where, "two constants of one number", graph("z = Where(c, x, low) y = Where(d, z, other)")),
     Case([nested_where, masked_attention], "an attention", graph(ATTENTION, HEADS, "float[b, 4, s, 6] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(nested_where, "two numbers", why="again", model=graph(
         "z = Where(c, x, low) y = Where(d, z, other)", low="-1e30, -1e9")),
     Case(nested_where, "what the first hides is read", why="is also used",
@@ -43,7 +43,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Each miss says why."""
     check_spares(case)

@@ -46,7 +46,7 @@ FIRES = [
     Case(no_op_scatter, "indices that others read", joined(put=f"{PUT.replace('y =', 'b =')} c = ScatterND(b, at, a) "
                                                            "y = Relu(c)"), sites=2),
 ]
-SPARES = [
+NEGATIVES = [
     Case(no_op_scatter, "not in order", model(PUT, grid(2, 3)[::-1]), why="all places in order"),
     Case(no_op_scatter, "axes swapped", joined(along="int64[2, 1] i = {1, 0}, int64[3] j = {0, 1, 2}"),
          why="the indices are"),
@@ -68,8 +68,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Each stays as it is, for the reason that is said."""
     check_spares(case)
 

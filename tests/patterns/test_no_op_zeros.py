@@ -1,4 +1,4 @@
-"""Sums with zeros made for them, and products of what is one number everywhere: what is spared and why."""
+"""Sums with zeros made for them, and products of what is one number everywhere: what does not match and why."""
 
 import pytest
 from surgeon.patterns.cleanup.no_op_zeros import no_op_zeros, scaled_full
@@ -32,7 +32,7 @@ FIRES = [
     Case(scaled_full, "infinity times zero, which is no number, so that no output tells anything", check=False,
          model=graph(SCALED.replace("{3}", "{inf}"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(no_op_zeros, "ones", why="not zero", model=graph(f"{MADE.replace('{0}', '{1}')} y = Add(x, c)")),
     Case(no_op_zeros, "infinity", why="not zero", model=graph(f"{MADE.replace('{0}', '{inf}')} y = Add(x, c)")),
     Case(no_op_zeros, "numbers of which some are zero", why="not zero",
@@ -54,6 +54,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -107,7 +107,7 @@ FIRES = [
     ),
     Case(no_op_cast, "for any target", model("a = Cast<to = 1>(x) y = Relu(a)"), target="contrib"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(redundant_expand, "the dividend is spread too", why="need not have the shape of x", model=model(
         "l = ReduceL2<axes = [-1]>(x) s = Concat<axis = 0>(k, four) e = Expand(l, s) y = Div(x, e)", made="m, 4",
         shape="1, 4", constants="int64[1] k = {3}, int64[1] four = {4}")),
@@ -216,8 +216,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

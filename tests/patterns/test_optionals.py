@@ -1,4 +1,4 @@
-"""Optional values that are there: what fires and what is spared."""
+"""Optional values that are there: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.optionals import optional_get_element, optional_has_element
@@ -18,7 +18,7 @@ FIRES = [
     Case(optional_has_element, "of a tensor", target="tensorrt", check='sites',
          model=graph("y = OptionalHasElement(x)", "(float[n, 4] x) => (bool y)", "", 18)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(optional_get_element, "ONNX Runtime has them", why="runs it as it is",
          model=graph("a = OptionalGetElement(x) y = Relu(a)", "(float[n, 4] x) => (float[n, 4] y)", "", 18)),
     Case(optional_get_element, "what may be absent", target="tensorrt", why="what it reads is no tensor",
@@ -34,6 +34,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""The PRelu rule: what fires and what is spared."""
+"""The PRelu rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.prelu import prelu
@@ -27,7 +27,7 @@ FIRES = [
     Case(prelu, "back to primitives", target="decomposed", model=graph("y = PRelu(x, w)", CONSTANTS)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(prelu, "the slope broadcasts x", why="the slope must broadcast to the shape of x",
          model=graph("p = Relu(x) n = Neg(x) r = Relu(n) m = Mul(w, r) y = Sub(p, m)", CONSTANTS,
                      head="(float[n, 1] x) => (float[n, 4] y)")),
@@ -54,7 +54,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Functions of quantised tensors: what fires, as onnxruntime.quantization writes it, and what is spared."""
+"""Functions of quantised tensors: what fires, as onnxruntime.quantization writes it, and what does not match."""
 
 import tempfile
 from pathlib import Path
@@ -62,7 +62,7 @@ FURTHER = [  # which other rules write as TensorRT has them, by their zero point
     Case(qlinear_where, "int8 with zero points", model(WHERE, CHOICE, zeros=(5, -128)), target="tensorrt"),
     Case(qlinear_concat, "uint8", model(CONCAT, "({d}[n, 4] x) => ({d}[n, 8] y)", **BYTES), target="tensorrt"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(qlinear_sigmoid, "ONNX Runtime has it", model(SIGMOID, ROWS), why="runs it as it is"),
     Case(qlinear_leaky_relu, "ONNX Runtime has it", model(LEAKY, ROWS), why="runs it as it is"),
     Case(qlinear_average_pool, "channels behind", target="tensorrt", why="its channels are the last axis",
@@ -90,8 +90,8 @@ def test_fires_with_zero_points(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Quantisation that TensorRT refuses, in arithmetic: what fires and what is spared."""
+"""Quantisation that TensorRT refuses, in arithmetic: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.quantization.dynamic_quantize_linear import dynamic_quantize_linear
@@ -70,7 +70,7 @@ FIRES = [
 BUILT = Case(dequantize_linear, "a single number that is fixed", target="tensorrt",
              model=graph("a = DequantizeLinear(w, s, z) y = Mul(a, x)", "(float[2, 4] x) => (float[2, 4] y)",
                          "int8 w = {3}, float s = {0.5}, int8 z = {0}"))
-SPARES = [
+NEGATIVES = [
     Case(quantize_linear, "to int8 around 0", target="tensorrt", why="itself",
          model=model("y = QuantizeLinear(x, s, zero)", "(float[n, 4, 2] x) => (int8[n, 4, 2] y)")),
     Case(quantize_linear, "for another target", why="no form for target ort",
@@ -104,8 +104,8 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Whether any or all of truths hold: what fires and what is spared."""
+"""Whether any or all of truths hold: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.reduce_bool import reduce_bool
@@ -19,7 +19,7 @@ FIRES = [
     Case(reduce_bool, "any over all axes", target="tensorrt",
          model=graph("t = Greater(x, high) y = ReduceMax(t)", "(float[n] x) => (bool[1] y)", ONE, 20)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(reduce_bool, "numbers", target="tensorrt", why="its data are no truths",
          model=graph("y = ReduceMax(x, one)", "(float[n, 4] x) => (float[n, 1] y)", ONE, 20)),
     Case(reduce_bool, "for another target", why="no form for target ort",
@@ -33,6 +33,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

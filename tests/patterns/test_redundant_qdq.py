@@ -1,4 +1,4 @@
-"""What is dequantised and quantised again: what is taken out, and what is spared."""
+"""What is dequantised and quantised again: what is taken out, and what does not match."""
 
 import onnx
 import pytest
@@ -57,7 +57,7 @@ FIRES = [
     Case(redundant_dq_q, "a scale for each column", again("each, zeros", "each, zeros")),
     Case(redundant_dq_q, "without a zero point", again("s", "s", ("uint8", "uint8"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(qdq_around_relu, "another scale", pairs("b = Relu(a)", second="t, z"), why="scale", **FOR),
     Case(qdq_around_relu, "another zero point", pairs("b = Relu(a)", second="s, o"), why="zero", **FOR),
     Case(qdq_around_relu, "limits that cross", pairs("b = Clip(a, six, low)"), why="limits of the Clip cross", **FOR),
@@ -82,8 +82,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""repeat_kv_before_transpose: heads that are copied behind the rows, what is spared and why."""
+"""repeat_kv_before_transpose: heads that are copied behind the rows, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
@@ -39,7 +39,7 @@ FIRES = [
         f"{copied('k')} {copied('v')} tq = {FIRST}(q) tk = Transpose<perm = [0, 2, 3, 1]>(rk) tv = {FIRST}(rv) "
         "a = MatMul(tq, tk) w = Softmax<axis = -1>(a) y = MatMul(w, tv)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(repeat_kv_before_transpose, "heads that stay behind the rows", why="do not come behind the batch",
          model=graph(f"{copied('k')} y = Transpose<perm = [1, 0, 2, 3]>(rk)", "float[s, b, 4, 8] y")),
     Case(repeat_kv_before_transpose, "copies of all heads, one behind the other", why="wanted the constant 3",
@@ -60,6 +60,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

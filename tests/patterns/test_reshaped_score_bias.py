@@ -33,7 +33,7 @@ FIRES += [
     Case(reshaped_score_bias, "masks of each image", graph(ONCE, INPUTS.replace("[1, 3, 1",
          "[b2, 3, 1").replace("[b,", "[b2,"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(reshaped_score_bias, "a mask of other axes", graph(ONCE, INPUTS.replace("[1, 3, 1, 4, 4]", "[4, 4]")),
          why="what is added has other axes"),
     Case(reshaped_score_bias, "the batch joined with the heads", why="the sum has another shape", model=graph(
@@ -48,8 +48,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Each miss says why."""
     check_spares(case)
 

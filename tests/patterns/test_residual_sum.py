@@ -1,4 +1,4 @@
-"""Residuals before a layer normalisation on a CPU: what is written as Sum, what is spared and why."""
+"""Residuals before a layer normalisation on a CPU: what is written as Sum, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.residual_sum import residual_rms_sum, residual_sum
@@ -31,7 +31,7 @@ FIRES = [
     Case(residual_rms_sum, "with a bias", graph(f"u = Add(x, c) {RMS.replace('Add(x', 'Add(u')}")),
     Case([residual_rms_sum, skip_rms_norm], "an RMSNorm before the fused op", graph(RMS), sites=1),
 ]
-SPARES = [
+NEGATIVES = [
     Case(residual_sum, "another execution provider", graph(PLAIN), ep="cuda", why="for the execution provider cpu"),
     Case(residual_rms_sum, "for CUDA", graph(RMS), ep="cuda", why="for the execution provider cpu"),
     Case(residual_sum, "a double", graph(PLAIN, dtype="double"), why="float32 alone"),
@@ -46,8 +46,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Resizing with antialiasing by products: what fires and what is spared."""
+"""Resizing with antialiasing by products: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.vision.resize_antialias import resize_antialias
@@ -28,7 +28,7 @@ FIRES = [
          model=graph("y = Resize<mode = \"linear\", antialias = 1, exclude_outside = 1, axes = [2, 3]>(x, , , two)",
                      "(float[n, 3, h, w] x) => (float[n, 3, 5, 14] y)", SIZES, 18)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(resize_antialias, "without antialiasing", target="tensorrt", why="wanted antialias = 1",
          model=graph("y = Resize<mode = \"linear\", axes = [2, 3]>(x, , , two)", HERE, SIZES, 18)),
     Case(resize_antialias, "corners aligned", target="tensorrt", why="its places are not those of half a pixel",
@@ -48,8 +48,8 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Resizing along some axes beside free ones: what fires and what is spared."""
+"""Resizing along some axes beside free ones: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.vision.resize_axes import resize_axes
@@ -21,7 +21,7 @@ FIRES = [
     Case(resize_axes, "all sizes free, in another order", **FOR,
          model=resize("x, , , two", "axes = [-1, 2]", "(float[n, 3, h, w] x) => (float[n, 3, k, l] y)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(resize_axes, "the others are fixed", resize("x, , , two", "axes = [2, 3]", FIXED), why="runs it", **FOR),
     Case(resize_axes, "the ratio of the sides is kept", why="keeps the ratio", **FOR,
          model=resize("x, , , two", 'axes = [2, 3], keep_aspect_ratio_policy = "not_larger"',
@@ -40,8 +40,8 @@ def test_fires(case):
     check_parses(case, "SM86")
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

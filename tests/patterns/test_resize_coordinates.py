@@ -1,4 +1,4 @@
-"""Resizing to sizes and at places that TensorRT does not know: what fires and what is spared."""
+"""Resizing to sizes and at places that TensorRT does not know: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.vision.resize_coordinates import resize_coordinates
@@ -52,7 +52,7 @@ FIRES = [
     Case(resize_coordinates, "cut out, one pixel", **FOR,
          model=resize("x, within, , one", f'mode = "linear", {AXES}, {CROP}')),
 ]
-SPARES = [
+NEGATIVES = [
     Case(resize_coordinates, "places that it knows", why="runs it as it is", **FOR,
          model=resize("x, , scales", f'mode = "linear", {placed("align_corners")}')),
     Case(resize_coordinates, "with antialiasing", why="antialiases", **FOR,
@@ -77,6 +77,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

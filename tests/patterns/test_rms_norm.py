@@ -1,4 +1,4 @@
-"""The rule for root mean square normalisation: what fires and what is spared."""
+"""The rule for root mean square normalisation: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.norms.rms_norm import rms_norm
@@ -199,7 +199,7 @@ FIRES = [
     ),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         rms_norm,
         "the length by another number than the root of the number of elements",
@@ -319,8 +319,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Something near the operation stays as it is, and the report says why."""
     check_spares(case)
 

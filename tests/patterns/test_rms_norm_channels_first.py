@@ -1,4 +1,4 @@
-"""rms_norm_channels_first: root mean squares over the channels of a picture, what is spared and why."""
+"""rms_norm_channels_first: root mean squares over the channels of a picture, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.rms_norm_channels_first import rms_norm_channels_first
@@ -23,7 +23,7 @@ FIRES = [
     Case(rms_norm_channels_first, "axes from the end",
          graph(f"{ROOT} d = Div(x, s) y = Mul(d, g)".replace("[1]", "[-3]"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rms_norm_channels_first, "over rows", why="not over the channels alone",
          model=graph(f"{ROOT} d = Div(x, s) y = Mul(d, g)".replace("[1]", "[2]"))),
     Case(rms_norm_channels_first, "a scale along the columns", why="along the channels alone",
@@ -39,6 +39,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

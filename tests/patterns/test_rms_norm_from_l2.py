@@ -1,4 +1,4 @@
-"""rms_norm_from_l2: root mean square normalisation by the length of a row, what is spared and why."""
+"""rms_norm_from_l2: root mean square normalisation by the length of a row, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.rms_norm_from_l2 import rms_norm_from_l2, rms_norm_from_sum
@@ -45,7 +45,7 @@ FIRES = [
     Case(rms_norm_from_l2, "a scale that is an input",
          graph(f"{LENGTH} r = Mul(d, three) y = Mul(r, w)", "(float[n, 5, 16] x, float[16] w) => (float[n, 5, 16] y)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rms_norm_from_l2, "over another axis", why="the axes must be the last ones",
          model=graph(f"{LENGTH} y = Mul(d, four)".replace("[-1]", "[1]"))),
     Case(rms_norm_from_l2, "a floor that shows", why="the floor is 1",
@@ -76,6 +76,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""rms_norm_from_l2_channels_first: root mean squares by lengths over the channels, what is spared and why."""
+"""rms_norm_from_l2_channels_first: root mean squares by lengths over the channels, what does not match and why."""
 
 import pytest
 from surgeon.patterns.norms.rms_norm_from_l2_channels_first import rms_norm_from_l2_channels_first
@@ -28,7 +28,7 @@ FIRES = [
     Case(rms_norm_from_l2_channels_first, "a scale that is an input",
          graph(f"{LENGTH} r = Mul(d, three) y = Mul(r, v)", HEAD.replace("w] x)", "w] x, float[4, 1, 1] v)"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rms_norm_from_l2_channels_first, "over rows", why="not over the channels alone",
          model=graph(f"{LENGTH} y = Mul(d, two)".replace("[1]", "[2]"))),
     Case(rms_norm_from_l2_channels_first, "a floor that shows", why="the floor is 2",
@@ -47,6 +47,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

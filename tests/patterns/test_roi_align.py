@@ -1,4 +1,4 @@
-"""RoIAlign: what is written for ONNX and for TensorRT, what is spared and why."""
+"""RoIAlign: what is written for ONNX and for TensorRT, what does not match and why."""
 
 import numpy as np
 import onnx
@@ -52,7 +52,7 @@ FIRES = [
     Case(roi_align, "to the plugin, empty boxes by hand", graph(placeholder(0, 1)), target="tensorrt"),
     Case(roi_align, "to the plugin, mmcv's node", graph(mmcv()), target="tensorrt"),
 ]
-SPARES = [
+NEGATIVES = [
     Case(roi_align, "boxes without their image", why="no first column",
          model=graph(placeholder(), BOXES.replace("k, 5", "k, 4"))),
     Case(roi_align, "half a pixel in an older opset", graph(placeholder(), opset=13), why="before opset 16"),
@@ -67,8 +67,8 @@ def test_fires(case):
     check_by_formula(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

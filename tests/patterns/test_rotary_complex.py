@@ -1,4 +1,4 @@
-"""Rotary embeddings that are products of complex numbers: what becomes one RotaryEmbedding, what is spared and why."""
+"""Rotary embeddings that are products of complex numbers: what becomes one RotaryEmbedding, what is not, and why."""
 
 import pytest
 from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
@@ -42,7 +42,7 @@ FIRES = [
     Case(rotary_embedding, "tables of each batch", graph(
         f"{CUT} {PRODUCT} {JOINED}", f"{HEADS} x, float[b, s, 1, 4, 1] c, float[b, s, 1, 4, 1] e")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "one number for all of a head", why="not of half a head", model=graph(
         f"{CUT} {PRODUCT} {JOINED}", f"{HEADS} x, float[s, 1, 1, 1] c, float[s, 1, 1, 1] e")),
     Case(rotary_embedding, "tables that have a number for each of a pair", why="other axes than the parts", model=graph(
@@ -68,6 +68,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Rotary embeddings: what becomes one RotaryEmbedding, what is spared and why."""
+"""Rotary embeddings: what becomes one RotaryEmbedding, what does not match and why."""
 
 import pytest
 from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
@@ -162,7 +162,7 @@ FIRES = [
     Case([rotary_embedding, rotary_3d_input], "heads that are split before and joined behind", sites=1,
          model=graph(IN_ROWS, ROWS, output="float[b, s, 32]")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "angles by places of other kinds for the second half", why="unlike halves",
          model=graph(BY_KINDS.format(0, 1, 1, 0), KINDS, constants=NUMBERED)),
     Case(rotary_embedding, "columns of fixed tables left out", why="not of half a head", model=graph(
@@ -206,8 +206,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

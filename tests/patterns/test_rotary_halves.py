@@ -1,4 +1,4 @@
-"""Rotary embeddings of two halves, and those that are one node: what is rewritten, what is spared and why."""
+"""Rotary embeddings of two halves, and those that are one node: what is rewritten, what does not match and why."""
 
 import pytest
 from surgeon.patterns.rotary.rotary_embedding import rotary_embedding
@@ -68,7 +68,7 @@ FIRES = [
     *(Case(rotary_embedding, f"RotaryEmbedding, {title}, to parts", model, target="decomposed")
       for title, model in STANDARD),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "uneven parts", why="no 2 equal parts",
          model=graph(f"{SPLIT.replace('halves', 'uneven')} {END}", HEADS.replace("s, 4]", "s, 1]"))),
     Case(rotary_embedding, "halves in the other order", why="does not begin where part 1 of 2 does",
@@ -94,6 +94,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

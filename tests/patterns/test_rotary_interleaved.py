@@ -1,4 +1,4 @@
-"""Rotary embeddings of neighbours: what becomes one RotaryEmbedding, what is spared and why."""
+"""Rotary embeddings of neighbours: what becomes one RotaryEmbedding, what does not match and why."""
 
 import onnx
 import pytest
@@ -157,7 +157,7 @@ FIRES = [
     Case(rotary_embedding, "the same for heads behind the rows", model=graph(
         PAIRS, BEHIND.replace("[s, 1, 4]", "[s, 1, n]"), output="float[b, s, 4, 8]")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "tables of each head, of free columns", why="not known to be of half a head", model=graph(
         PAIRS, "float[b, 4, 6, 8] x, float[4, 6, n] c, float[4, 6, n] e", output="float[b, 4, 6, 8]")),
     Case(rotary_embedding, "pairs of another tensor than the heads", why="wanted", model=graph(
@@ -217,8 +217,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Rotary embeddings by matrices, as FLUX has them: what becomes one RotaryEmbedding, what is spared and why."""
+"""Rotary embeddings by matrices, as FLUX has them: what becomes one RotaryEmbedding, what does not match and why."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ FIRES = [
         PRODUCTS, "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more=whole(COS, -SIN, SIN, COS))),
     Case(rotary_embedding, "fixed matrices", fixed(COS, -SIN, SIN, COS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "matrices that are given", why="not known to be of cosines and sines", model=graph(
         f"{TAKEN} {COLUMNS} {SUM}", f"{FOUR} x, float[1, 1, s, 4, 2, 2] r")),
     Case(rotary_embedding, "matrices that reflect", why="not known to be of cosines and sines", model=graph(
@@ -109,6 +109,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Rotary embeddings of a part of each head: what the op takes whole, what is spared and why."""
+"""Rotary embeddings of a part of each head: what the op takes whole, what does not match and why."""
 
 import pytest
 from surgeon.patterns.rotary.rotary_3d_input import rotary_3d_input
@@ -58,7 +58,7 @@ FIRES = [
     Case([rotary_embedding, rotary_partial], "the standard op, as it is written", target="onnx",
          model=graph(WRITTEN, opset=23)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_partial, "the last numbers", why="wanted",
          model=graph(f"{CUT} r = com.microsoft.RotaryEmbedding(b, p, c, e) y = Concat<axis = -1>(a, r)",
                      tables=TABLES.replace("2]", "6]"))),
@@ -89,6 +89,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

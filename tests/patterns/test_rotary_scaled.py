@@ -1,4 +1,4 @@
-"""Rotary embeddings that are scaled by place, as xPos is: what becomes one RotaryEmbedding, what is spared and why."""
+"""Rotary embeddings that are scaled by place, as xPos is: what becomes one RotaryEmbedding, what is not, and why."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ FIRES = [
     Case(rotary_embedding, "scales of each batch", graph(
         WHOLE, INPUTS.replace("float[s, 4]", "float[b, 1, s, 4]"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "the sines alone", why="wanted", model=graph(WHOLE.replace("Add(o, q)", "Add(m, q)"))),
     Case(rotary_embedding, "two scales", why="wanted",
          model=graph(WHOLE.replace("Mul(p, k)", "Mul(p, w)"), f"{INPUTS}, float[s, 8] w")),
@@ -76,6 +76,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

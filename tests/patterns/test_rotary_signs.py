@@ -1,4 +1,4 @@
-"""Rotary embeddings by sines that are negative for one part: what is rewritten, what is spared and why."""
+"""Rotary embeddings by sines that are negative for one part: what is rewritten, what does not match and why."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ FIRES = [
     Case(rotary_embedding, "halves by their places", by_places(TAKEN, SWAPPED)),
     Case(rotary_embedding, "neighbours by their places, as SpeechBrain has it", by_places(BESIDE, IN_PAIRS)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotary_embedding, "two sines that are given", why="not known to be the other's negative",
          model=graph(f"{SPLIT} {BY_TWO} {JOINED}", f"{HEADS}, float[b, 1, s, 4] n")),
     Case(rotary_embedding, "the negative of another sine", why="not known to be the other's negative",
@@ -131,6 +131,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

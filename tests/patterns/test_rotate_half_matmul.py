@@ -30,7 +30,7 @@ FIRES = [
     Case(rotate_half_matmul, "neighbours", graph(PAIRS)),
     Case([rotate_half_matmul, rotary_embedding], "a rotary embedding by it", graph(HALVES, JOINED, TABLES)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(rotate_half_matmul, "backwards", graph(-HALVES), why="does more than turn"),
     Case(rotate_half_matmul, "one number changed", graph(HALVES + np.eye(8) * (np.arange(8) == 3)), why="does more"),
     Case(
@@ -50,6 +50,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

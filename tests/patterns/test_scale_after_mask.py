@@ -1,4 +1,4 @@
-"""scale_after_mask: scores scaled behind their mask, what is spared and why."""
+"""scale_after_mask: scores scaled behind their mask, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention, masked_attention
@@ -40,7 +40,7 @@ FIRES = [
     Case([scale_after_mask, attention], "an attention",
          graph(PLAIN.replace("y =", "p =") + " y = MatMul(p, v)", "float[b, 4, s, 8] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(scale_after_mask, "a number greater than one, and the least of all", why="may leave its dtype",
          model=graph("a = MatMul(q, k) x = Where(c, low, a) z = Div(x, root) y = Softmax<axis = -1>(z)",
                      root=0.5, low=-3.4e38)),
@@ -61,6 +61,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

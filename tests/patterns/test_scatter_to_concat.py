@@ -1,4 +1,4 @@
-"""Columns written into a tensor that they fill: what is joined instead, what is spared and why."""
+"""Columns written into a tensor that they fill: what is joined instead, what does not match and why."""
 
 import pytest
 from surgeon.patterns.cleanup.scatter_to_concat import scatter_to_concat
@@ -50,7 +50,7 @@ FIRES = [
     Case(scatter_to_concat, "by turns, by an index along each axis", assigned(
         "float[n, s, 3] a, float[n, s, 3] b", cuts=("even", "odd"))),
 ]
-SPARES = [
+NEGATIVES = [
     Case(
         scatter_to_concat, "a whole that is not filled", graph(inputs=INPUTS.replace("6,", "7,")), why="fill the whole"
     ),
@@ -79,7 +79,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Each miss says why."""
     check_spares(case)

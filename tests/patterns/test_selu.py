@@ -1,4 +1,4 @@
-"""The SELU rule: what fires and what is spared."""
+"""The SELU rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.selu import selu
@@ -41,7 +41,7 @@ FIRES = [
          model=graph("y = Selu<alpha = 1.5, gamma = 2.0>(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(selu, "another gamma", why="wanted the constant 1.05",
          model=graph("w = Elu<alpha = 1.6732632>(x) y = Mul(two, w)", CONSTANTS[:-1] + ", float two = {2.0}>")),
     Case(selu, "the alpha of float16 in float32", why="only as a float16 has it",
@@ -65,7 +65,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

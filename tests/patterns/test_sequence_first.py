@@ -1,4 +1,4 @@
-"""Projections and heads whose rows come before the batch: what is moved, what is spared and why."""
+"""Projections and heads whose rows come before the batch: what is moved, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.sequence_first import sequence_first_heads, sequence_first_output, stacked_qkv_split
@@ -62,7 +62,7 @@ FIRES = [
         f"p, q = Split<axis = -1>(x) a = {SWAP}(p) b = {SWAP}(q)", "float[b, s, 24] x",
         "float[s, b, 12] a, float[s, b, 12] b")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(stacked_qkv_split, "another axis moved to the front", why="wanted perm", model=graph(
         STACK.replace("[3, 1, 2, 0, 4]", "[3, 2, 1, 0, 4]"), "float[s, b, 24] x", "float[b, s, 8] y")),
     Case(sequence_first_heads, "columns that become rows", why="other rows or columns", model=graph(
@@ -89,6 +89,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

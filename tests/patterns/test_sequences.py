@@ -1,4 +1,4 @@
-"""Sequences whose tensors are known: what fires and what is spared."""
+"""Sequences whose tensors are known: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.sequences import concat_from_sequence, sequence_at, sequence_construct, sequence_length
@@ -30,7 +30,7 @@ FIRES = [
                      "SequenceAt(u, zero) w = SequenceAt(t, zero) y = Add(v, w)",
                      TWO, PLACES)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(sequence_at, "a place that is computed", target="tensorrt", why="",
          model=graph("s = SequenceConstruct(x, z) a = SequenceAt(s, i) y = Relu(a)",
                      "(float[2, 4] x, float[2, 4] z, int64 i) => (float[2, 4] y)",
@@ -58,6 +58,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

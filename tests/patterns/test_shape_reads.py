@@ -1,4 +1,4 @@
-"""Sizes of transposed and reshaped tensors: what is read before, what is spared and why."""
+"""Sizes of transposed and reshaped tensors: what is read before, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.shape_reads import shape_of_merged_axis, shape_of_reshape, shape_of_transpose
@@ -47,7 +47,7 @@ FIRES = [
          joined("q = Slice(s, one, two, zero) y = Div(q, five)")),
     Case(shape_of_merged_axis, "rows and columns", joined("q = Slice(s, one, two, zero) y = Div(q, five)", "2, -1, 2")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(shape_of_transpose, "two sizes in a slice", graph("y = Slice(s, one, three, zero)", "int64[2] y"),
          why="more than one size"),
     Case(shape_of_transpose, "two sizes of a shape", graph("y = Shape<start = 1>(t)", "int64[2] y"),
@@ -70,6 +70,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

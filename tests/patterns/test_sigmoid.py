@@ -1,4 +1,4 @@
-"""The Sigmoid rule: what fires and what is spared."""
+"""The Sigmoid rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.sigmoid import sigmoid
@@ -22,7 +22,7 @@ FIRES = [
     Case(sigmoid, "back to primitives", target="decomposed", model=graph("y = Sigmoid(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(sigmoid, "the sign is missing", why="wanted a product",
          model=graph("e = Exp(x) a = Add(one, e) y = Div(one, a)", ONE)),
     Case(sigmoid, "tanh of another number", why="wanted the constant 0.5",
@@ -41,7 +41,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

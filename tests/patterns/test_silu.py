@@ -1,4 +1,4 @@
-"""The SiLU and Swish rules: what fires and what is spared."""
+"""The SiLU and Swish rules: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.silu import silu, swish
@@ -37,7 +37,7 @@ FIRES = [
     Case(swish, "back to primitives", target="decomposed", model=graph("y = Swish<alpha = 1.5>(x)", opset=24)),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(swish, "x / 0", why="not finite",
          model=graph("m = Div(x, k) s = Sigmoid(m) y = Mul(x, s)", "<float k = {0.0}>")),
     Case(silu, "another tensor is gated: GLU", why="wanted 'x'",
@@ -69,7 +69,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

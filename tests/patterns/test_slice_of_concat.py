@@ -1,4 +1,4 @@
-"""Joined tensors: what is taken from them, or left out of them, what is spared and why."""
+"""Joined tensors: what is taken from them, or left out of them, what does not match and why."""
 
 import pytest
 from surgeon.patterns.cleanup.slice_of_concat import empty_concat_inputs, slice_of_concat
@@ -29,7 +29,7 @@ FIRES = [
     Case(slice_of_concat, "two of three", graph(0, 6, 1)),
     Case(slice_of_concat, "free sizes", graph(3, 2**63 - 1, inputs="float[n, 3] a, float[n, w] b", joined="a, b")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(empty_concat_inputs, "what may have elements", of_parts(8, "w"), why="as far as that is known"),
     Case(empty_concat_inputs, "nothing at all", of_parts(0, 0), why="as far as that is known"),
     Case(empty_concat_inputs, "along another axis", of_parts(0, 0, axis=0), why="as far as that is known"),
@@ -45,7 +45,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """Each miss says why."""
     check_spares(case)

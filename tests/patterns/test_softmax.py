@@ -1,4 +1,4 @@
-"""The rules of Softmax and its logarithm: what fires and what is spared."""
+"""The rules of Softmax and its logarithm: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.softmax import log_softmax, max_subtracted_softmax, softmax
@@ -56,7 +56,7 @@ FIRES = [
     Case(log_softmax, "back to primitives", target="decomposed", model=graph("y = LogSoftmax(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(softmax, "without the maximum: 0 beside an infinity, where Softmax is NaN", why="there is no ReduceMax",
          model=graph("e = Exp(x) s = ReduceSum<keepdims = 1>(e, last) y = Div(e, s)", LAST)),
     Case(softmax, "the maximum over another axis", why="axes",
@@ -101,7 +101,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

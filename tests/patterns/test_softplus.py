@@ -1,4 +1,4 @@
-"""The Softplus rule: what fires and what is spared."""
+"""The Softplus rule: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.activations.softplus import softplus, softplus_beta
@@ -28,7 +28,7 @@ FIRES = [
     Case(softplus, "back to primitives, by the stable form", target="decomposed", model=graph("y = Softplus(x)")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(softplus, "log(2 + exp(x))", why="wanted the constant 1",
          model=graph("e = Exp(x) a = Add(e, two) y = Log(a)", "<float two = {2.0}>")),
     Case(softplus, "torch's threshold in fp16, where ORT's Softplus overflows", why="overflows from 89 on",
@@ -52,7 +52,7 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """No byte changes, and the report says why."""
     check_spares(case)

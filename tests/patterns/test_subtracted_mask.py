@@ -1,4 +1,4 @@
-"""subtracted_mask: masks that are taken from scores, what is spared and why."""
+"""subtracted_mask: masks that are taken from scores, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention
@@ -39,7 +39,7 @@ FIRES = [
          attended(BIASED)),
     Case([subtracted_mask, attention], "scores with two biases, as Funnel has them", attended(TWICE)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(subtracted_mask, "a mask that is added by the opposite sign", why="added already",
          model=graph(f"a = MatMul(q, k) {HIDDEN} n = Neg(h) x = Add(a, n) {SOFT}")),
     Case(subtracted_mask, "one number for each row", why="one number for each row",
@@ -59,6 +59,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""Normalisation by the statistics of the batch: what fires and what is spared."""
+"""Normalisation by the statistics of the batch: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.norms.training_batch_norm import training_batch_norm
@@ -21,7 +21,7 @@ FIRES = [
     Case(training_batch_norm, "of a table", target="tensorrt",
          model=graph(NODE, "(float[n, 3] x) => (float[n, 3] y)", FOUR, 17)),
 ]
-SPARES = [
+NEGATIVES = [
     Case(training_batch_norm, "at inference", target="tensorrt", why="wanted training_mode = 1",
          model=graph("y = BatchNormalization(x, s, c, m, v)", PICTURE, FOUR, 17)),
     Case(training_batch_norm, "of free channels", target="tensorrt", why="number of channels is unknown",
@@ -36,6 +36,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""A swap of the last two axes between reshapes: what becomes one Transpose, what is spared and why."""
+"""A swap of the last two axes between reshapes: what becomes one Transpose, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.consecutive_reshapes import consecutive_reshapes
@@ -30,7 +30,7 @@ FIRES = [
     Case(transpose_between_reshapes, "more axes before", graph(BODY, inputs="float[2, 1, 4, 5, 8] x")),
     Case(transpose_between_reshapes, "other axes before", graph(BODY, inputs="float[8, 40] x")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(transpose_between_reshapes, "the axes before are parted otherwise", why="no such swap",
          model=graph(BODY.replace("(b, four)", "(b, other)"), "4, 2, 8, 5")),
     Case(transpose_between_reshapes, "the first reshape parts the last axes otherwise", why="changes the last two axes",
@@ -51,8 +51,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

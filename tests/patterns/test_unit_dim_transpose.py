@@ -1,4 +1,4 @@
-"""Transposes that move only axes of one element: what becomes Squeeze or Unsqueeze, what is spared and why."""
+"""Transposes that move only axes of one element: what becomes Squeeze or Unsqueeze, what does not match and why."""
 
 import pytest
 from surgeon.patterns.layout.unit_dim_transpose import unit_dim_transpose
@@ -25,7 +25,7 @@ FIRES = [
     Case(unit_dim_transpose, "fixed sizes", graph(TAKEN, "2, 1, 5, 8", "2, 5, 8", FIXED)),
     Case(unit_dim_transpose, "one head of a batch of one", graph(TAKEN, "1, 1, s, 8", "1, s, 8")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(unit_dim_transpose, "several heads", graph(TAKEN, "b, 2, s, 8", "b, s, 16", "int64[3] three = {0, 0, 16}"),
          why="order of axes"),
     Case(unit_dim_transpose, "rows that may be more than one", why="more than axes of one element",
@@ -43,8 +43,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)
 
 

@@ -1,4 +1,4 @@
-"""Ops on integers that TensorRT does not compute with: what fires and what is spared."""
+"""Ops on integers that TensorRT does not compute with: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.lowering.unsupported_integers import (
@@ -46,7 +46,7 @@ FIRES = [
     *(Case(integer_comparison, op, model(f"y = {op}(x, z)", "(uint8[n, 4] x) => (bool[n, 4] y)"), target="tensorrt")
       for op in ("Less", "GreaterOrEqual")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(integer_moves, "floats", target="tensorrt", why="computes with float32 itself",
          model=model("y = Flatten(x)", "(float[2, 4] x) => (float[2, 4] y)")),
     Case(integer_joins, "floats", target="tensorrt", why="computes with float32 itself",
@@ -68,6 +68,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

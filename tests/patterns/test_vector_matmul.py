@@ -1,4 +1,4 @@
-"""A vector times several matrices: what fires and what is spared."""
+"""A vector times several matrices: what fires and what does not."""
 
 import pytest
 from surgeon.patterns.linear_algebra.vector_matmul import vector_matmul
@@ -13,7 +13,7 @@ FIRES = [
     Case(vector_matmul, "four axes", target="tensorrt",
          model=graph("y = MatMul(x, z)", "(float[5] x, float[2, 3, 5, 1] z) => (float[2, 3, 1] y)")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(vector_matmul, "one matrix", target="tensorrt", why="the right factor is one matrix",
          model=graph("y = MatMul(x, z)", "(float[k] x, float[k, m] z) => (float[m] y)")),
     Case(vector_matmul, "matrices on both sides", target="tensorrt", why="the left factor is no vector",
@@ -27,6 +27,6 @@ def test_fires(case):
     check_parses(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

@@ -1,4 +1,4 @@
-"""where_on_split_heads: scores that are split for a condition and joined again, what is spared and why."""
+"""where_on_split_heads: scores that are split for a condition and joined again, what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import masked_attention
@@ -30,7 +30,7 @@ FIRES = [
         f"x = MatMul(q, k) {BODY.replace('y =', 'o =')} p = Softmax<axis = -1>(o) y = MatMul(p, v)", head=SCORES,
         output="float[12, s, 6] y")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(where_on_split_heads, "a condition of each head", why="not one for all heads",
          model=graph(BODY, "bool[3, 4, 1, t] c")),
     Case(where_on_split_heads, "joined otherwise", why="split or joined otherwise", model=graph(
@@ -48,6 +48,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

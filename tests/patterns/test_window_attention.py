@@ -1,4 +1,4 @@
-"""window_attention: attention of windows with masks, as one batch; what is spared and why."""
+"""window_attention: attention of windows with masks, as one batch; what does not match and why."""
 
 import pytest
 from surgeon.patterns.attention.attention import attention, masked_attention
@@ -36,7 +36,7 @@ FIRES = [
     Case([window_attention, masked_attention], "a condition for scores to count",
          graph(HIDDEN.replace("c, low, a", "c, a, low"), "bool[b, 3, 1, 7, 5] c")),
 ]
-SPARES = [
+NEGATIVES = [
     Case(window_attention, "no mask", why="the scores have no mask",
          model=graph(f"x = MatMul(q, k) {END}", "float[1, 4, 7, 5] m")),
     Case(window_attention, "a mask that may have more batches", why="a mask has c batches where the scores have b",
@@ -56,6 +56,6 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     check_spares(case)

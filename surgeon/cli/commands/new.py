@@ -29,7 +29,7 @@ def {name}(g: Graph, x: Tensor) -> Tensor:
     return g.pow(x, 2.0)
 '''
 
-TESTS = '''"""The rule {name}: what fires and what is spared."""
+TESTS = '''"""The rule {name}: what fires and what does not."""
 
 import pytest
 from {home} import {name}
@@ -40,7 +40,7 @@ FIRES = [
     Case({name}, "as it is written out", parse("(float[n, 4] x) => (float[n, 4] y) {{ y = Mul(x, x) }}")),
 ]
 
-SPARES = [
+NEGATIVES = [
     Case(
         {name},
         "a product of two tensors is no square",
@@ -56,8 +56,8 @@ def test_fires(case):
     check_fires(case)
 
 
-@pytest.mark.parametrize("case", SPARES, ids=str)
-def test_spares(case):
+@pytest.mark.parametrize("case", NEGATIVES, ids=str)
+def test_does_not_fire(case):
     """What looks like it and is something else."""
     check_spares(case)
 '''
