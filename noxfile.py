@@ -19,8 +19,8 @@ QUICK = (
     "tests/test_external.py",
     "tests/test_records.py",
     "tests/test_binding.py",
-    "tests/test_naming.py",
-    "tests/test_words.py",
+    "tests/test_helper_names.py",
+    "tests/test_composites.py",
     "tests/test_match.py",
     "tests/test_functions.py",
     "tests/test_catalogue.py",
@@ -30,7 +30,7 @@ QUICK = (
     "tests/patterns/test_mish.py",
     "tests/patterns/test_clip.py",
     "tests/test_readme.py::test_first_command_prints_what_the_readme_shows",
-    "tests/test_foreign_folders.py",
+    "tests/test_untrusted_folders.py",
 )
 NEEDED = ("pytest>=8", "hypothesis>=6.100")
 # The first versions that there are for a Python where they are newer than those of pyproject.toml.

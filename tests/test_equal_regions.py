@@ -7,7 +7,7 @@ from onnx import helper, numpy_helper
 import surgeon
 from surgeon import Graph, Tensor, rule
 from surgeon.testing import parse
-from tests.test_cuts import proofs_of, relu_once
+from tests.test_region_cuts import proofs_of, relu_once
 
 
 @rule(patterns=[lambda g, x: g.relu(g.floor(x))])

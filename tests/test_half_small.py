@@ -8,7 +8,7 @@ import surgeon
 from surgeon.precision import delta_debugging
 from surgeon.precision.delta_debugging import KeepMinimizer
 from tests.half_models import converted, model
-from tests.test_half_chosen import ROWS, SCORES, WEIGHTS, rows
+from tests.test_half_selected_rows import ROWS, SCORES, WEIGHTS, rows
 
 NORM = "<float[8] one = {1, 1, 1, 1, 1, 1, 1, 1}, float small = {0.0001}, float large = {10000}>"
 WIDE = "(float[N, 8] x) => (float[N, 8] y)"

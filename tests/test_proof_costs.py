@@ -23,7 +23,7 @@ from surgeon.proof.site.worker_proofs import prove_in_process
 from surgeon.runtime.inputs.tensor_filler import TensorFiller
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
-from tests.test_further_sizes import EMPTY
+from tests.test_size_strategies import EMPTY
 
 
 @pytest.fixture

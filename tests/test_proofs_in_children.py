@@ -19,7 +19,7 @@ from surgeon.runtime.processes.worker import TaskFailure, TaskResult
 from surgeon.shapes.algebra.size_expressions import symbol
 from surgeon.testing import parse
 from tests.command_line import run
-from tests.test_children import ROOT, ends
+from tests.test_worker_processes import ROOT, ends
 
 LOWEST = -(2**63)
 TWICE = "(float[n, 4] x) => (float[n, 4] y) { a = Relu(x) y = Relu(a) }"

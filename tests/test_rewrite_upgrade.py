@@ -14,7 +14,7 @@ from surgeon import CheckFailed, CheckOptions, UsageError
 from surgeon.display.content.rewrite import error_and_tolerance
 from surgeon.text import format_beside_limit
 from tests.command_line import EXACT, files_in, one_sentence, ops, run, save
-from tests.test_what_helps import hard_swishes, text_of
+from tests.test_advice import hard_swishes, text_of
 
 OLD_MEAN = "r = ReduceMean <axes = [1]> (x)"  # an attribute that becomes an input at opset 18
 FLAT = "s = Softmax <axis = 0> (x)"  # over all axes from there on before opset 13, over one since

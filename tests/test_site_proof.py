@@ -18,7 +18,7 @@ from surgeon.proof.site import proof_run, prove_region, site_prover
 from surgeon.runtime.inputs.input_generator import InputGenerator
 from surgeon.runtime.numerics.tensor_judge import judge_tensor
 from surgeon.testing import parse
-from tests.test_cuts import relu_once
+from tests.test_region_cuts import relu_once
 
 
 def test_shapes_that_the_source_states_are_held_to():

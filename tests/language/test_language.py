@@ -1,4 +1,4 @@
-"""Ten operations that the built-in rules do not know, as a user writes them: what each fires on, and what is not."""
+"""Ten operations that the built-in rules do not know, as a user writes them: where each fires, and where not."""
 
 from pathlib import Path
 

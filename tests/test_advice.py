@@ -1,0 +1,206 @@
+"""The advice below the table of a rewrite, and near misses."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+import surgeon
+from surgeon import Graph, Tensor, require, rule
+from surgeon.display.terminal.rewrite import print_report
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.testing import parse
+from tests.command_line import CONSTANTS, EXACT, ROOT, run, save
+
+MODEL = ROOT / "notebooks" / "models" / "tiny_distilbert.onnx"
+NUMBERS = "float three = {3}, float zero = {0}, float six = {6}"
+HARD = "{i}a = Add({x}, three) {i}c = Clip({i}a, zero, six) {i}m = Mul({x}, {i}c) {y} = Div({i}m, six)"
+
+
+def hard_swishes(folder: Path, count: int = 3, more: str = "", **settings: object) -> Path:
+    """A stack of HardSwish in primitive ops, at an opset that has none."""
+    names = ["x", *(f"h{place}" for place in range(1, count)), "y"]
+    body = " ".join(HARD.format(i=f"l{place}", x=names[place], y=names[place + 1]) for place in range(count))
+    known = {"opset": 13, "constants": f"{CONSTANTS}, {NUMBERS}", **settings}
+    return save(folder, f"{body} {more}", **known)  # type: ignore[arg-type]  # settings are those of save
+
+
+def text_of(report: Report, **settings: bool) -> str:
+    """The report as printed where there is no terminal."""
+    stream = io.StringIO()
+    print_report(report, stream, **settings)
+    return stream.getvalue()
+
+
+def missed(report: Report, **settings: bool) -> list[str]:
+    """The lines of what was not rewritten; none where nothing is said of it."""
+    lines = text_of(report, **settings).splitlines()
+    if "not rewritten" not in lines:
+        return []
+    start = lines.index("not rewritten") + 1
+    return lines[start : lines.index("", start)]
+
+
+def dry(source: object, rules: object, **settings: object) -> Report:
+    """The report of a run that writes nothing."""
+    return surgeon.rewrite(source, rules, dry_run=True, **settings)[1]
+
+
+def test_what_a_newer_opset_would_bring_is_the_first_line_below_the_table(tmp_path: Path) -> None:
+    """In number, and with what to type; it is not told again among the misses."""
+    report = dry(hard_swishes(tmp_path), "ort")
+    lines = text_of(report).splitlines()
+    table = lines[: lines.index("")]
+    assert table[-2].split()[1:] == ["others", "0", "why:", "surgeon", "explain", "IN", "--rules", "ort"]
+    assert table[-1] == "3 hard_swish more with opset 14: add --upgrade auto, or surgeon upgrade IN OUT --opset 14"
+    assert "opset 14" not in "\n".join(missed(report))
+
+
+def test_of_several_opsets_the_one_that_brings_all_is_named(tmp_path: Path) -> None:
+    """One gelu waits for opset 20, and three hard swishes for 14, or the other way round."""
+    gelu = EXACT.format(i="g", x="x", y="z")
+    report = dry(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", target="onnx")
+    told = "3 hard_swish more with opset 14, 1 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN"
+    assert told in text_of(report)
+    two = f"{gelu} {EXACT.format(i='k', x='z', y='w')}"
+    report = dry(hard_swishes(tmp_path, 1, more=two), "hard_swish,gelu:gelu", target="onnx")
+    told = "1 hard_swish more with opset 14, 2 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN OUT"
+    assert told in text_of(report)
+
+
+def test_nothing_is_said_where_nothing_would_help(tmp_path: Path) -> None:
+    """At opset 14 all of them fire."""
+    report = dry(hard_swishes(tmp_path, opset=14), "hard_swish")
+    assert report.count("hard_swish") == 3
+    assert "upgrade" not in text_of(report)
+
+
+def test_a_real_model_has_five_lines_at_most_and_no_far_misses() -> None:
+    """A set of a hundred rules on an export of which none is a convolution, let alone a deformable one."""
+    report = dry(MODEL, "ort")
+    lines = missed(report)
+    assert 1 <= len(lines) <= 5
+    assert not [line for line in lines if "; 0 of " in line or "; 1 of " in line or "deform_conv" in line]
+    near = [miss for miss in report.misses if miss.near]
+    assert all(2 * miss.matched >= miss.total and miss.matched > 1 for miss in near)
+    everything = missed(report, verbose=True)
+    assert len(everything) > 20
+    assert any("deform_conv: there is no *::deform_conv2d in the model" in line for line in everything)
+
+
+def test_verbose_at_the_command_line() -> None:
+    """Every rule with its reason."""
+    short, long = (
+        run("rewrite", MODEL, "unused.onnx", "-r", "ort", "--dry-run", *more).stdout for more in ((), ("-v",))
+    )
+    assert len(long.splitlines()) > len(short.splitlines()) + 20
+
+
+@rule(patterns=[lambda g, x: g.op("*::placed", x)])
+def placed(g: Graph, x: Tensor) -> Tensor:
+    """Never where x is y."""
+    return g.relu(x)
+
+
+def never(x: Tensor) -> None:
+    """Refuse it."""
+    require(x.dtype is None, "it has a dtype")
+
+
+@rule(patterns=[lambda g, x: g.op("*::placed", x)], conditions=[never])
+def refused(g: Graph, x: Tensor) -> Tensor:
+    """Never."""
+    return g.relu(x)
+
+
+def many(*rules: object) -> Report:
+    """Rules that were asked for among many, so that none of them has a name of its own."""
+    text = "(float[n] x) => (float[n] y) { a = my.placed(x) b = Abs(a) y = Neg(b) }"
+    report = dry(parse(text), rules)
+    names = tuple(name for names in report.selection.values() for name in names)
+    report.selection = {"set": (*names, *(f"other{place}" for place in range(9)))}
+    return report
+
+
+def test_a_rule_for_placeholders_is_told_where_there_is_one() -> None:
+    """One node of a kind that nobody else writes says enough; a Relu that is merely no other op does not."""
+
+    @rule(patterns=[lambda g, x: g.op("*::lacking", x)])
+    def lacking(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    @rule(patterns=[lambda g, x: g.abs(x)], conditions=[never])
+    def plain(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    lines = missed(many(refused, lacking, plain))
+    assert [line.partition(" (")[0] for line in lines] == ["  refused at a: it has a dtype"]
+
+
+def test_a_named_rule_that_did_nothing_has_its_line() -> None:
+    """The best reason there is; quiet zero is a defect."""
+    text = "(float[n] x) => (float[n] y) { y = Relu(x) }"
+    (line,) = missed(dry(parse(text), placed))
+    assert line.startswith("  placed: there is no *::placed in the model (")
+    (line,) = missed(dry(parse(text), "deform_conv"))
+    assert line == "  deform_conv: there is no *::deform_conv2d in the model (deform_conv.py:20)"
+    report = dry(parse(text), "deform_conv")
+    report.misses = []
+    assert missed(report) == ["  deform_conv: nothing in the model comes near"]
+
+
+def test_a_set_of_which_nothing_came_near_says_so() -> None:
+    """One line for all of them."""
+    report = dry(parse("(float[n] x) => (float[n] y) { y = Relu(x) }"), "attentions")
+    assert report.outcome == "unchanged"
+    (line,) = missed(report)
+    assert line.endswith(" rules: nothing in the model comes near")
+
+
+PAIRS = "".join(f"a{place} = Abs(x) b{place} = Neg(a{place}) c{place} = Sqrt(b{place}) " for place in range(5))
+ODD = "".join(f"d{place} = Sin(x) e{place} = Neg(d{place}) f{place} = Sqrt(e{place}) " for place in range(40))
+
+
+def test_a_rule_that_fired_here_and_nearly_fired_there_is_told_with_the_count() -> None:
+    """Five of forty-five: two of three nodes fit at the others, all of which are counted."""
+
+    @rule(patterns=[lambda g, x: g.sqrt(g.neg(g.abs(x)))])
+    def three(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    names = ", ".join([*(f"c{place}" for place in range(5)), *(f"f{place}" for place in range(40))])
+    text = f"(float[n] x) => (float[n] y) {{ {PAIRS} {ODD} y = Sum({names}) }}"
+    report = dry(parse(text), three)
+    assert report.count("three") == 5
+    (line,) = missed(report)
+    assert line.startswith("  three at f0 and 39 more like it: wanted Abs, found Sin at 'd0' (")
+    assert line.endswith("; 2 of 3 nodes matched")
+
+
+def test_misses_of_several_rules_for_one_reason_are_one_line() -> None:
+    """The rules are named, the places counted."""
+    made = [
+        rule(patterns=[lambda g, x: g.neg(g.abs(x))], conditions=[never], name=f"rule{place}")(lambda g, x: g.relu(x))
+        for place in range(2)
+    ]
+    text = "(float[n] x) => (float[n] y, float[n] z) { a = Abs(x) y = Neg(a) b = Abs(y) z = Neg(b) }"
+    report = dry(parse(text), made)
+    (line,) = missed(report)
+    assert line.startswith("  rule0, rule1 at y and 3 more like it: it has a dtype (")
+
+
+@pytest.mark.parametrize("ep", ["cpu", "cuda"])
+def test_a_rule_for_another_execution_provider_is_not_missed(ep: str) -> None:
+    """It is not for who asked; `surgeon explain` says so."""
+
+    @rule(patterns=[lambda g, x: g.neg(g.abs(x))], ep="cuda")
+    def elsewhere(g: Graph, x: Tensor) -> Tensor:
+        return g.relu(x)
+
+    model = parse("(float[n] x) => (float[n] y) { a = Abs(x) y = Neg(a) }")
+    report = dry(model, elsewhere, ep=ep)
+    assert not [miss for miss in report.misses if miss.near]
+    assert bool(report.misses) == (ep == "cpu")
+    if ep == "cpu":
+        (miss,) = surgeon.explain(model, elsewhere)
+        assert miss.reason == "it is for the execution provider cuda alone"

@@ -1,0 +1,85 @@
+"""The minimal edits between two models: the result equals the target, and equal parts stay in place."""
+
+import onnx
+import pytest
+from hypothesis import given, settings
+from onnx import helper
+
+from surgeon.file.editable_model import EditableModel
+from surgeon.file.minimal_patch import minimal_patch
+from surgeon.file.model import Model
+from tests import sampling
+from tests.model_samples import everywhere
+from tests.wire_strategies import models
+
+few = settings(max_examples=sampling.examples(100), deadline=None)
+
+
+def known(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without fields that are unknown."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    copy.DiscardUnknownFields()
+    return copy
+
+
+def same(one: onnx.ModelProto, other: onnx.ModelProto) -> bool:
+    """Whether two models are equal, NaN equal to NaN."""
+    return known(one).SerializeToString(deterministic=True) == known(other).SerializeToString(deterministic=True)
+
+
+@few
+@given(models(), models())
+def test_any_model_is_made_of_any_other(old, new):
+    with Model.open(old, threshold=1 << 40) as model:
+        other = onnx.ModelProto.FromString(new)
+        assert same(minimal_patch(model, other).to_proto(), other)
+
+
+@few
+@given(models())
+def test_a_model_as_it_is_needs_no_edit(data):
+    with Model.open(data, threshold=16) as model:
+        assert EditableModel(model).patch().empty
+
+
+def test_what_is_not_touched_keeps_its_bytes():
+    source = everywhere()
+    data = source.SerializeToString()
+    with Model.open(source, threshold=16) as model:
+        overlay = EditableModel(model)
+        overlay.skeleton.graph.doc_string = "edited"
+        patch = overlay.patch()
+        new = sum(len(piece) for piece in patch.pieces() if isinstance(piece, bytes))
+        wanted = onnx.ModelProto.FromString(data)
+        wanted.graph.doc_string = "edited"
+        assert same(patch.to_proto(), wanted)
+    assert new < 40  # the name, and the lengths of what holds it
+
+
+def test_a_renamed_weight_keeps_its_data_where_they_are():
+    weight = helper.make_tensor("w", onnx.TensorProto.FLOAT, [4096], bytes(16384), raw=True)
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4096]) for name in "xy"]
+    source = helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:], [weight]))
+    with Model.open(source) as model:
+        overlay = EditableModel(model)
+        overlay.skeleton.graph.initializer[0].name = overlay.skeleton.graph.node[0].input[1] = "weight"
+        assert overlay.value(overlay.skeleton.graph.initializer[0]).shape == (4096,)
+        patch = overlay.patch()
+        assert sum(len(piece) for piece in patch.pieces() if isinstance(piece, bytes)) < 40
+        made = patch.to_proto()
+    assert made.graph.initializer[0].name == "weight"
+    assert made.graph.initializer[0].raw_data == weight.raw_data
+
+
+@pytest.mark.parametrize("order", [[2, 0, 1], [0], [1, 2], []])
+def test_rows_are_moved_and_taken_out(order):
+    nodes = [helper.make_node("Relu", [f"a{place}"], [f"a{place + 1}"]) for place in range(3)]
+    source = helper.make_model(helper.make_graph(nodes, "g", [], []))
+    with Model.open(source) as model:
+        overlay = EditableModel(model)
+        del overlay.skeleton.graph.node[:]
+        overlay.skeleton.graph.node.extend(nodes[place] for place in order)
+        made = overlay.patch().to_proto()
+    assert [node.input[0] for node in made.graph.node] == [f"a{place}" for place in order]

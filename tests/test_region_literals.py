@@ -1,0 +1,122 @@
+"""Literals of a region are used as values of its inputs."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+from onnx import parser
+
+from surgeon.analysis.decisions.thresholds import edges_of, region_literals, scopes_of
+from surgeon.analysis.input_dependence import counts
+from surgeon.proof.cases.literal_injection import inject_literals
+from surgeon.proof.cases.value_strategies import VARIANT_STRIDE
+from surgeon.runtime.inputs.input_generator import InputGenerator
+
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def wanted(name, kind="plain", dtype=np.float32, **told):
+    """What is asked of an input."""
+    usual = {"is_unconstrained": True, "half": False, "is_compared_length": False}
+    return SimpleNamespace(name=name, kind=kind, dtype=np.dtype(dtype), **(usual | told))
+
+
+def sprinkled(small=(), half=False, **settings):
+    """The numbers in an input of zeros, where the constants are 20 and the least float32."""
+    constants = {"limit": np.array([20.0]), "lowest": np.array([LOWEST])}
+    want = wanted("x", is_unconstrained=False, half=half)
+    feeds = {"x": np.zeros((8, 8), np.float32)}
+    plan = SimpleNamespace(wants=[want], edged={"x"})
+    inject_literals(feeds, plan, constants, 0, small=small, **settings)
+    return set(feeds["x"].reshape(-1).tolist())
+
+
+def test_scalars_and_halves_are_put():
+    assert {20.0, LOWEST, 0.5, 2.5} < sprinkled()
+
+
+def test_numbers_above_the_largest_are_left_out():
+    assert LOWEST not in sprinkled(most=1e4)
+    assert 20.0 in sprinkled(most=1e4)
+
+
+def test_large_numbers_of_some_constants_are_left_out():
+    found = sprinkled(small={"lowest", "limit"})
+    assert LOWEST not in found
+    assert 20.0 in found
+
+
+def test_how_large_hangs_on_whether_a_region_holds_half_precision():
+    constants = {"bound": np.array([12345.0])}
+    for half in (False, True):
+        want = wanted("x", half=half)
+        feeds = {"x": np.zeros((8, 8), np.float32)}
+        inject_literals(feeds, SimpleNamespace(wants=[want], edged={"x"}), constants, 0, small={"bound"})
+        assert (12345 in feeds["x"]) != half
+
+
+def test_several_inputs_meet_what_they_are_compared_with_at_once():
+    """Among ties all inputs count through the numbers that are spoken of, and hold numbers of few digits beside."""
+    constants = {str(number): np.array([float(number)]) for number in (3.25, 5, 7)}
+    wants = [wanted(name) for name in "xyz"]
+    feeds = {name: np.zeros(64, np.float32) for name in "xyz"}
+    inject_literals(feeds, SimpleNamespace(wants=wants, edged=set("xyz")), constants, 0, ties=True)
+    met = set(zip(*(feeds[name][1::2].tolist() for name in "xyz"), strict=True))
+    assert met == set(itertools.product((3.25, 5, 7), repeat=3))
+    assert {abs(number) for number in feeds["x"][::2].tolist()} & {0.25, 0.5, 1.5}
+
+
+def test_the_end_of_a_slice_is_no_number_of_floats():
+    """Put among scores, the largest int64 leaves it to rounding which of them a softmax picks."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+    g (float[4, 8] x, float[4, 8] y) => (float[4, 8] z)
+    <int64[1] start = {2}, int64[1] all = {9223372036854775807}, int64[1] axis = {1}, float far = {1e20}> {
+      tail = Slice(x, start, all, axis)  head = Slice(x, axis, start, axis)  rest = Slice(x, axis, axis, axis)
+      low = Min(tail, far)  one = Cast<to = 1>(axis)  z = Sum(y, one)
+    }""")
+    plan, constants = InputGenerator(model, names=False), region_literals(model)
+    assert counts(model) == {"start", "all"}  # `axis` is a number too
+    for ties in (False, True):
+        feeds = plan.generate(0, {})
+        inject_literals(feeds, plan, constants, 0, small=counts(model), ties=ties)
+        large = {number for array in feeds.values() for number in np.abs(array).ravel().tolist() if number > 4}
+        assert large == {float(np.float32(5e19 if ties else 1e20))}
+
+
+def test_what_integers_are_compared_with_is_put_however_large_and_whoever_reads_it():
+    """As the number of the token that pictures stand behind."""
+    constants = {"token": np.array([262144.0])}
+
+    def put(kind):
+        want = wanted("x", kind, np.int64)
+        feeds = {"x": np.zeros((8, 8), np.int64)}
+        inject_literals(feeds, SimpleNamespace(wants=[want], edged=set()), constants, 0, small={"token"})
+        return 262144 in feeds["x"]
+
+    assert (put("compared"), put("plain")) == (True, False)
+
+
+def test_what_something_is_compared_with_is_solved_for_the_inputs():
+    """Through sums, products and what moves data, in bodies and functions too; each number of a list."""
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+    g (float[n, 4] x, int64[n] t) => (bool[n, 4] y, bool[n, 3] z, bool[n, 4] w) <float three = {3}, float four = {4},
+      float half = {0.5}, int64[1] last = {-1}, int64[3] tokens = {50256, 50257, 50258}> {
+      a = Sub(x, three)  b = Div(a, four)  c = Neg(b)  y = Greater(half, c)
+      d = Unsqueeze(t, last)  z = Equal(d, tokens)
+      w = own.above(x)
+    }
+    <opset_import: ["" : 18], domain: "own"> above (x) => (w) { k = Constant<value = float {77}>() w = Less(x, k) }""")
+    assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(scopes_of(model)))
+    assert {3.0, 4.0, 0.5, 77.0} <= {number for numbers in region_literals(model).values() for number in numbers}
+
+
+def test_edges_come_first_and_with_what_is_beside_them():
+    """None lies beside itself in two inputs of one element each: nobody would see which of them was chosen."""
+    met = []
+    for turn in range(3):
+        feeds = {"x": np.zeros(1, np.float32), "u": np.zeros(1, np.float32)}
+        plan = SimpleNamespace(wants=[wanted("x"), wanted("u")], edged={"x", "u"})
+        inject_literals(feeds, plan, {"k": np.array([0.5])}, turn * VARIANT_STRIDE, edges=[0.5])
+        met.append(float(feeds["x"][0]))
+        assert abs(met[-1] - feeds["u"][0]) > 1e-3
+    assert met == [0.5, 0.5 + 2.0**-17, 0.5 - 2.0**-17]
