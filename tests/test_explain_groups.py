@@ -8,7 +8,7 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, explanations
-from surgeon.display.content.explanation import TOLD_WHOLE, explained
+from surgeon.display.content.explanation import MOST_DETAILED, explanation_blocks
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
@@ -118,7 +118,7 @@ def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
     assert len(told) > MAX_DETAILED_RULES
     *blocks, fires, rest = str(told).split("\n\n")
     assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
-    assert len(blocks) <= TOLD_WHOLE
+    assert len(blocks) <= MOST_DETAILED
     assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
     assert re.fullmatch(r"\d+ other rules come less near, .*\(--verbose tells of each\)", rest)
 
@@ -146,7 +146,7 @@ def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
     """It has no nodes that are lacking, so that none are counted."""
     many = [Explanation(f"rule{at}") for at in range(MAX_DETAILED_RULES)]
     refused = Mismatch("found", "", "y", "it is too large", "here.py:1", matched=3)
-    *_, near, rest = ["\n".join(lines) for lines in explained([*many, Explanation("found", misses=[refused])])]
+    *_, near, rest = ["\n".join(lines) for lines in explanation_blocks([*many, Explanation("found", misses=[refused])])]
     assert near.startswith("found does not fire; nearest misses:")
     assert rest.startswith(f"{MAX_DETAILED_RULES} other rules come less near")
 

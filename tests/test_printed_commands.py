@@ -311,7 +311,7 @@ CASES = [
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.display.content.near_misses.too_new",
+        "surgeon.display.content.near_misses.newer_ops_warning",
         at(
             14,
             "(float[2, 4] x) => (float[2, 4] y) <float two = {2}, float eps = {0.00001}> "
@@ -557,7 +557,7 @@ CASES = [
         says="PROVED",
     ),
     Case(
-        "surgeon.display.terminal.rule_manual.print_tail",
+        "surgeon.display.terminal.rule_manual.print_postprocessing",
         at(17, FIXED_DETECTOR),
         "rules nms",
         "surgeon append IN OUT nms",

@@ -222,7 +222,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
     NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
     is proved or left alone by the rule, and 1 where something fails or cannot be told.
     """
-    from surgeon.display.terminal.rule_manual import print_list, print_manual, print_tail
+    from surgeon.display.terminal.rule_manual import print_list, print_manual, print_postprocessing
     from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
     from surgeon.rules.edit_aliases import EDIT_ALIASES
 
@@ -232,7 +232,7 @@ def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[s
         print_list(all_rules(), groups(), sys.stdout)
         return
     if name in EDIT_ALIASES and not prove:
-        print_tail(name, sys.stdout)
+        print_postprocessing(name, sys.stdout)
         return
     found = unique_rules(resolve(name))
     if prove and not _prove_rules(found, targets, custom_ops):

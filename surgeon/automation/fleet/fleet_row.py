@@ -15,7 +15,7 @@ OUTCOMES_BY_SEVERITY = (*WRONG, "unproved", "unchecked", "proved", "unchanged")
 
 @dataclass(slots=True)
 class FleetRow:
-    """The result of one model of a fleet.
+    """The result of one model of a fleet; the table of rows has a column for each of its many fields.
 
     Examples:
         >>> import surgeon

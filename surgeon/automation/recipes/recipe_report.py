@@ -36,9 +36,7 @@ class RecipeReport(ResultBase):
 
     @property
     def outcome(self) -> str:
-        """The worst of failed, unproved, unchecked and proved over all parts; unchanged if no part changed the
-        model.
-        """
+        """The worst of failed, unproved, unchecked and proved over all parts; unchanged without changes."""
         found = {part.outcome for part in self.parts}
         return next((outcome for outcome in _WORST if outcome in found), "unchanged")
 

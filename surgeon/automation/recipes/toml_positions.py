@@ -20,9 +20,7 @@ class TomlSource:
     """The content of the file."""
 
     def line(self, step: int | None, key: str = "") -> int:
-        """The line of a key in a step (counted from 0), or outside all steps for None; without a key, the line of the
-        step.
-        """
+        """The line of a key in a step (counted from 0) or, for None, outside all steps; else the line of the step."""
         begins = number = -1
         for count, line in enumerate(self.text.splitlines(), 1):
             if _STEP.match(line):

@@ -78,9 +78,7 @@ def bench(
 
 
 def print_bench(found: "Bench", stream: TextIO) -> None:
-    """Print the latency of each model, its ratio to the first with the verdict, and the conditions of the
-    measurement.
-    """
+    """Print the latency of each model, its ratio to the first with the verdict, and the conditions."""
     from rich.table import Table
     from rich.text import Text
 

@@ -11,7 +11,7 @@ from surgeon.cli.param_types import TargetName
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.diagnostics.target_check import check as run
 from surgeon.diagnostics.target_check import checkable_targets
-from surgeon.display.content.check import cause_lines, group_by_cause, is_untold, runtime_lines, summary_line
+from surgeon.display.content.check import cause_lines, group_by_cause, is_undecided, runtime_lines, summary_line
 from surgeon.display.terminal.console import make_console
 from surgeon.target_registry import target_of
 from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
@@ -76,7 +76,7 @@ def check(
         title=source,
     )
     if any(item.stops for item in found):
-        click.get_current_context().exit(BAD_INPUT if is_untold(found, found.runtime) else CHECK_FAILED)
+        click.get_current_context().exit(BAD_INPUT if is_undecided(found, found.runtime) else CHECK_FAILED)
 
 
 def print_findings(

@@ -10,7 +10,7 @@ from surgeon.cli.options import explain_invalid_names
 from surgeon.cli.param_types import TargetName
 from surgeon.cli.report_file import emit_result, report_option, require_report_path
 from surgeon.diagnostics.explanation import MAX_PER_RULE, Explanation, explanations
-from surgeon.display.content.explanation import explained
+from surgeon.display.content.explanation import explanation_blocks
 from surgeon.display.terminal.console import make_console
 
 
@@ -71,7 +71,7 @@ def print_explanations(
     from rich.text import Text
 
     console = make_console(stream)
-    for place, (title, *lines) in enumerate(explained(found, node, verbose=verbose)):
+    for place, (title, *lines) in enumerate(explanation_blocks(found, node, verbose=verbose)):
         if place:
             console.print()
         console.print(Text(title, style="bold"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What each result says, in sentences and lines, for all renderers."""
+"""The texts of each result, as sentences and lines for all renderers."""
 
 __all__ = [
     "bench",

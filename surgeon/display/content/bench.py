@@ -1,4 +1,4 @@
-"""What is said of latencies."""
+"""The texts of a latency measurement."""
 
 from collections.abc import Iterator
 
@@ -6,16 +6,16 @@ from surgeon.runtime.timing.latency import Bench
 from surgeon.text import format_count, seconds_text, short_names
 
 PERCENTILES, MEDIAN = (50, 5, 25, 75, 95), 50
-"""The percentiles that are told, and which of them is the median."""
+"""The reported percentiles, and the median among them."""
 
 
 def percentile_title(share: int) -> str:
-    """What a percentile is called."""
+    """The title of a percentile."""
     return "median" if share == MEDIAN else f"p{share}"
 
 
 def bench_lines(found: Bench) -> Iterator[tuple[str, str]]:
-    """On what it was measured: titles and words."""
+    """The conditions of the measurement: titles and texts."""
     threads = format_count(found.threads, 'thread') if found.threads else "a thread on each core"
     sizes = "".join(f", {name} = {size}" for name, size in found.sizes.items())
     time = "processor time" if found.cpu_time else "time"

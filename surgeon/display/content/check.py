@@ -1,15 +1,15 @@
-"""What is said of what a check found."""
+"""The texts of a target check."""
 
 from collections.abc import Iterator, Sequence
 
 from surgeon.targets.lint.finding import Diagnostic, RuntimeResult
 from surgeon.text import format_count, join_first
 
-SHOWN_OPS, SHOWN_NODES = 4, 5  # of one cause
+SHOWN_OPS, SHOWN_NODES = 4, 5  # per cause
 
 
 def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
-    """What a target's own runtime said of a model."""
+    """The results of a target's own runtime."""
     if not runtime.title:
         yield f"{target} is told {runtime.silence}."
         return
@@ -17,23 +17,23 @@ def runtime_lines(runtime: RuntimeResult, target: str) -> Iterator[str]:
     yield f"As {runtime.title} reads it: {runtime.layers:,} layer{'s' * (runtime.layers != 1)}{part}."
     if runtime.engine:
         sizes = ", ".join(f"{name}={':'.join(map(str, dict.fromkeys(ends)))}" for name, ends in runtime.sizes.items())
-        told = f" with {sizes}" if sizes else ""
+        with_sizes = f" with {sizes}" if sizes else ""
         yield (
-            f"It builds an engine for {runtime.device}{told}: {runtime.engine / 1e6:,.1f} MB, "
+            f"It builds an engine for {runtime.device}{with_sizes}: {runtime.engine / 1e6:,.1f} MB, "
             f"{runtime.seconds:.1f} s of processor time."
         )
 
 
-def is_untold(found: Sequence[Diagnostic], runtime: RuntimeResult | None) -> bool:
-    """Whether nothing stops a model but that its runtime came to no word on it."""
+def is_undecided(found: Sequence[Diagnostic], runtime: RuntimeResult | None) -> bool:
+    """Whether the runtime gave no answer, and nothing else stops the model."""
     end = "" if runtime is None else runtime.end
     return bool(end) and all(item.reason == end for item in found if item.stops)
 
 
 def summary_line(found: Sequence[Diagnostic], runtime: RuntimeResult | None, target: str) -> tuple[str, bool]:
-    """What sums up a check, and whether it is good news."""
+    """The summary of a check, and whether the model runs."""
     count = sum(items[0].stops for items in group_by_cause(found))
-    if is_untold(found, runtime):
+    if is_undecided(found, runtime):
         return f"Whether {target} runs this model is not told.", False
     if count:
         return f"{target} cannot run this model: {format_count(count, 'thing')} to mend.", False
@@ -41,7 +41,7 @@ def summary_line(found: Sequence[Diagnostic], runtime: RuntimeResult | None, tar
 
 
 def group_by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
-    """Findings of one cause together: of several ops, in the same words, unless a rule helps one of them alone."""
+    """Findings grouped by cause: several ops with the same text, unless a rule helps only one of them."""
     groups: dict[object, list[Diagnostic]] = {}
     for item in found:
         has_rule = any(text.startswith("rule ") for text in item.helps)
@@ -51,7 +51,7 @@ def group_by_cause(found: Sequence[Diagnostic]) -> list[list[Diagnostic]]:
 
 
 def cause_lines(items: Sequence[Diagnostic]) -> Iterator[str]:
-    """One cause, line by line.  items: its findings, one of each op."""
+    """One cause, line by line.  items: its findings, one per op."""
     first = items[0]
     ops = [f"{item.op or ''}{f' x{item.count:,}' if item.count > 1 else ''}".strip() for item in items]
     named = join_first(ops, SHOWN_OPS)

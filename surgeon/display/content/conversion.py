@@ -1,4 +1,4 @@
-"""What is said of a conversion to another dtype."""
+"""The texts of a conversion to another dtype."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from surgeon.precision.convert_report import MEANINGLESS, ConvertReport, error_text
 from surgeon.text import format_beside_limit, join_first, runs_text
 
-_SHOWN = 3  # nodes that are named of those with one reason
+_SHOWN = 3  # nodes listed by name per reason
 
 
 def kept_node_rows(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
-    """The nodes that keep their dtype, those of one op and one reason together: which, why, and how many."""
+    """The kept nodes grouped by op and reason: names, reason, and number."""
     reasons: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for item in report.kept:
         reasons[item.reason, item.op].append(item.node)
@@ -19,7 +19,7 @@ def kept_node_rows(report: ConvertReport) -> Iterator[tuple[str, str, int]]:
 
 
 def outcome_words(report: ConvertReport) -> str:
-    """What stands behind the outcome: how far outputs move, or why nothing is known of that."""
+    """The reason for the outcome: the runs and their error, or why nothing is known."""
     if report.outcome == "unchanged":
         if report.kept:
             return f"nothing in it can be {report.change[1]}"
@@ -33,15 +33,15 @@ def outcome_words(report: ConvertReport) -> str:
 
 
 def segment_lines(report: ConvertReport) -> Iterator[str]:
-    """What came of the stretches: how many hold and how nearly, which do not, and why others were not run."""
+    """The results of the segments: how many are proved and how nearly, the failed ones, and why others were not run."""
     every = sum(item.equal for item in report.stretches)
     holding = [item for item in report.stretches if item.outcome == "proved"]
     if holding:
         worst = max(holding, key=lambda item: (item.error or 0.0) / item.allowed)
-        told = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
+        proved = f"{sum(item.equal for item in holding):,} of {every:,} are as in float64, up to their roundings"
         where = f"from {worst.first} to {worst.last}"
         error, allowed = format_beside_limit(worst.error or 0.0, worst.allowed, (2, 2))
-        yield f"{told}; the worst, {where}, is off by {error} of {allowed}"
+        yield f"{proved}; the worst, {where}, is off by {error} of {allowed}"
     for item in report.stretches:
         if item.outcome == "failed":
             yield f"from {item.first} to {item.last}: {error_text(item)}"

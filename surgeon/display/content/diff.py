@@ -1,4 +1,4 @@
-"""What is said of how two models differ."""
+"""The texts of a model diff."""
 
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
 from surgeon.text import join_first
@@ -7,13 +7,13 @@ SHOWN = 2  # names
 
 
 def common_nodes_text(found: ModelDiff) -> str:
-    """How much of the two is the same."""
+    """How many nodes are the same in both models."""
     names = f", {found.renamed:,} of them under another name" if found.renamed else ""
     return f"{found.same:,} of {found.nodes[0]:,} and {found.nodes[1]:,} nodes{names}"
 
 
 def no_difference_text(found: ModelDiff) -> str:
-    """What differs between models that compute the same."""
+    """The differences between models that compute the same."""
     others = [*(["names"] if found.renamed else []), *(["what they tell of themselves"] if found.told else [])]
     return f"nothing but {' and '.join(others)}" if others else "nothing"
 
@@ -27,6 +27,6 @@ def change_words(change: ModelChange) -> str:
 
 
 def where_words(change: ModelChange) -> str:
-    """The first nodes: the last of each site, by its name in the first model, else in the second."""
+    """The first nodes: the last node of each site, by its name in the first model, else in the second."""
     names = [(gone or come)[-1] for gone, come in change.sites]
     return join_first(names, SHOWN) if names else ""

@@ -1,4 +1,4 @@
-"""What is said of edits of a whole model."""
+"""The texts of edits."""
 
 from collections.abc import Iterator
 
@@ -13,24 +13,24 @@ from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
 from surgeon.text import and_more, runs_text
 
-SAID = 12  # sentences of one edit
+MOST_SENTENCES = 12  # of one edit
 
 
 def edit_effects(done: AppliedEdit) -> list[str]:
-    """What an edit did, the first few sentences of many."""
-    more = and_more(len(done.said) - SAID).strip()
-    return [*done.said[:SAID], *([more] if more else ())] or ["it is so already"]
+    """The effects of an edit, the first few sentences of many."""
+    more = and_more(len(done.said) - MOST_SENTENCES).strip()
+    return [*done.said[:MOST_SENTENCES], *([more] if more else ())] or ["it is so already"]
 
 
 def outcome_words(report: EditReport) -> str:
-    """What stands behind the outcome: how it is known, or why it is not, and that nothing loads the model."""
-    known = _known_by(report)
+    """The reason for the outcome, and whether the model cannot be loaded."""
+    known = _proof_text(report)
     if known and report.refused:
         return f"{known.rstrip('.')}; {report.refused}"
     return known or report.refused
 
 
-def _known_by(report: EditReport) -> str:
+def _proof_text(report: EditReport) -> str:
     if report.check is not None:
         return check_words(report.check)
     if report.outcome == "proved":
@@ -39,23 +39,23 @@ def _known_by(report: EditReport) -> str:
 
 
 def check_words(check: CheckResult) -> str:
-    """On what models were compared, and why that told nothing or of a difference."""
+    """The runs of a comparison, and the reason if it failed or proved nothing."""
     runs = f"on {runs_text(check.runs, check.oracle)}" if check.outputs else ""
     return ": ".join(part for part in (runs, check.reason) if part)
 
 
 def listing_diff_lines(report: EditReport) -> Iterator[str]:
-    """What is listed otherwise in the edited model, before with a minus and after with a plus, in the file's order."""
+    """The changed lines of the model's listing in file order, with a minus before and a plus after."""
     if report.skeletons is None:
         return
-    before, after = (list(_listed(model)) for model in report.skeletons)
+    before, after = (list(_listing(model)) for model in report.skeletons)
     for _, gone, come in runs(common(before, after), len(before), len(after)):
         yield from (f"- {before[place]}" for place in gone)
         yield from (f"+ {after[place]}" for place in come)
 
 
-def _listed(model: ModelProto) -> Iterator[str]:
-    """What a model holds, a line each."""
+def _listing(model: ModelProto) -> Iterator[str]:
+    """The contents of a model, a line each."""
     yield from (f"opset {item.domain or 'ai.onnx'} {item.version}" for item in model.opset_import)
     yield from (f"metadata {entry.key} = {entry.value}" for entry in model.metadata_props)
     graph = model.graph

@@ -1,4 +1,4 @@
-"""What is said of why rules do not fire."""
+"""The texts of explanations why rules do not fire."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -7,24 +7,24 @@ from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, Exp
 from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, reason_text
 from surgeon.text import and_more, format_count, join_first
 
-SHOWN = 2  # nodes named for equal misses
-TOLD_WHOLE = 8  # rules of a group that are told whole: those that came nearest
+SHOWN = 2  # nodes listed for equal mismatches
+MOST_DETAILED = 8  # rules of a group with all their lines: those with the nearest mismatches
 
 
 def explanations_text(found: Explanations) -> str:
-    """All of it, an empty line between rules."""
-    return "\n\n".join("\n".join(lines) for lines in explained(found, found.node))
+    """All explanations, with an empty line between rules."""
+    return "\n\n".join("\n".join(lines) for lines in explanation_blocks(found, found.node))
 
 
-def explained(
+def explanation_blocks(
     found: Sequence[Explanation], node: str | None = None, *, verbose: bool = False
 ) -> Iterator[Iterable[str]]:
-    """The lines of each rule; of many, those that came nearest, and how many others there are.
+    """The lines of each rule; of many rules, those with the nearest mismatches, and the number of others.
 
-    node: the name that was asked for.  verbose: tell of all; those that nothing in the model is near to at the end.
+    node: the requested name.  verbose: show all rules; those without a near mismatch last.
     """
     if len(found) <= MAX_DETAILED_RULES:
-        yield from (explanation_lines(one, node) for one in found)
+        yield from (explanation_lines(item, node) for item in found)
     elif verbose:
         yield from _all_of_many(found, node)
     else:
@@ -32,19 +32,24 @@ def explained(
 
 
 def _all_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
-    far = [one for one in found if node is None and not one.fires and not any(miss.node for miss in one.misses)]
-    yield from (explanation_lines(one, node) for one in found if one not in far)
-    if far:
-        title = f"{format_count(len(far), 'other rule')} look for what is not there"
-        yield [title, *(f"  {one.rule}: {'; '.join(dict.fromkeys(map(reason_text, one.misses)))}" for one in far)]
+    distant = [item for item in found if node is None and not item.fires and not any(_nodes(item))]
+    yield from (explanation_lines(item, node) for item in found if item not in distant)
+    if distant:
+        title = f"{format_count(len(distant), 'other rule')} look for what is not there"
+        reasons = ("; ".join(dict.fromkeys(map(reason_text, item.misses))) for item in distant)
+        yield [title, *(f"  {item.rule}: {text}" for item, text in zip(distant, reasons, strict=True))]
+
+
+def _nodes(found: Explanation) -> Iterator[str]:
+    return (mismatch.node for mismatch in found.misses)
 
 
 def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
-    told_first = [one for one in found if one.fires] if node is not None else []
-    others = [_matching(one) if node is not None else one for one in found if one not in told_first]
-    near = [one for one in sorted(others, key=_weight, reverse=True) if _weight(one) > 1][:TOLD_WHOLE]
-    yield from (explanation_lines(one, node) for one in (*told_first, *near))
-    fires = [one for one in others if one.fires and one not in near]
+    firing = [item for item in found if item.fires] if node is not None else []
+    others = [_with_matches(item) if node is not None else item for item in found if item not in firing]
+    near = [item for item in sorted(others, key=_nearness, reverse=True) if _nearness(item) > 1][:MOST_DETAILED]
+    yield from (explanation_lines(item, node) for item in (*firing, *near))
+    fires = [item for item in others if item.fires and item not in near]
     if fires:
         yield ["these fire, and come less near to firing elsewhere", *map(_fires_line, fires)]
     silent = len(others) - len(near) - len(fires)
@@ -53,15 +58,15 @@ def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator
         yield [f"{format_count(silent, 'other rule')} {lack} (--verbose tells of each)"]
 
 
-def _matching(found: Explanation) -> Explanation:
-    """Without the misses of which no node matches."""
-    return replace(found, misses=[miss for miss in found.misses if miss.matched])
+def _with_matches(found: Explanation) -> Explanation:
+    """An explanation without the mismatches where no node matches."""
+    return replace(found, misses=[mismatch for mismatch in found.misses if mismatch.matched])
 
 
-def _weight(found: Explanation) -> float:
-    """How much there is of what a rule looks for, where it came nearest: its nodes, and which part they are of all."""
-    matched = (miss for miss in found.misses if miss.matched)
-    return max((miss.matched**2 / (miss.total or miss.matched) for miss in matched), default=0.0)
+def _nearness(found: Explanation) -> float:
+    """The nearness of a rule's best mismatch: its matched nodes, weighted by their share of the pattern."""
+    matched = (mismatch for mismatch in found.misses if mismatch.matched)
+    return max((mismatch.matched**2 / (mismatch.total or mismatch.matched) for mismatch in matched), default=0.0)
 
 
 def _fires_line(found: Explanation) -> str:
@@ -70,39 +75,39 @@ def _fires_line(found: Explanation) -> str:
 
 
 def _times(found: Explanation) -> str:
-    """How often a rule fires, before at how many sites, where these are fewer."""
+    """How often a rule fires, if that is more than its number of sites."""
     return f"{found.times:,} times at " if found.times > len(found.fires) else ""
 
 
 def explanation_lines(found: Explanation, node: str | None = None) -> Iterator[str]:
-    """What stands against one rule, line by line."""
+    """The mismatches of one rule, line by line."""
     yield explanation_title(found, node)
-    for miss in found.misses:
-        yield from miss_lines(miss)
+    for mismatch in found.misses:
+        yield from mismatch_lines(mismatch)
     if found.more:
         yield f" {and_more(found.more)} for other reasons (--top shows more)"
 
 
 def explanation_title(found: Explanation, node: str | None) -> str:
     count = len(found.fires)
-    asked = "" if node is None else f" at {node}"
+    at_node = "" if node is None else f" at {node}"
     if found.taken_by and not count:
-        asked += f", where {' and '.join(found.taken_by)} {'does' if len(found.taken_by) == 1 else 'do'}"
+        at_node += f", where {' and '.join(found.taken_by)} {'does' if len(found.taken_by) == 1 else 'do'}"
     if not count:
-        near = any(miss.node for miss in found.misses)
-        return f"{found.rule} does not fire{asked}{'; nearest misses:' if near else ':' if found.misses else ''}"
+        near = any(_nodes(found))
+        return f"{found.rule} does not fire{at_node}{'; nearest misses:' if near else ':' if found.misses else ''}"
     if node is not None:
-        return f"{found.rule} fires{asked}"
+        return f"{found.rule} fires{at_node}"
     names = join_first([name for _, name in found.fires], SHOWN)
     title = f"{found.rule} fires {_times(found) or 'at '}{format_count(count, 'site')} ({names})"
     return f"{title}; nearest misses:" if found.misses else f"{title}; nothing is missed"
 
 
-def miss_lines(miss: Mismatch) -> Iterator[str]:
-    """One miss: where and why, what else, what would mend it, and where else."""
-    scope = f" ({miss.scope})" if miss.scope else ""
-    place = f"at {miss.node}{scope}: " if miss.node else ""
-    yield f"  {place}{reason_text(miss)}"
-    yield from (f"  {line}" for line in detail_lines(miss))
-    if miss.others:
-        yield f"   {and_more(len(miss.others), 'like it')}: {join_first(miss.others, SHOWN)}"
+def mismatch_lines(mismatch: Mismatch) -> Iterator[str]:
+    """One mismatch: where and why, details, the change that helps, and where else."""
+    scope = f" ({mismatch.scope})" if mismatch.scope else ""
+    place = f"at {mismatch.node}{scope}: " if mismatch.node else ""
+    yield f"  {place}{reason_text(mismatch)}"
+    yield from (f"  {line}" for line in detail_lines(mismatch))
+    if mismatch.others:
+        yield f"   {and_more(len(mismatch.others), 'like it')}: {join_first(mismatch.others, SHOWN)}"

@@ -1,14 +1,14 @@
-"""What is said of what is in a model."""
+"""The texts of a model summary."""
 
 from collections.abc import Iterator
 
 from surgeon.targets.inspection.model_summary import Inspection, size_text
 
-LONGEST = 200  # characters of a text of the header on a screen
+LONGEST = 200  # characters of a header text on a screen
 
 
 def header_lines(found: Inspection) -> Iterator[tuple[str, str]]:
-    """What the header says of the model, by field, and its metadata by key; long texts are cut."""
+    """The header's texts by field, and the metadata by key; long texts are shortened."""
     for title, texts in (("about", found.about), ("metadata", found.metadata)):
         for place, (name, text) in enumerate(texts.items()):
             line = " ".join(text.split())

@@ -1,4 +1,4 @@
-"""What is said of a rewrite or an upgrade: its outcome, how it was proved, and by how much it differs."""
+"""The texts of a rewrite or an upgrade: its outcome, its proofs, and its errors."""
 
 import math
 import re
@@ -22,13 +22,13 @@ NOT_COVERED = "values and sizes of no such kind, other devices, ONNX Runtime's o
 
 
 def node_line(node: NodeInfo) -> str:
-    """A node as ONNX text has it: outputs = op(inputs, attributes), and its name."""
+    """A node as ONNX text: outputs = op(inputs, attributes), and its name."""
     inside = ", ".join((*node.inputs, node.attributes) if node.attributes else node.inputs)
     return f"{', '.join(node.outputs)} = {node.op}({inside})  # {node.name}"
 
 
 def site_lines(site: Site) -> Iterator[str]:
-    """The nodes of a site, before with a minus and after with a plus."""
+    """The nodes of a site, with a minus before and a plus after."""
     yield from (f"- {node_line(node)}" for node in (*site.replaced, *site.swept))
     for old, new in site.shared.items():
         yield f"- initializer {old}"
@@ -37,18 +37,18 @@ def site_lines(site: Site) -> Iterator[str]:
 
 
 def scope_name(site: Site) -> str:
-    """What to call the scope of a site."""
+    """The name of a site's scope."""
     return site.scope or "main graph"
 
 
 def rules_text(site: Site) -> str:
-    """The rule that a place is named by, and with which others it is one place."""
+    """The main rule of a site, and its other rules."""
     rule, others = site.rule, [name for name in site.rules if name != site.rule]
     return f"{rule} (with {join_first(others, SHOWN_RULES)})" if others else rule
 
 
 def site_words(site: Site) -> Iterator[str]:
-    """Why a site is not proved or was rolled back, then the errors of both sides where its own proof failed."""
+    """Why a site is unproved or was rolled back, and the errors of both versions if its proof failed."""
     yield site.reason
     worst = site.proof.worst if site.proof is not None else None
     if worst is not None and not worst.ok and worst.original is not None:
@@ -56,7 +56,7 @@ def site_words(site: Site) -> Iterator[str]:
 
 
 def deviation_text(found: "Deviation | OutputError", absolute: str = "") -> str:
-    """A deviation in all measures.  absolute: the first of them as text, where three digits will not do."""
+    """A deviation in all measures.  absolute: the text of the first one, if three digits are not enough."""
     if not found.max_abs and not found.max_rel:
         return "0"
     ulp = getattr(found, "max_ulp", None)
@@ -87,12 +87,12 @@ def outcome_words(report: Report) -> str:
 
 
 def _counted(sites: Sequence[Site], what: str) -> str:
-    """What became of sites: 3 of 4 sites proved, 1 rolled back."""
+    """The numbers of sites by outcome: 3 of 4 sites proved, 1 rolled back."""
     found = Counter("rolled back" if site.undone else site.outcome for site in sites)
     known = [(name, found[name]) for name in ("proved", "unproved", "rolled back") if found[name]]
     (name, count), *more = known or [("proved", 0)]
-    told = "".join(f", {number:,} {other}" for other, number in more)
-    return f"{count:,} of {format_count(len(sites), what)} {name}{told}"
+    others = "".join(f", {number:,} {other}" for other, number in more)
+    return f"{count:,} of {format_count(len(sites), what)} {name}{others}"
 
 
 def _check_words(check: "CheckResult") -> str:
@@ -102,7 +102,7 @@ def _check_words(check: "CheckResult") -> str:
 
 
 def proof_words(report: Report) -> Iterator[str]:
-    """How the sites were proved: how many proofs, by what, against what."""
+    """The proofs: how many, by what, and against what."""
     ways: dict[tuple[str, str, bool], dict[object, SiteProof]] = {}
     for proof in report.proofs:
         if proof.runs:
@@ -118,14 +118,14 @@ def proof_words(report: Report) -> Iterator[str]:
 
 
 def not_covered_words(report: Report) -> str:
-    """What the word proved does not cover, other sizes among it where some were asked for."""
+    """What a proof does not cover, with other sizes if the user fixed some."""
     held = [f"{name} but {size}" for name, size in report.dims.items()]
     sizes = f"sizes of {' and of '.join(held)}, " if held else ""
     return f"not covered: {sizes}{NOT_COVERED}"
 
 
 def tested_inputs_text(report: Report) -> str:
-    """The kinds of inputs, and the sizes, on which the sites that are proved agree; empty where none was run."""
+    """The kinds and sizes of inputs on which the proved sites agree; empty without runs."""
     proofs = [proof for proof in report.proofs if proof.runs and proof.outcome.value == "proved"]
     if not proofs:
         return ""
@@ -134,7 +134,7 @@ def tested_inputs_text(report: Report) -> str:
 
 
 def inputs_text(check: "CheckResult") -> tuple[str, str]:
-    """The kinds and sizes of the inputs that were made to compare two models, and what that does not cover."""
+    """The kinds and sizes of the inputs of a comparison, and what they do not cover."""
     return _inputs_words(check.kinds, check.sizes) or "the inputs that were given", f"not covered: {NOT_COVERED}"
 
 
@@ -146,7 +146,7 @@ def _inputs_words(kinds: Collection[str], sizes: Collection[str]) -> str:
 
 
 def error_words(report: Report) -> Iterator[str]:
-    """The error nearest to what is allowed of all proofs that stand, beside the original's, and of the whole models."""
+    """The error closest to its limit over all proofs, with the original's, and the error of the whole models."""
     errors = [site.proof.worst for site in report.sites if site.proof is not None and site.proof.worst is not None]
     if errors:
         worst = max(errors, key=lambda error: error.severity)
@@ -159,12 +159,12 @@ def error_words(report: Report) -> Iterator[str]:
     whole = report.check.worst if report.check is not None else None
     if whole is not None:
         gap, allowed = error_and_tolerance(whole.max_abs, whole.allowed, whole.scale)
-        told = deviation_text(whole, gap)
-        yield f"worst {told} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
+        deviation = deviation_text(whole, gap)
+        yield f"worst {deviation} where {allowed} is allowed, in output {whole.name!r} ({whole.dtype})"
 
 
 def error_and_tolerance(gap: float, allowed: float, scale: float) -> tuple[str, str]:
-    """A difference; and the tolerance for it, which tells nothing without the numbers that it is a part of."""
+    """An error, and its tolerance with the scale of the tensor."""
     if not allowed or not scale or not math.isfinite(allowed / scale):
         return format_beside_limit(gap, allowed)
     found, text = format_beside_limit(gap, allowed, (3, 2))
@@ -172,7 +172,7 @@ def error_and_tolerance(gap: float, allowed: float, scale: float) -> tuple[str, 
 
 
 def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, str]]:
-    """What an upgrade did, line by line: a title, empty where it goes on, and words."""
+    """The effects of an upgrade: a title, empty for continuation lines, and a text."""
     yield "opset", f"{done.opset[0]} -> {done.opset[1]}"
     if done.ir_version[0] != done.ir_version[1]:
         yield "IR", f"{done.ir_version[0]} -> {done.ir_version[1]}"
@@ -180,8 +180,8 @@ def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, str]]:
         yield "declared", done.declared
     if done.newer:
         yield "newer", ", ".join(f"{op} x{count:,}" for op, count in sorted(done.newer.items()))
-    for place, (told, count) in enumerate(done.edited.items()):
-        yield "" if place else "edited", f"{told} (x{count:,})"
+    for place, (sentence, count) in enumerate(done.edited.items()):
+        yield "" if place else "edited", f"{sentence} (x{count:,})"
     if done.functions:
         yield "functions", f" raised too: {', '.join(done.functions)}"
     if done.refused:
@@ -189,19 +189,19 @@ def upgrade_lines(done: UpgradeReport) -> Iterator[tuple[str, str]]:
 
 
 def detector_tail_text(report: Report) -> str:
-    """What became of the tail of a detector that was asked for among the rules."""
+    """What a rewrite did about the post-processing of a detector."""
     return "an edit, done before the rules" if report.edited is not None else "the model answers so already"
 
 
 def edited_lines(done: "EditReport") -> Iterator[tuple[str, str]]:
-    """What the edit before the rules did, line by line: a title, empty where it goes on, and words."""
-    for one in done.edits:
-        for place, sentence in enumerate(one.said):
-            yield "" if place else one.edit.flag, sentence
+    """The effects of the edit before the rules: a title, empty for continuation lines, and a text."""
+    for applied in done.edits:
+        for place, sentence in enumerate(applied.said):
+            yield "" if place else applied.edit.flag, sentence
 
 
 def layer_comparison_text(layers: "LayerComparison") -> str:
-    """What comparing inner tensors found, in one line."""
+    """The result of comparing inner tensors, in one line."""
     if layers.left_out:
         return layers.left_out
     if not layers.compared:

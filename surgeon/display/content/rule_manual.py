@@ -1,4 +1,4 @@
-"""The manual of a rule: before and after, drawn from the rule itself."""
+"""The manual of a rule: its patterns and replacements, drawn from the rule itself."""
 
 import os
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from surgeon.rules.rule import ReplacementForm, Rule, RulePlan
 from surgeon.rules.tracing.tracer import trace
 from surgeon.target_registry import takers
 
-NEWEST = 10**6  # an opset at which every form may be written
+ANY_OPSET = 10**6  # an opset that every form supports
 
 
 def manual_lines(rule: Rule) -> Iterator[str]:
-    """The manual as lines; headings start at the margin."""
+    """The manual as lines; headings are not indented."""
     yield f"{rule.name}  ({rule.where})"
     yield from (f"  {line}".rstrip() for line in (rule.doc or "This rule has no docstring.").splitlines())
     if rule.approximate:
@@ -46,12 +46,12 @@ def manual_lines(rule: Rule) -> Iterator[str]:
         yield from (f"  {line}" for line in _target_lines(rule, target))
     for form in (form for form in rule.forms if not any(takers(form.kind))):
         yield f"  {form.kind:<11}{form_lines(form)[-1]}  (no installed target takes it)"
-    calls = (call for function in rule.patterns for one in trace(function) for call in one.helper_calls.values())
-    spoken = sorted({call.word for call in calls})
-    if spoken:
+    patterns = [pattern for function in rule.patterns for pattern in trace(function)]
+    words_used = sorted({call.word for pattern in patterns for call in pattern.helper_calls.values()})
+    if words_used:
         yield ""
         yield "Words"
-        yield from (f"  {word}: {_first_line(find_composite(word).__doc__)}" for word in spoken)
+        yield from (f"  {word}: {_first_line(find_composite(word).__doc__)}" for word in words_used)
     if rule.conditions:
         yield ""
         yield "Conditions"
@@ -66,19 +66,19 @@ def summary(rule: Rule) -> str:
 
 
 def targets_text(rule: Rule) -> str:
-    """The targets that the rule has a form for, with the opset that each needs."""
-    told = []
+    """The targets of a rule, each with its lowest opset."""
+    targets = []
     for name in rule.targets:
         forms = list(_forms(rule, name))
         least = min((form.opset for form in forms), default=0)
         if forms:
-            told.append(name if least <= 1 else f"{name} (opset {least})")
-    return ", ".join(told)
+            targets.append(name if least <= 1 else f"{name} (opset {least})")
+    return ", ".join(targets)
 
 
 def _forms(rule: Rule, target: str) -> Iterator[ReplacementForm]:
-    """The forms that the rule may write for a target, newest first."""
-    below = NEWEST
+    """The forms that a rule may write for a target, newest first."""
+    below = ANY_OPSET
     while below > 0:
         plan = rule.plan(target, below)
         if not isinstance(plan, RulePlan) or plan.needs is not None:
@@ -89,7 +89,7 @@ def _forms(rule: Rule, target: str) -> Iterator[ReplacementForm]:
 
 
 def _is_placeholder(form: ReplacementForm) -> bool:
-    """Whether a form is written in ops of domains that nobody knows, so that it decomposes nothing."""
+    """Whether a form consists of ops of unknown domains, so that it decomposes nothing."""
     found = _operations(trace(form.function)[0])
     return bool(found) and not any(knows_domain(operation.domain) for operation in found)
 
@@ -118,7 +118,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
         label = f"{target if not place else '':<11}"
         yield f"{label}{lines[0]}{since}"
         yield from (" " * 11 + line for line in lines[1:])
-    plan = rule.plan(target, NEWEST)
+    plan = rule.plan(target, ANY_OPSET)
     if forms and isinstance(plan, RulePlan) and rule.search is None:
         known = [compiled.pattern for compiled in plan.sources if compiled.pattern.function not in rule.patterns]
         if known:
@@ -126,7 +126,7 @@ def _target_lines(rule: Rule, target: str) -> Iterator[str]:
 
 
 def form_lines(form: ReplacementForm) -> list[str]:
-    """What a form writes, drawn; one that depends on the match is named by where it is written."""
+    """The replacement of a form, drawn; one that depends on the match is shown by its location."""
     patterns = try_trace(form.function)
     if not patterns:
         code = form.function.__code__
@@ -135,9 +135,9 @@ def form_lines(form: ReplacementForm) -> list[str]:
 
 
 def draw(pattern: Pattern, *, written: bool = False) -> list[str]:
-    """A traced function as nested calls; tensors that are used twice get a line of their own above.
+    """A traced function as nested calls; a tensor that is used twice has its own line above.
 
-    written: as a replacement, which takes the first of several forms.
+    written: as a replacement, with the first of several forms.
     """
     drawing = _Drawing(pattern, written)
     results = [drawing.text(value) for value in pattern.outputs]
@@ -145,12 +145,12 @@ def draw(pattern: Pattern, *, written: bool = False) -> list[str]:
 
 
 class _Drawing:
-    """Turns the values of one pattern into text."""
+    """Converts the values of one pattern to text."""
 
     def __init__(self, pattern: Pattern, written: bool) -> None:
         self._written = written
-        self.said = {} if written else pattern.helper_calls
-        self._shared = _shared(pattern, written)
+        self._helper_calls = {} if written else pattern.helper_calls
+        self._used_twice = _used_twice(pattern, written)
         self._names: dict[int, str] = {}
         self.lines: list[str] = []
 
@@ -158,9 +158,9 @@ class _Drawing:
         """A value as an expression."""
         if value is None:
             return "-"
-        said = self.said.get(id(value))
-        if said is not None:
-            return f"{said.word}({', '.join(self._argument(item) for item in said.arguments)})"
+        call = self._helper_calls.get(id(value))
+        if call is not None:
+            return f"{call.word}({', '.join(self._argument(item) for item in call.arguments)})"
         if isinstance(value, Var):
             return f"*{value.name}" if value.kind == "rest" else value.name
         if isinstance(value, LiteralValue):
@@ -189,7 +189,7 @@ class _Drawing:
         name = self._names.get(id(operation))
         if name is None:
             call = self._call(operation)
-            if id(operation) not in self._shared:
+            if id(operation) not in self._used_twice:
                 return call + several
             name = self._names[id(operation)] = f"t{len(self._names) + 1}"
             self.lines.append(f"{name} = {call}")
@@ -206,7 +206,7 @@ class _Drawing:
 
 
 def number_text(value: Any) -> str:
-    """A constant: numbers in up to eight digits, an array beyond four elements by shape and dtype."""
+    """A constant: numbers with up to eight digits, a larger array by shape and dtype."""
     array = np.asarray(value)
     if array.size > 4:
         return f"{array.dtype}{list(array.shape)}"
@@ -233,21 +233,21 @@ def _attribute_text(value: Any) -> str:
 
 
 def _is_optional(value: AnyOf) -> bool:
-    """Whether it says: a node, or its first input without it."""
+    """Whether the two forms are a node and its first input."""
     first = value.forms[0]
     return len(value.forms) == 2 and isinstance(first, NodeOutput) and first.operation.inputs[:1] == (value.forms[1],)
 
 
-def _shared(pattern: Pattern, written: bool) -> set[int]:
-    """The operations that more than one place of the pattern refers to."""
+def _used_twice(pattern: Pattern, written: bool) -> set[int]:
+    """The operations that are used more than once in a pattern."""
     uses: dict[int, int] = {}
     values: list[Value | None] = list(pattern.outputs)
     expanded: set[int] = set()
     while values:
         value = values.pop()
-        said = None if written else pattern.helper_calls.get(id(value))
-        if said is not None:
-            values.extend(item for item in said.arguments if isinstance(item, Value))
+        call = None if written else pattern.helper_calls.get(id(value))
+        if call is not None:
+            values.extend(item for item in call.arguments if isinstance(item, Value))
         elif isinstance(value, NodeOutput):
             key = id(value.operation)
             uses[key] = uses.get(key, 0) + 1

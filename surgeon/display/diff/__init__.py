@@ -1,3 +1,3 @@
-"""The differences between two models: nodes paired, and what changed."""
+"""The differences between two models: paired nodes, and their changes."""
 
 __all__ = ["diff_models", "model_diff"]

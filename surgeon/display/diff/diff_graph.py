@@ -1,4 +1,4 @@
-"""One graph as it is compared: nodes by number, who makes what each reads, and what each is apart from its name."""
+"""A graph prepared for a comparison: numbered nodes, the sources of their inputs, and keys without names."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
@@ -16,210 +16,219 @@ from surgeon.targets.inspection.module_scopes import module_path
 TENSORS = (
     AttributeProto.TENSOR, AttributeProto.TENSORS, AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS
 )
-SMALL = 16  # elements of a constant that is told by value
-MADE, GIVEN, STORED, LEFT_OUT = range(4)  # where what a node reads comes from
-Read = tuple[int, int, Hashable]
-"""Where from; the node that makes it, else -1; its place among that one's outputs, a name, or what it holds."""
+SMALL = 16  # elements of a constant that is compared by value
+PRODUCED, INPUT, STORED, OMITTED = range(4)  # the kinds of sources of an input
+InputSource = tuple[int, int, Hashable]
+"""The kind; the producer's number, else -1; the producer's output position, a name, or the content of a constant."""
 
 
 class DiffGraph:
-    """The nodes of one scope but Constants, which are what others hold.
+    """The nodes of one scope except Constants, whose values belong to their consumers.
 
-    by_name: whether inputs and outputs go by their names, which are those of the other graph, or by their order.
-    outside: for tensors around a body what they and their counterparts in the other model go by.
+    by_name: whether inputs and outputs are identified by name, as in the other graph, or by position.  outside: for
+    captured tensors, a key that their counterparts in the other model have too.
     """
 
     def __init__(self, index: Index, scope: Scope, by_name: bool, outside: Mapping[str, Hashable]) -> None:
         self.index, self.scope, self.outside = index, scope, outside
-        self._given = {} if by_name else {name: place for place, name in enumerate(inputs_and_outputs(scope)[0])}
+        inputs, outputs = input_and_output_names(scope)
+        self._input_positions = {} if by_name else {name: place for place, name in enumerate(inputs)}
         self.nodes: list[Node] = [node for node in scope.nodes if node.op != "Constant"]
-        self._number = {name: at for at, node in enumerate(self.nodes) for name in node.outputs if name}
-        self._place = {name: place for node in self.nodes for place, name in enumerate(node.outputs) if name}
-        self.inputs: list[Sequence[str]] = []  # as they are compared: of a commutative op what a node makes comes first
-        self.reads: list[list[Read]] = []
-        for node in self.nodes:
-            reads, names = [self.read(name) for name in node.inputs], node.inputs
-            if node.op in COMMUTATIVE and len(reads) == 2 and reads[0][0] > reads[1][0]:
-                reads, names = reads[::-1], names[::-1]
-            self.reads.append(reads)
-            self.inputs.append(names)
-        self.readers: list[list[tuple[int, int, int]]] = [[] for _ in self.nodes]  # (place, who reads, as which input)
-        for at, reads in enumerate(self.reads):
-            for slot, (kind, maker, place) in enumerate(reads):
-                if kind == MADE and isinstance(place, int):
-                    self.readers[maker].append((place, at, slot))
-        self._captures = self._captured()
-        # What the graph hands on, whoever makes it; of what its nodes make: the node, and which of its outputs that is.
-        self.outputs = {
-            name if by_name else str(place): name for place, name in enumerate(inputs_and_outputs(scope)[1])
+        self._producers = {  # the number of the node, and the position of the output
+            name: (at, place) for at, node in enumerate(self.nodes) for place, name in enumerate(node.outputs) if name
         }
-        made = {key: name for key, name in self.outputs.items() if name in self._number}
-        self.makers = {key: (self._number[name], self._place[name]) for key, name in made.items()}
-        self.ends: dict[int, tuple[tuple[int, str], ...]] = {}
-        for key, (at, place) in self.makers.items():
-            self.ends[at] = (*self.ends.get(at, ()), (place, key))
+        self.inputs: list[Sequence[str]] = []  # for a commutative op, produced tensors come first
+        self.sources: list[list[InputSource]] = []
+        for node in self.nodes:
+            sources, names = [self.source(name) for name in node.inputs], node.inputs
+            if node.op in COMMUTATIVE and len(sources) == 2 and sources[0][0] > sources[1][0]:
+                sources, names = sources[::-1], names[::-1]
+            self.sources.append(sources)
+            self.inputs.append(names)
+        # By node: (output position, consumer, input position)
+        self.consumers: list[list[tuple[int, int, int]]] = [[] for _ in self.nodes]
+        for at, sources in enumerate(self.sources):
+            for slot, (kind, producer, place) in enumerate(sources):
+                if kind == PRODUCED and isinstance(place, int):
+                    self.consumers[producer].append((place, at, slot))
+        self._captures = self._captured()
+        # Graph outputs by key, and the node and output position that produce them.
+        self.outputs = {name if by_name else str(place): name for place, name in enumerate(outputs)}
+        self.output_producers = {
+            key: self._producers[name] for key, name in self.outputs.items() if name in self._producers
+        }
+
+    @cached_property
+    def graph_outputs(self) -> dict[int, tuple[tuple[int, str], ...]]:
+        """For each node the graph outputs that it produces: output position and key."""
+        found: dict[int, tuple[tuple[int, str], ...]] = {}
+        for key, (at, place) in self.output_producers.items():
+            found[at] = (*found.get(at, ()), (place, key))
+        return found
 
     def _captured(self) -> dict[int, set[int]]:
-        """For each node the nodes whose outputs its bodies read; it becomes a reader of these, as input -1."""
+        """For each node the producers that its bodies capture; the node becomes a consumer of these, as input -1."""
         found: dict[int, set[int]] = {}
         if not self.scope.bodies:
             return found
         numbers = {node: at for at, node in enumerate(self.nodes)}
-        for name, maker in self._number.items():
+        for name, (producer, place) in self._producers.items():
             inner = {node.scope for node in self.scope.consumers.get(name, ()) if node.scope is not self.scope}
-            for at in sorted({numbers[_holder(scope, self.scope)] for scope in inner}):
-                found.setdefault(at, set()).add(maker)
-                self.readers[maker].append((self._place[name], at, -1))
+            for at in sorted({numbers[_owner_in(scope, self.scope)] for scope in inner}):
+                found.setdefault(at, set()).add(producer)
+                self.consumers[producer].append((place, at, -1))
         return found
 
-    def read(self, name: str) -> Read:
-        """Where a tensor comes from that this graph reads or hands on."""
+    def source(self, name: str) -> InputSource:
+        """The source of a tensor that a node or an output of this graph reads."""
         if not name:
-            return LEFT_OUT, -1, ""
-        if name in self._number:
-            return MADE, self._number[name], self._place[name]
+            return OMITTED, -1, ""
+        if name in self._producers:
+            return PRODUCED, *self._producers[name]
         home = self.scope.defining_scope(name)
         if home is self.scope and name in home.inputs and name not in home.initializers:
-            return GIVEN, -1, self._given.get(name, name)
+            return INPUT, -1, self._input_positions.get(name, name)
         if home is None or (name in home.inputs and name not in home.initializers):
-            return GIVEN, -1, self.outside.get(name, name)
+            return INPUT, -1, self.outside.get(name, name)
         if home is not self.scope and name in home.producers and home.producers[name].op != "Constant":
-            return GIVEN, -1, self.outside.get(name, name)
-        return STORED, -1, self.held(name)
+            return INPUT, -1, self.outside.get(name, name)
+        return STORED, -1, self.content(name)
 
-    def seen_from_inside(self, depth: int, numbers: Mapping[int, int]) -> dict[str, Hashable]:
-        """What `outside` is to the bodies of nodes here.
+    def outside_of_bodies(self, depth: int, numbers: Mapping[int, int]) -> dict[str, Hashable]:
+        """The argument `outside` for the bodies of nodes in this graph.
 
-        depth: how many graphs lie around this one.  numbers: of nodes with a counterpart, a number that both go by.
+        depth: the number of graphs around this one.  numbers: for each paired node, a number that its counterpart has
+        too.
         """
-        given = {name: (depth, "given", self._given.get(name, name)) for name in self.scope.inputs}
-        made = {name: at for name, at in self._number.items() if at in numbers}
-        paired = {name: (depth, numbers[at], self._place[name]) for name, at in made.items()}
-        lost = {name: name for name, at in self._number.items() if at not in numbers}
-        return {**self.outside, **given, **lost, **paired}
+        given = {name: (depth, "given", self._input_positions.get(name, name)) for name in self.scope.inputs}
+        unpaired = {name: name for name, (at, _) in self._producers.items() if at not in numbers}
+        paired = {
+            name: (depth, numbers[at], place) for name, (at, place) in self._producers.items() if at in numbers
+        }
+        return {**self.outside, **given, **unpaired, **paired}
 
-    def held(self, name: str) -> Hashable:
-        """What a stored tensor is: a small one by value, a large one by dtype and shape."""
+    def content(self, name: str) -> Hashable:
+        """The content of a stored tensor: a small one by value, a large one by dtype and shape."""
         tensor = self.stored(name)
-        if tensor is not None and _size(tensor.dims) > SMALL:
+        if tensor is not None and _element_count(tensor.dims) > SMALL:
             return tensor.data_type, tuple(tensor.dims)
         value = self.index.constants.get(self.scope, name)
         if value is not None:
             return value.content
-        return (tensor.data_type, tuple(tensor.dims)) if tensor is not None else self._otherwise(name)
+        return (tensor.data_type, tuple(tensor.dims)) if tensor is not None else self._other_content(name)
 
-    def _otherwise(self, name: str) -> Hashable:
-        """What a tensor holds that is neither dense nor small: of a sparse one all, of a Constant what it says."""
+    def _other_content(self, name: str) -> Hashable:
+        """The content of another constant: a sparse tensor by its data, a Constant by its attributes."""
         home = self.scope.defining_scope(name)
         if home is None:
             return ""
         if name in home.sparse:
             return self._bytes_of(home.sparse[name])
-        maker = home.producers.get(name)
-        sparse = maker.attribute("sparse_value") if maker is not None else None
+        producer = home.producers.get(name)
+        sparse = producer.attribute("sparse_value") if producer is not None else None
         if sparse is not None and not sparse.ref_attr_name:
             return self._bytes_of(sparse.sparse_tensor)
-        return attribute_key(maker) if maker is not None else ""  # in a function, what is given to the call
+        return attribute_key(producer) if producer is not None else ""  # in a function, an argument of the call
 
     def _bytes_of(self, tensor: onnx.SparseTensorProto) -> Hashable:
-        """What a sparse tensor holds, by its bytes."""
+        """The data of a sparse tensor."""
         values, indices = tensor.values, tensor.indices
         arrays = self.index.model.value(values), self.index.model.value(indices)
         return tuple(tensor.dims), tuple(indices.dims), values.data_type, *(array.tobytes() for array in arrays)
 
     def stored(self, name: str) -> onnx.TensorProto | None:
-        """The tensor behind a name that no node computes, None for one that is sparse or written otherwise."""
+        """The stored tensor of a name; None for a sparse tensor or another form of constant."""
         home = self.scope.defining_scope(name)
         if home is None:
             return None
         if name in home.initializers:
             return home.initializers[name]
-        maker = home.producers.get(name)
-        value = maker.attribute("value") if maker is not None and maker.op == "Constant" else None
+        producer = home.producers.get(name)
+        value = producer.attribute("value") if producer is not None and producer.op == "Constant" else None
         return None if value is None or value.ref_attr_name else value.t
 
     def is_sparse(self, name: str) -> bool:
-        """Whether a tensor that no node computes is stored by its numbers other than zero alone."""
+        """Whether a stored tensor is sparse."""
         home = self.scope.defining_scope(name)
-        maker = None if home is None else home.producers.get(name)
-        is_written_so = maker is not None and maker.attribute("sparse_value") is not None
+        producer = None if home is None else home.producers.get(name)
+        is_written_so = producer is not None and producer.attribute("sparse_value") is not None
         return home is not None and (name in home.sparse or is_written_so)
 
     @cached_property
-    def said(self) -> list[Hashable]:
-        """What the attributes of each node say, those that hold graphs apart, and which overload it calls."""
+    def attribute_keys(self) -> list[Hashable]:
+        """For each node a key of its attributes without graphs, and of the overload that it calls."""
         versions = self.scope.versions
         protos = [node.proto for node in self.nodes]
-        plain = ([self._whole(item) for item in proto.attribute if item.type not in GRAPHS] for proto in protos)
-        said = [key_of_attributes(items, node.op, versions) for items, node in zip(plain, self.nodes, strict=True)]
-        return [(one, proto.overload) if proto.overload else one for one, proto in zip(said, protos, strict=True)]
+        plain = ([self._with_data(item) for item in proto.attribute if item.type not in GRAPHS] for proto in protos)
+        keys = [key_of_attributes(items, node.op, versions) for items, node in zip(plain, self.nodes, strict=True)]
+        return [(key, proto.overload) if proto.overload else key for key, proto in zip(keys, protos, strict=True)]
 
-    def _whole(self, item: AttributeProto) -> AttributeProto:
-        """An attribute with the data of tensors in it, which say more than where they lie in their files."""
+    def _with_data(self, item: AttributeProto) -> AttributeProto:
+        """An attribute with the data of its tensors in place of their locations in files."""
         if item.type not in TENSORS:
             return item
         made: AttributeProto = AttributeProto.FromString(self.index.model.serialize(item))
         return made
 
     @cached_property
-    def sizes(self) -> frozenset[int]:
-        """The nodes that look at nothing but sizes, and what they alone read: exporters write these in many ways."""
+    def size_nodes(self) -> frozenset[int]:
+        """The nodes that only compute sizes, and the constants that only they read: exporters differ in these."""
         found, fixed = set[int](), set[int]()
-        for at in self.order:
-            node, reads = self.nodes[at], self.reads[at]
+        for at in self.topological_order:
+            node, sources = self.nodes[at], self.sources[at]
             if any(item.type in GRAPHS for item in node.proto.attribute) or is_random(node.proto):
                 continue
-            made = {maker for kind, maker, _ in reads if kind == MADE}
+            made = {producer for kind, producer, _ in sources if kind == PRODUCED}
             if traits_of(node.op).shape.reads_only_shape:
                 found.add(at)
-            elif not (made - found - fixed) and all(kind != GIVEN for kind, _, _ in reads):
+            elif not (made - found - fixed) and all(kind != INPUT for kind, _, _ in sources):
                 (found if made & found else fixed).add(at)
-        for at in reversed(self.order):
-            readers = {who for _, who, _ in self.readers[at]}
-            if at in fixed and readers and readers <= found:
+        for at in reversed(self.topological_order):
+            consumers = {who for _, who, _ in self.consumers[at]}
+            if at in fixed and consumers and consumers <= found:
                 found.add(at)
-        return frozenset(found - self.ends.keys())
+        return frozenset(found - self.graph_outputs.keys())
 
     @cached_property
     def paths(self) -> list[tuple[str, ...]]:
-        """The scopes that the exporter noted for each node."""
+        """The module scopes of each node, from the exporter."""
         return [module_path(node.proto) for node in self.nodes]
 
     @cached_property
-    def order(self) -> Sequence[int]:
-        """The nodes, each behind those that make what it reads."""
+    def topological_order(self) -> Sequence[int]:
+        """The nodes in topological order."""
         if not self.scope.is_unsorted:
             return range(len(self.nodes))
-        makers = [{maker for kind, maker, _ in reads if kind == MADE} for reads in self.reads]
-        waiting = [len(made | self._captures.get(at, set())) for at, made in enumerate(makers)]
+        producers = [{producer for kind, producer, _ in sources if kind == PRODUCED} for sources in self.sources]
+        waiting = [len(made | self._captures.get(at, set())) for at, made in enumerate(producers)]
         ready = [at for at, count in enumerate(waiting) if not count]
         found = []
         while ready:
             at = ready.pop()
             found.append(at)
-            for reader in {who for _, who, _ in self.readers[at]}:
+            for reader in {who for _, who, _ in self.consumers[at]}:
                 waiting[reader] -= 1
                 if not waiting[reader]:
                     ready.append(reader)
         return found
 
 
-def _holder(inner: Scope, outer: Scope) -> Node:
-    """The node of a scope in which another scope lies."""
+def _owner_in(inner: Scope, outer: Scope) -> Node:
+    """The node of the outer scope that contains the inner scope."""
     while inner.parent is not outer and inner.parent is not None:
         inner = inner.parent
     assert inner.owner is not None, "a function reads nothing of what is around it"
     return inner.owner
 
 
-def inputs_and_outputs(scope: Scope) -> tuple[list[str], list[str]]:
-    """The names of what a scope is given and of what it returns."""
+def input_and_output_names(scope: Scope) -> tuple[list[str], list[str]]:
+    """The names of the inputs and of the outputs of a scope."""
     sides = (scope.proto.input, scope.proto.output)
-    given, ends = ([item if isinstance(item, str) else item.name for item in side] for side in sides)
-    return given, ends
+    given, output_keys = ([item if isinstance(item, str) else item.name for item in side] for side in sides)
+    return given, output_keys
 
 
-def _size(dims: Sequence[int]) -> int:
+def _element_count(dims: Sequence[int]) -> int:
     size = 1
     for length in dims:
         size *= length

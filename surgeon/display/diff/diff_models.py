@@ -1,4 +1,4 @@
-"""The one function that says how two models differ."""
+"""Compares two models."""
 
 import time
 from collections import Counter
@@ -6,10 +6,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from onnx import FunctionProto
 
-from surgeon.display.diff.diff_graph import DiffGraph, inputs_and_outputs
-from surgeon.display.diff.graph_changes import GraphChanges, merged
-from surgeon.display.diff.interface_changes import of_functions, of_header
-from surgeon.display.diff.metadata_changes import lines_of_nodes, told_of, told_of_unread
+from surgeon.display.diff.diff_graph import DiffGraph, input_and_output_names
+from surgeon.display.diff.graph_changes import GraphChanges, in_report_order
+from surgeon.display.diff.interface_changes import function_changes, interface_changes
+from surgeon.display.diff.metadata_changes import metadata_lines, node_metadata_lines, unread_tensor_lines
 from surgeon.display.diff.model_diff import ModelChange, ModelDiff
 from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, model_name, resolve_model
@@ -49,46 +49,46 @@ def diff(first: ModelLike, second: ModelLike) -> ModelDiff:
         try:
             found = _ModelChanges(Index(one), Index(other), contents)
         finally:
-            for held in contents:
-                held.close()
-        changes = [*of_header(one.skeleton, other.skeleton), *found.changes]
-        told = [*told_of(one.skeleton, other.skeleton), *found.unread, *lines_of_nodes(found.told)]
+            for content in contents:
+                content.close()
+        changes = [*interface_changes(one.skeleton, other.skeleton), *found.changes]
+        metadata = [*metadata_lines(one.skeleton, other.skeleton), *found.unread, *node_metadata_lines(found.metadata)]
     return ModelDiff(
         first=model_name(first),
         second=model_name(second),
         nodes=found.nodes,
         same=found.same,
         renamed=found.renamed,
-        changes=merged(changes),
-        told=told,
+        changes=in_report_order(changes),
+        told=metadata,
         seconds=time.perf_counter() - started,
     )
 
 
 class _ModelChanges:
-    """Compares the main graphs, functions of one name, and the bodies of nodes that stand for each other."""
+    """Compares the main graphs, functions of the same name, and the bodies of paired nodes."""
 
     def __init__(self, one: Index, other: Index, contents: tuple[TensorContents, TensorContents]) -> None:
         self._indexes, self._contents = (one, other), contents
         self._bodies = tuple(_bodies(index) for index in (one, other))
         self.changes: list[ModelChange] = []
         self.same = self.renamed = 0
-        self.told = Counter[str]()
+        self.metadata = Counter[str]()
         self.nodes = (_count(one), _count(other))
-        self.unread = list(told_of_unread(one.main, other.main))
+        self.unread = list(unread_tensor_lines(one.main, other.main))
         self._compare(one.main, other.main)
-        theirs = {_key(scope): scope for scope in other.functions}
+        others = {_key(scope): scope for scope in other.functions}
         for scope in one.functions:
-            if _key(scope) in theirs:
-                self.changes += of_functions(scope, theirs[_key(scope)])
-                self._compare(scope, theirs[_key(scope)])
+            if _key(scope) in others:
+                self.changes += function_changes(scope, others[_key(scope)])
+                self._compare(scope, others[_key(scope)])
 
     def _compare(self, one: Scope, other: Scope) -> None:
-        nothing: dict[str, Hashable] = {}
-        waiting = [((one, other), (nothing, nothing), 0)]
-        while waiting:
-            scopes, outside, depth = waiting.pop()
-            names = [[set(side) for side in inputs_and_outputs(scope)] for scope in scopes]
+        no_names: dict[str, Hashable] = {}
+        pending = [((one, other), (no_names, no_names), 0)]
+        while pending:
+            scopes, outside, depth = pending.pop()
+            names = [[set(side) for side in input_and_output_names(scope)] for scope in scopes]
             by_name = scopes[0] is self._indexes[0].main and names[0] == names[1]
             sides = [
                 DiffGraph(index, scope, by_name, around)
@@ -96,24 +96,24 @@ class _ModelChanges:
             ]
             found = GraphChanges(sides[0], sides[1], self._contents, scopes[0].label)
             self.changes += found.changes
-            self.told.update(found.told)
+            self.metadata.update(found.metadata)
             self.same, self.renamed = self.same + found.same, self.renamed + found.renamed
             if scopes[0].bodies and scopes[1].bodies:
-                numbers = {at: at for at in found.pairing.to}, found.pairing.back
-                inside = [side.seen_from_inside(depth, known) for side, known in zip(sides, numbers, strict=True)]
-                for pair in self._pairs_of_bodies(sides, found.pairing.to):
-                    waiting.append((pair, (inside[0], inside[1]), depth + 1))
+                numbers = {at: at for at in found.pairing.second_of}, found.pairing.first_of
+                inside = [side.outside_of_bodies(depth, known) for side, known in zip(sides, numbers, strict=True)]
+                for pair in self._pairs_of_bodies(sides, found.pairing.second_of):
+                    pending.append((pair, (inside[0], inside[1]), depth + 1))
 
     def _pairs_of_bodies(
         self, sides: Sequence[DiffGraph], pairs: Mapping[int, int]
     ) -> Iterator[tuple[Scope, Scope]]:
-        """The bodies of nodes that stand for each other, by attribute; one that only one of them has is a change."""
+        """The bodies of paired nodes, by attribute; a body that only one node has is a change."""
         for at, to in pairs.items():
             nodes = [side.nodes[place] for side, place in zip(sides, (at, to), strict=True)]
-            ours, theirs = (bodies.get(node, {}) for bodies, node in zip(self._bodies, nodes, strict=True))
-            for key in ours.keys() & theirs.keys():
-                yield ours[key], theirs[key]
-            for key in sorted(ours.keys() ^ theirs.keys()):
+            ours, others = (bodies.get(node, {}) for bodies, node in zip(self._bodies, nodes, strict=True))
+            for key in ours.keys() & others.keys():
+                yield ours[key], others[key]
+            for key in sorted(ours.keys() ^ others.keys()):
                 which = "first" if key in ours else "second"
                 site = ((nodes[0].label,), (nodes[1].label,))
                 what = f"{nodes[0].op} has the body {key[0]} in the {which} model alone"
@@ -121,7 +121,7 @@ class _ModelChanges:
 
 
 def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
-    """The bodies of each node that holds some, by attribute and place in it."""
+    """The bodies of each node, by attribute name and position."""
     found: dict[Node, dict[tuple[str, int], Scope]] = {}
     for scope in index.scopes:
         if scope.owner is not None:
@@ -132,7 +132,7 @@ def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
 
 
 def _key(scope: Scope) -> Hashable:
-    """What a function is called by."""
+    """The identity of a function."""
     assert isinstance(scope.proto, FunctionProto), "bodies are compared where their nodes are"
     return function_key(scope.proto)
 

@@ -1,4 +1,4 @@
-"""What models tell of themselves that changes nothing they compute: who made them, doc strings, metadata."""
+"""Differences that change no results: producer, doc strings, metadata, unused tensors."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,23 +14,23 @@ from surgeon.text import format_count, join_first
 
 _FIELDS = ("ir_version", "producer_name", "producer_version", "domain", "model_version")
 _SHOWN = 40  # characters of a text
-_LISTED = 6  # tensors that are named
+_LISTED = 6  # tensors listed by name
 
 
-def told_of(one: ModelProto, other: ModelProto) -> Iterator[str]:
-    """What differs in what two models say of themselves, of their graphs, ends and functions, a line each."""
+def metadata_lines(one: ModelProto, other: ModelProto) -> Iterator[str]:
+    """The differences in the metadata of two models, their graphs, inputs, outputs and functions, a line each."""
     for name in _FIELDS:
         yield from _line(name, *(str(getattr(model, name) or "") for model in (one, other)))
-    yield from _of_messages("", one, other)
+    yield from _lines_of_messages("", one, other)
     yield from _line("graph name", one.graph.name, other.graph.name)
-    yield from _of_messages("graph: ", one.graph, other.graph)
+    yield from _lines_of_messages("graph: ", one.graph, other.graph)
     for side in ("input", "output"):
         values = [{value.name: value for value in getattr(model.graph, side)} for model in (one, other)]
-        yield from _of_pairs(side, *values)
+        yield from _lines_of_pairs(side, *values)
     functions: list[dict[str, FunctionProto]] = [
         {"::".join(filter(None, function_key(item))): item for item in model.functions} for model in (one, other)
     ]
-    yield from _of_pairs("function", *functions)
+    yield from _lines_of_pairs("function", *functions)
     for name, sides in (
         ("training info", [model.training_info for model in (one, other)]),
         ("quantization annotations", [model.graph.quantization_annotation for model in (one, other)]),
@@ -40,8 +40,8 @@ def told_of(one: ModelProto, other: ModelProto) -> Iterator[str]:
             yield f"{name}: {' → '.join(str(len(items) or 'nothing') for items in sides)}, of other content"
 
 
-def told_of_unread(one: Scope, other: Scope) -> Iterator[str]:
-    """Stored tensors that nothing reads, of the main graphs, where there are others of such."""
+def unread_tensor_lines(one: Scope, other: Scope) -> Iterator[str]:
+    """The difference in stored tensors that no node of the main graphs reads."""
     counts = [Counter(_unread(scope)) for scope in (one, other)]
     if counts[0] != counts[1]:
         before, after = (join_first(list((mine - theirs).elements()), _LISTED) or "nothing"
@@ -50,43 +50,43 @@ def told_of_unread(one: Scope, other: Scope) -> Iterator[str]:
 
 
 def _unread(scope: Scope) -> Iterator[str]:
-    """The dtypes and shapes of stored tensors that no node reads and that are no outputs."""
+    """The dtypes and shapes of stored tensors that no node reads and that are not outputs."""
     given = {item if isinstance(item, str) else item.name for item in scope.proto.output}
     for name, tensor in scope.initializers.items():
         if name not in given and not scope.consumers.get(name):
             yield type_text(tensor.data_type, tensor.dims)
 
 
-def told_of_nodes(one: Node, other: Node) -> Iterator[str]:
-    """What differs in what is told of two nodes that stand for each other: "doc_string", or a key of their metadata."""
-    texts = [_told(node.proto) for node in (one, other)]
+def changed_metadata_keys(one: Node, other: Node) -> Iterator[str]:
+    """The differences in the metadata of two paired nodes: "doc_string", or a key."""
+    texts = [_metadata(node.proto) for node in (one, other)]
     yield from (name for name in dict.fromkeys((*texts[0], *texts[1])) if texts[0].get(name) != texts[1].get(name))
 
 
-def lines_of_nodes(counts: Counter[str]) -> Sequence[str]:
-    """The same of all nodes: of how many it differs."""
+def node_metadata_lines(counts: Counter[str]) -> Sequence[str]:
+    """A line for each key, with the number of nodes where it differs."""
     return [f"{name} of {format_count(count, 'node')}" for name, count in counts.most_common()]
 
 
-def _of_pairs(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+def _lines_of_pairs(what: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
     for name in one:
         if name in other:
-            yield from _of_messages(f"{what} {name}: ", one[name], other[name])
+            yield from _lines_of_messages(f"{what} {name}: ", one[name], other[name])
 
 
-def _of_messages(where: str, one: Any, other: Any) -> Iterator[str]:
-    texts = [_told(message) for message in (one, other)]
+def _lines_of_messages(where: str, one: Any, other: Any) -> Iterator[str]:
+    texts = [_metadata(message) for message in (one, other)]
     for name in dict.fromkeys((*texts[0], *texts[1])):
-        yield from _line(f"{where}{name}", *(held.get(name, "") for held in texts))
+        yield from _line(f"{where}{name}", *(metadata.get(name, "") for metadata in texts))
 
 
-def _told(message: Any) -> dict[str, str]:
-    """The doc string and the metadata of a message, those that say something."""
+def _metadata(message: Any) -> dict[str, str]:
+    """The doc string and the metadata of a message, without empty ones."""
     found = {"doc_string": message.doc_string}
     for item in message.metadata_props:
         name = f"metadata {item.key}"
         count = 1
-        while name in found:  # a key that is given again
+        while name in found:  # a repeated key
             count += 1
             name = f"metadata {item.key} ({count})"
         found[name] = item.value
@@ -96,7 +96,7 @@ def _told(message: Any) -> dict[str, str]:
 def _line(name: str, before: str, after: str) -> Iterator[str]:
     if before != after:
         alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-        first = 0 if alike < _SHOWN else alike - _SHOWN // 2  # else a long text and another would read the same
+        first = 0 if alike < _SHOWN else alike - _SHOWN // 2  # so that the difference is in the shown part
         yield f"{name}: {_shown(before, first)} → {_shown(after, first)}"
 
 

@@ -1,4 +1,4 @@
-"""What differs between two models, as data; what differs alike in many nodes is told once."""
+"""The differences between two models as data; equal changes of many nodes are one record."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -11,17 +11,7 @@ ChangeKind = Literal["interface", "opset", "nodes", "attributes", "constants", "
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """One thing that differs, with all the nodes that it concerns alike.
-
-    Attributes:
-        kind: what it is about: "interface" (inputs, outputs, functions), "opset", "nodes" (some went and others came),
-            "attributes", "constants" (small ones, by value), "weights" (large ones), "types" (dtypes and shapes of what
-            nodes make), "wiring" (nodes that read other tensors), "sizes" (nodes that look at nothing but sizes).
-        what: in words that hold for all of them.
-        removed: the ops of nodes of the first model that went, in the order of the file.
-        added: the ops of nodes of the second that came.
-        sites: for each time the names of the nodes that went and of those that came; of nodes in both, the two names.
-        scope: the body or function it is in, empty for the main graph.
+    """A change, with all sites where it occurs.
 
     Examples:
         >>> import surgeon
@@ -32,15 +22,26 @@ class ModelChange:
     """
 
     kind: ChangeKind
+    """What changed.
+
+    "interface" (inputs, outputs, functions), "opset", "nodes" (removed and added ones), "attributes", "constants"
+    (small ones, by value), "weights" (large ones), "types" (dtypes and shapes of outputs), "wiring" (nodes with other
+    inputs), "sizes" (nodes that only compute sizes).
+    """
     what: str
+    """The change in words that hold for all sites."""
     removed: tuple[str, ...] = ()
+    """The ops of nodes that only the first model has, in file order."""
     added: tuple[str, ...] = ()
+    """The ops of nodes that only the second model has."""
     sites: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+    """For each site the names of its nodes in the first and in the second model."""
     scope: str = ""
+    """The label of the body or function; empty for the main graph."""
 
     @property
     def count(self) -> int:
-        """At how many sites."""
+        """The number of sites."""
         return max(1, len(self.sites))
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,18 +51,7 @@ class ModelChange:
 
 @dataclass(slots=True)
 class ModelDiff(ResultBase):
-    """What differs between two models.
-
-    Attributes:
-        first: the one model, by its path; empty for one in memory.
-        second: the other.
-        nodes: how many nodes both have, Constants left out: of the first, and of the second.
-        same: how many of them stand for each other and are the same, names apart.
-        renamed: how many of these are called otherwise.
-        changes: what differs, equal changes once.
-        told: what differs in what they tell of themselves (producer, IR version, doc strings, metadata), a line each;
-            it changes nothing that they compute.
-        seconds: how long it took.
+    """The differences between two models.
 
     Examples:
         >>> import surgeon
@@ -71,17 +61,25 @@ class ModelDiff(ResultBase):
     """
 
     first: str
+    """The path of the first model; empty for a model in memory."""
     second: str
+    """The path of the second model."""
     nodes: tuple[int, int] = (0, 0)
+    """The number of nodes in each model, without Constants."""
     same: int = 0
+    """The number of paired nodes that are equal apart from their names."""
     renamed: int = 0
+    """The number of these that have other names."""
     changes: list[ModelChange] = field(default_factory=list)
+    """The changes, with equal ones merged."""
     told: list[str] = field(default_factory=list)
+    """Differences that change no results, a line each: producer, IR version, doc strings, metadata."""
     seconds: float = 0.0
+    """The duration in seconds."""
 
     @property
     def differs(self) -> bool:
-        """Whether anything does but names and what is told."""
+        """Whether anything differs except names and metadata."""
         return bool(self.changes)
 
     def of(self, kind: ChangeKind) -> Iterator[ModelChange]:

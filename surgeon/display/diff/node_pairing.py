@@ -1,129 +1,130 @@
-"""Which nodes of two graphs stand for each other.
+"""Pairs the nodes of two graphs.
 
-First what is the same in all that it is computed from, and in all that is computed from it; then what is the same in
-one of the two; where the files have one order, by that; then within a few steps, then by the scopes that exporters
-note.  A kind of node that is there as often in both is paired in the order of the file.  From each pair the search
-goes on to what the two read and to who reads them, first where that is the same, then where only the op is; what is
-left is laid side by side in the order of the file.  Names are not looked at.
+First nodes with equal inputs and equal outputs, traced through the whole graph; then with only one of the two; then, if
+the files have the same order, by order; then by surroundings of a few steps; then by the module scopes of exporters.
+Nodes with equal keys are paired in file order if both graphs have the same number.  Each pair spreads to producers and
+consumers, first to equal nodes, then to nodes of the same op; the rest is aligned in file order.  Names are ignored.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from surgeon.display.diff.diff_graph import MADE, DiffGraph
-from surgeon.display.diff.sequence_alignment import AGREED, aligned
+from surgeon.display.diff.diff_graph import PRODUCED, DiffGraph
+from surgeon.display.diff.sequence_alignment import MIN_RUN, aligned
 
-STEPS = (4, 2, 1)  # how far around a node is looked, widest first
-RUN = 4  # nodes in a row that are paired for their order alone
+STEPS = (4, 2, 1)  # radius of the surroundings, widest first
+RUN = 4  # nodes in a row that are paired only by order
 
 Keys = Sequence[Hashable]
 
 
 class NodePairing:
-    """The pairs of two graphs.  to: for each node of the first its counterpart in the second, back: the other way."""
+    """The paired nodes of two graphs.  second_of: for nodes of the first graph their counterparts; first_of: the
+    reverse.
+    """
 
     def __init__(self, one: DiffGraph, other: DiffGraph) -> None:
         self.one, self.other = one, other
-        self.to: dict[int, int] = {}
-        self.back: dict[int, int] = {}
+        self.second_of: dict[int, int] = {}
+        self.first_of: dict[int, int] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._alike = [self._own(one), self._own(other)]
+        self._local = [self._local_keys(one), self._local_keys(other)]
         self._run()
 
     def _run(self) -> None:
         sides = (self.one, self.other)
-        ups = self.ups = [self._up(side, own) for side, own in zip(sides, self._alike, strict=True)]
-        downs = [self._down(side, own) for side, own in zip(sides, self._alike, strict=True)]
-        both = [list(zip(up, down, strict=True)) for up, down in zip(ups, downs, strict=True)]
-        for keys in (both, ups, downs):
+        self.input_keys = [self._input_keys(side, local) for side, local in zip(sides, self._local, strict=True)]
+        output_keys = [self._output_keys(side, local) for side, local in zip(sides, self._local, strict=True)]
+        both = [list(zip(*keys, strict=True)) for keys in zip(self.input_keys, output_keys, strict=True)]
+        for keys in (both, self.input_keys, output_keys):
             self._pair(keys)
-        self._in_one_order()
-        self._by_surroundings()
-        self._pair([list(zip(side.paths, own, strict=True)) for side, own in zip(sides, self._alike, strict=True)])
-        self._spread(self._same)
-        self._spread(self._same_op)
-        self._in_order()
-        self._spread(self._same_op)
+        self._pair_by_order()
+        self._pair_by_surroundings()
+        self._pair([list(zip(side.paths, local, strict=True)) for side, local in zip(sides, self._local, strict=True)])
+        self._spread_pairs(self._are_equal)
+        self._spread_pairs(self._have_same_op)
+        self._pair_aligned_runs()
+        self._spread_pairs(self._have_same_op)
 
-    def _by_surroundings(self) -> None:
-        """Pair what has the same around it, as far as that can be seen, then nearer and nearer."""
+    def _pair_by_surroundings(self) -> None:
+        """Pair nodes with equal surroundings, of decreasing radius."""
         seen: list[list[list[int]]] = []
         count = -1
         for steps in STEPS:
             if self._is_done:
                 return
-            if count != len(self.to):  # what is paired is seen by the others
-                count = len(self.to)
-                seen = [self._around(place, steps) for place in (0, 1)]
+            if count != len(self.second_of):  # new pairs change the surroundings of others
+                count = len(self.second_of)
+                seen = [self._surrounding_keys(place, steps) for place in (0, 1)]
             self._pair([found[steps] for found in seen])
-            self._spread(self._same)
+            self._spread_pairs(self._are_equal)
 
     @property
     def _is_done(self) -> bool:
-        """Whether one of the graphs has no node without a counterpart."""
-        return len(self.to) in (len(self.one.nodes), len(self.other.nodes))
+        """Whether all nodes of one graph are paired."""
+        return len(self.second_of) in (len(self.one.nodes), len(self.other.nodes))
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _own(self, side: DiffGraph) -> list[int]:
-        """What each node is by itself: its op, what its attributes say, what it reads that no node makes."""
+    def _local_keys(self, side: DiffGraph) -> list[int]:
+        """A number for each node by its op, attributes, inputs without a producer, and outputs of the graph."""
         found = []
-        for at, (node, said, reads) in enumerate(zip(side.nodes, side.said, side.reads, strict=True)):
-            given = tuple((kind, "" if kind == MADE else what) for kind, _, what in reads)
-            ends = tuple(sorted(key for _, key in side.ends.get(at, ())))
-            found.append(self._number((node.op, said, given, len(node.outputs), ends)))
+        for at, (node, key, sources) in enumerate(zip(side.nodes, side.attribute_keys, side.sources, strict=True)):
+            given = tuple((kind, "" if kind == PRODUCED else what) for kind, _, what in sources)
+            ends = tuple(sorted(output for _, output in side.graph_outputs.get(at, ())))
+            found.append(self._number((node.op, key, given, len(node.outputs), ends)))
         return found
 
-    def _up(self, side: DiffGraph, own: Sequence[int]) -> list[int]:
-        """Nodes of one number are computed from the same in the same way."""
-        found = [0] * len(own)
-        for at in side.order:
-            reads = tuple((found[maker], what) for kind, maker, what in side.reads[at] if kind == MADE)
-            found[at] = self._number(("up", own[at], reads))
+    def _input_keys(self, side: DiffGraph, local: Sequence[int]) -> list[int]:
+        """Equal numbers for nodes that are computed in the same way from the graph's inputs."""
+        found = [0] * len(local)
+        for at in side.topological_order:
+            sources = tuple((found[producer], what) for kind, producer, what in side.sources[at] if kind == PRODUCED)
+            found[at] = self._number(("up", local[at], sources))
         return found
 
-    def _down(self, side: DiffGraph, own: Sequence[int]) -> list[int]:
-        """From nodes of one number the same is computed in the same way."""
-        found = [0] * len(own)
-        for at in reversed(side.order):
-            readers = tuple(sorted((place, found[who], slot) for place, who, slot in side.readers[at]))
-            found[at] = self._number(("down", own[at], readers))
+    def _output_keys(self, side: DiffGraph, local: Sequence[int]) -> list[int]:
+        """Equal numbers for nodes from which the same outputs are computed in the same way."""
+        found = [0] * len(local)
+        for at in reversed(side.topological_order):
+            consumers = tuple(sorted((place, found[consumer], slot) for place, consumer, slot in side.consumers[at]))
+            found[at] = self._number(("down", local[at], consumers))
         return found
 
-    def _around(self, place: int, steps: int) -> list[list[int]]:
-        """By how far is looked: nodes of one number have the same around them (Weisfeiler and Leman, 1968).
+    def _surrounding_keys(self, place: int, steps: int) -> list[list[int]]:
+        """By radius, equal numbers for nodes with equal surroundings (Weisfeiler and Leman, 1968).
 
-        Those that have a counterpart are known by it; of the others alone it is looked around.
+        A paired node is identified by its counterpart; only unpaired nodes get new numbers.
         """
-        side, own, done = (self.one, self.other)[place], self._alike[place], (self.to, self.back)[place]
-        now = list(own)
+        side, local, done = (self.one, self.other)[place], self._local[place], (self.second_of, self.first_of)[place]
+        keys = list(local)
         for at, to in done.items():
-            now[at] = self._number(("pair", to if place == 0 else at))
-        left = [at for at in range(len(own)) if at not in done]
-        makers = [[maker for kind, maker, _ in side.reads[at] if kind == MADE] for at in left]
-        for at in left:  # which outputs it reads stays so
-            now[at] = self._number((now[at], tuple(what for kind, _, what in side.reads[at] if kind == MADE)))
-        found = [now]
+            keys[at] = self._number(("pair", to if place == 0 else at))
+        unpaired = [at for at in range(len(local)) if at not in done]
+        producers = [[producer for kind, producer, _ in side.sources[at] if kind == PRODUCED] for at in unpaired]
+        for at in unpaired:  # the output positions that it reads do not change
+            keys[at] = self._number((keys[at], tuple(what for kind, _, what in side.sources[at] if kind == PRODUCED)))
+        found = [keys]
         for _ in range(steps):
-            now = list(now)
-            for at, made in zip(left, makers, strict=True):
-                before, readers = found[-1], side.readers[at]
-                uses = [(output, before[who], slot) for output, who, slot in readers]
+            keys = list(keys)
+            for at, made in zip(unpaired, producers, strict=True):
+                before, consumers = found[-1], side.consumers[at]
+                uses = [(output, before[consumer], slot) for output, consumer, slot in consumers]
                 if len(uses) > 1:
                     uses.sort()
-                now[at] = self._number((before[at], *[before[maker] for maker in made], *uses))
-            found.append(now)
+                keys[at] = self._number((before[at], *[before[producer] for producer in made], *uses))
+            found.append(keys)
         return found
 
     def are_computed_alike(self, one: int, other: int) -> bool:
-        """Whether two nodes are computed from the same in the same way, all the way from what the graphs are given."""
-        return self.ups[0][one] == self.ups[1][other]
+        """Whether two nodes are computed in the same way from the graphs' inputs."""
+        return self.input_keys[0][one] == self.input_keys[1][other]
 
     def _pair(self, keys: Sequence[Keys]) -> None:
-        """Pair nodes without a counterpart that have one key, where both graphs have as many of it."""
+        """Pair unpaired nodes with equal keys, if both graphs have the same number of them."""
         rows: list[dict[Hashable, list[int]]] = []
-        for side, done in zip(keys, (self.to, self.back), strict=True):
+        for side, done in zip(keys, (self.second_of, self.first_of), strict=True):
             found: dict[Hashable, list[int]] = defaultdict(list)
             for at, key in enumerate(side):
                 if at not in done:
@@ -136,89 +137,89 @@ class NodePairing:
                     self.join(one, other)
 
     def join(self, one: int, other: int) -> None:
-        """Have two nodes stand for each other."""
-        self.to[one], self.back[other] = other, one
+        """Pair two nodes."""
+        self.second_of[one], self.first_of[other] = other, one
 
-    def _same(self, one: int, other: int) -> bool:
-        return self._alike[0][one] == self._alike[1][other]
+    def _are_equal(self, one: int, other: int) -> bool:
+        return self._local[0][one] == self._local[1][other]
 
-    def _same_op(self, one: int, other: int) -> bool:
+    def _have_same_op(self, one: int, other: int) -> bool:
         return self.one.nodes[one].op == self.other.nodes[other].op
 
-    def _spread(self, may_pair: Callable[[int, int], bool]) -> None:
-        """Go on from pairs to what both read, and to who reads both."""
+    def _spread_pairs(self, may_pair: Callable[[int, int], bool]) -> None:
+        """Spread from pairs to their producers and consumers."""
         if self._is_done:
             return
-        left = (at for at in range(len(self.one.nodes)) if at not in self.to)
-        starts = {near for at in left for near in _neighbours(self.one, at) if near in self.to}
-        waiting = deque((at, self.to[at]) for at in sorted(starts))
-        while waiting:
-            one, other = waiting.popleft()
-            for a, b in (*self._makers(one, other), *self._readers(one, other)):
-                if a not in self.to and b not in self.back and may_pair(a, b):
+        unpaired = (at for at in range(len(self.one.nodes)) if at not in self.second_of)
+        starts = {near for at in unpaired for near in _neighbours(self.one, at) if near in self.second_of}
+        pending = deque((at, self.second_of[at]) for at in sorted(starts))
+        while pending:
+            one, other = pending.popleft()
+            for a, b in (*self._producer_pairs(one, other), *self._consumer_pairs(one, other)):
+                if a not in self.second_of and b not in self.first_of and may_pair(a, b):
                     self.join(a, b)
-                    waiting.append((a, b))
+                    pending.append((a, b))
 
-    def _makers(self, one: int, other: int) -> Iterator[tuple[int, int]]:
-        pairs = zip(self.one.reads[one], self.other.reads[other], strict=False)
+    def _producer_pairs(self, one: int, other: int) -> Iterator[tuple[int, int]]:
+        pairs = zip(self.one.sources[one], self.other.sources[other], strict=False)
         for (kind, a, what), (other_kind, b, also) in pairs:
-            if kind == other_kind == MADE and what == also:
+            if kind == other_kind == PRODUCED and what == also:
                 yield a, b
 
-    def _readers(self, one: int, other: int) -> Iterator[tuple[int, int]]:
-        """Those that read the same output as the same input, where each graph has one such of an op."""
-        ours = _by_use(self.one, self.one.readers[one], self.to)
-        theirs = _by_use(self.other, self.other.readers[other], self.back)
+    def _consumer_pairs(self, one: int, other: int) -> Iterator[tuple[int, int]]:
+        """Consumers of the same output at the same input, if each graph has exactly one of an op."""
+        ours = _by_use(self.one, self.one.consumers[one], self.second_of)
+        theirs = _by_use(self.other, self.other.consumers[other], self.first_of)
         for use, some in ours.items():
             others = theirs.get(use, [])
             if len(some) == len(others) == 1:
                 yield some[0], others[0]
 
-    def _in_one_order(self) -> None:
-        """Pair long runs where the files have most of what is left in one order: layers may be told by nothing else."""
-        rows = self._left()
-        runs = [run for run in self._runs(self._alike, rows) if len(run) >= AGREED]
+    def _pair_by_order(self) -> None:
+        """Pair long runs if most unpaired nodes have the same order: layers may differ in nothing else."""
+        rows = self._unpaired()
+        runs = [run for run in self._runs(self._local, rows) if len(run) >= MIN_RUN]
         if 2 * sum(map(len, runs)) >= min(map(len, rows)):
             for run in runs:
                 for one, other in run:
                     self.join(one, other)
 
-    def _in_order(self) -> None:
-        """Pair what stands in the same order: runs of it, and single nodes that have a neighbour paired alike."""
+    def _pair_aligned_runs(self) -> None:
+        """Pair nodes in the same order: long runs, and single nodes with a paired neighbour."""
         ops: list[Keys] = [[node.op for node in side.nodes] for side in (self.one, self.other)]
-        for keys in (self._alike, ops):
-            for run in self._runs(keys, self._left()):
+        for keys in (self._local, ops):
+            for run in self._runs(keys, self._unpaired()):
                 for one, other in run:
-                    if len(run) >= RUN or self._touch(one, other):
+                    if len(run) >= RUN or self._are_near(one, other):
                         self.join(one, other)
 
-    def _left(self) -> list[list[int]]:
-        """The nodes of each graph that have no counterpart."""
-        sides = ((self.one, self.to), (self.other, self.back))
+    def _unpaired(self) -> list[list[int]]:
+        """The unpaired nodes of each graph."""
+        sides = ((self.one, self.second_of), (self.other, self.first_of))
         return [[at for at in range(len(side.nodes)) if at not in done] for side, done in sides]
 
     def _runs(self, keys: Sequence[Keys], rows: Sequence[Sequence[int]]) -> Iterator[list[tuple[int, int]]]:
-        """Runs of pairs that have one key and stand in one order."""
+        """Runs of pairs with equal keys, in order."""
         ours, theirs = ([side[at] for at in row] for side, row in zip(keys, rows, strict=True))
         for at, to, length in aligned(ours, theirs):
             yield list(zip(rows[0][at : at + length], rows[1][to : to + length], strict=True))
 
-    def _touch(self, one: int, other: int) -> bool:
-        """Whether a neighbour of one is the counterpart of one of the other's."""
+    def _are_near(self, one: int, other: int) -> bool:
+        """Whether a neighbour of the one node is paired with a neighbour of the other."""
         around = set(_neighbours(self.other, other))
-        return any(self.to.get(at) in around for at in _neighbours(self.one, one))
+        return any(self.second_of.get(at) in around for at in _neighbours(self.one, one))
 
 
 def _by_use(
-    side: DiffGraph, readers: Iterable[tuple[int, int, int]], done: dict[int, int]
+    side: DiffGraph, consumers: Iterable[tuple[int, int, int]], done: dict[int, int]
 ) -> dict[Hashable, list[int]]:
     found: dict[Hashable, list[int]] = defaultdict(list)
-    for place, who, slot in readers:
-        if who not in done:
-            found[place, slot, side.nodes[who].op].append(who)
+    for place, consumer, slot in consumers:
+        if consumer not in done:
+            found[place, slot, side.nodes[consumer].op].append(consumer)
     return found
 
 
 def _neighbours(side: DiffGraph, at: int) -> Iterator[int]:
-    yield from (maker for kind, maker, _ in side.reads[at] if kind == MADE)
-    yield from (who for _, who, _ in side.readers[at])
+    yield from (producer for kind, producer, _ in side.sources[at] if kind == PRODUCED)
+    yield from (consumer for _, consumer, _ in side.consumers[at])

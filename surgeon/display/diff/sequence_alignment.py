@@ -1,48 +1,48 @@
-"""Two rows of items laid against each other in order, as two versions of a text are."""
+"""Aligns two sequences in order, as a text diff does."""
 
 from collections.abc import Hashable, Iterator, Sequence
 
-AGREED = 16  # items in a row that must be equal until it is believed that the rows are in step again
-FURTHEST = 256  # items that may go and come until they are: the work at one gap grows with the square
+MIN_RUN = 16  # equal items in a row after which the sequences count as aligned again
+MAX_GAP = 256  # removed and added items in one gap: its cost grows with the square
 
 
 def aligned(old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator[tuple[int, int, int]]:
-    """Runs of equal items, as (place in the one, place in the other, length), ascending in both.
+    """Runs of equal items as (position in old, position in new, length), in ascending order.
 
-    Where the rows part, the fewest items are left out after which they agree for a while (Myers, 1986, as far as that).
+    At a gap, the fewest items are skipped after which the sequences agree for a while (Myers, 1986, with a limit).
     """
     at = to = 0
     while at < len(old) and to < len(new):
-        length = _agreed(old, new, at, to)
+        length = _equal_length(old, new, at, to)
         if length:
             yield at, to, length
             at, to = at + length, to + length
             continue
-        found = _in_step(old, new, at, to)
+        found = _next_alignment(old, new, at, to)
         if found is None:
             return
         at, to = found
 
 
-def _agreed(old: Sequence[Hashable], new: Sequence[Hashable], at: int, to: int) -> int:
-    """How many items are equal from two places on."""
+def _equal_length(old: Sequence[Hashable], new: Sequence[Hashable], at: int, to: int) -> int:
+    """The number of equal items from two positions on."""
     most = min(len(old) - at, len(new) - to)
     return next((length for length in range(most) if old[at + length] != new[to + length]), most)
 
 
-def _in_step(old: Sequence[Hashable], new: Sequence[Hashable], at: int, to: int) -> tuple[int, int] | None:
-    """The next places from which the rows agree long enough, or to their ends; None where they do not."""
-    furthest = {0: 0}  # on each diagonal (of the one less of the other) how far into the one
-    for count in range(1, FURTHEST + 1):
-        now: dict[int, int] = {}
+def _next_alignment(old: Sequence[Hashable], new: Sequence[Hashable], at: int, to: int) -> tuple[int, int] | None:
+    """The next positions from which the sequences agree long enough or to their ends; None if there are none."""
+    furthest = {0: 0}  # furthest position in old on each diagonal (old minus new)
+    for count in range(1, MAX_GAP + 1):
+        current: dict[int, int] = {}
         for diagonal in range(-count, count + 1, 2):
             place = max(furthest.get(diagonal - 1, -1) + 1, furthest.get(diagonal + 1, -1))
             here, there = at + place, to + place - diagonal
             if place < 0 or here > len(old) or there > len(new) or there < to:
                 continue
-            length = _agreed(old, new, here, there)
-            if length >= AGREED or (length and (here + length, there + length) == (len(old), len(new))):
+            length = _equal_length(old, new, here, there)
+            if length >= MIN_RUN or (length and (here + length, there + length) == (len(old), len(new))):
                 return here, there
-            now[diagonal] = place + length
-        furthest.update(now)
+            current[diagonal] = place + length
+        furthest.update(current)
     return None

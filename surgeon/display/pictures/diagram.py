@@ -1,6 +1,6 @@
 """Diagrams of graphs: boxes for nodes, pills for inputs and outputs, and edges for tensors.
 
-A constant is not a box but a row in each node that reads it, with the name of the input from the schema.
+A constant is shown as a row in each node that reads it, with the name of the input from the schema.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,6 +17,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope, split_op
 from surgeon.ops.schemas import knows_domain, schema
 from surgeon.ops.schemas.attribute_values import dtype_name
+from surgeon.ops.traits.trait_lookup import CAST_OPS
 from surgeon.rules.matching.match_state import plain
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.tensor_types import PartialShape, spelled
@@ -118,7 +119,7 @@ class DiagramBuilder:
         return type_text(dtype or 0, shape)
 
     def _find_removed_constants(self, nodes: Sequence[Node]) -> None:
-        """Find the constants that these nodes read and that are no longer in the model."""
+        """Find the constants that these nodes read and that the model does not have any more."""
         read = {name for node in nodes for name in node.inputs if name and self.scope.defining_scope(name) is None}
         if isinstance(self.scope.proto, onnx.GraphProto) and read:
             initializers = self.scope.proto.initializer
@@ -200,7 +201,7 @@ def attribute_text(op: str, item: AttributeProto) -> str:
     """The value of an attribute as a short text."""
     if item.ref_attr_name:
         return f"@{item.ref_attr_name}"
-    if op == "Cast" and item.name == "to":
+    if op in CAST_OPS and item.name == "to":
         return type_text(item.i, None)
     if item.type == AttributeProto.GRAPH:
         return format_count(len(item.g.node), 'node')

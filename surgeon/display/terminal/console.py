@@ -1,4 +1,4 @@
-"""The rich console that everything for people is printed on."""
+"""The rich console for all output to people."""
 
 import codecs
 import io
@@ -11,7 +11,7 @@ from surgeon.display.terminal.sanitise import sanitise
 if TYPE_CHECKING:
     from rich.console import Console
 
-PLAIN_WIDTH = 120  # columns where the output is no terminal
+PLAIN_WIDTH = 120  # columns if the output is not a terminal
 OUTCOME_STYLES = {
     "proved": ("PROVED", "bold green"),
     "failed": ("FAILED", "bold white on red"),
@@ -22,11 +22,11 @@ OUTCOME_STYLES = {
 
 
 def make_console(stream: TextIO) -> "Console":
-    """A rich console on this stream: plain and wide where it is no terminal, so that no name is cut."""
+    """A rich console on a stream: plain and wide if it is not a terminal, so that no name is cut."""
     from rich.console import Console
 
     class Screen(Console):
-        """Shows names as data, and leaves it to the program what to do when nobody reads on."""
+        """Sanitises names, and raises BrokenPipeError if the reader closes the pipe."""
 
         def print(self, *objects: Any, **settings: Any) -> None:
             super().print(*map(_cleaned, objects), **settings)
@@ -41,7 +41,7 @@ def make_console(stream: TextIO) -> "Console":
 
 
 def labelled_line_printer(console: "Console", width: int = 9) -> Callable[..., None]:
-    """What prints a line of a summary: a title, empty where it goes on, and words, some of them in a style."""
+    """A function that prints a line of a summary: a title, empty to continue, and texts, some with a style."""
     from rich.text import Text
 
     def line(name: str, *parts: str | tuple[str, str]) -> None:
@@ -51,7 +51,7 @@ def labelled_line_printer(console: "Console", width: int = 9) -> Callable[..., N
 
 
 def print_json(value: Any) -> None:
-    """Print on standard output, as ASCII where that cannot have all of Unicode: escapes of its own are no JSON."""
+    """Print JSON on standard output, as ASCII if its encoding lacks Unicode: other escapes are not valid JSON."""
     import json
 
     is_whole = codecs.lookup(sys.stdout.encoding or "ascii").name.startswith("utf")
@@ -59,14 +59,14 @@ def print_json(value: Any) -> None:
 
 
 def make_printable(*streams: TextIO) -> None:
-    """Have streams escape what their encoding does not have, where they would raise: that of a locale may be ASCII."""
+    """Make streams escape characters outside their encoding instead of raising an error, as with an ASCII locale."""
     for stream in streams:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _cleaned(item: Any) -> Any:
-    """A text of one line as a screen may show it, in the same styles; anything else as it is."""
+    """A sanitised text with the same styles; another object unchanged."""
     from rich.text import Text
 
     if isinstance(item, str):

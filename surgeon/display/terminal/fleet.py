@@ -1,4 +1,4 @@
-"""What came of many models, for people: a line that goes with the run, and a summary behind it."""
+"""The terminal output of a fleet: a progress line, and a summary."""
 
 import sys
 import time
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from surgeon.automation.fleet.fleet import Fleet
     from surgeon.automation.fleet.fleet_row import FleetRow
 
-MOST = 20  # models of one kind that are named
-MOST_STALE = 5  # results of earlier runs that are named
-_LOUD = {
+MOST = 20  # failed models that are listed
+MOST_STALE = 5  # results of earlier runs that are listed
+_FAILURE_STYLES = {
     "refused": ("REFUSED", "bold white on red"),
     "unexpected": ("UNEXPECTED", "bold white on red"),
     "late": ("LATE", "bold white on red"),
@@ -29,12 +29,12 @@ _LOUD = {
 
 
 class FleetProgress:
-    """A line on the terminal: how many are done, what came of them, and what is at work now and for how long."""
+    """A line on the terminal: finished models, their outcomes, and the running models with their times."""
 
     def __init__(self, quiet: bool) -> None:
         self._shows = not quiet and sys.stderr.isatty()
         self._status: Any = None
-        self._begun: dict[str, float] = {}
+        self._started: dict[str, float] = {}
         self._outcomes: Counter[str] = Counter()
         self._done = self._total = 0
 
@@ -52,30 +52,30 @@ class FleetProgress:
             self._status.stop()
 
     def dashboard(self, address: str) -> None:
-        """Tell where Dask shows what it does."""
+        """Print the address of Dask's dashboard."""
         click.echo(f"dashboard {sanitise(address)}", err=True)
 
     def begins(self, model: str) -> None:
-        """Note that a model is worked on from now on."""
-        self._begun[model] = time.monotonic()
+        """Record the start of a model."""
+        self._started[model] = time.monotonic()
 
     def show_row(self, row: "FleetRow", done: int, total: int) -> None:
-        """Note that one is done."""
-        self._begun.pop(row.model, None)
+        """Record the result of a model."""
+        self._started.pop(row.model, None)
         self._done, self._total = done, total
         self._outcomes[row.outcome] += 1
 
     def __rich__(self) -> str:
-        told = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common())
+        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in self._outcomes.most_common())
         now = time.monotonic()
-        slow = sorted(self._begun.items(), key=lambda item: item[1])[:3]
-        at = "; ".join(f"{sanitise(name)} for {now - begun:.0f} s" for name, begun in slow)
+        longest = sorted(self._started.items(), key=lambda item: item[1])[:3]
+        at = "; ".join(f"{sanitise(name)} for {now - start:.0f} s" for name, start in longest)
         count = f"{self._done:,} of {self._total:,} models"
-        return count + (f": {told}" if told else "") + (f"; at {at}" if at else "")
+        return count + (f": {outcomes}" if outcomes else "") + (f"; at {at}" if at else "")
 
 
 def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
-    """Print what came of a fleet: outcomes, rules, what is wrong, what is otherwise than in the baseline."""
+    """Print the summary of a fleet: outcomes, rules, failed models, changes since the baseline."""
     line = labelled_line_printer(make_console(stream))
     outcomes = [f"{count:,} {outcome}" for outcome, count in fleet.outcomes.items()]
     line("models", f" {len(fleet):,}: {', '.join(outcomes) or 'none done'}")
@@ -87,7 +87,7 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         if shown == MOST:
             line("", " and more: see --rows")
             break
-        name, style = {**OUTCOME_STYLES, **_LOUD}[row.outcome]
+        name, style = {**OUTCOME_STYLES, **_FAILURE_STYLES}[row.outcome]
         line("", " ", (name, style), f" {sanitise(row.model)}: {sanitise(row.why)}")
     noted = [row for row in fleet if row.why and not row.is_wrong and row.outcome != "unproved"]
     if noted:
@@ -97,8 +97,8 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
         )
     stale = [sanitise(row.target) for row in fleet.stale]
     if stale:
-        told = "not made by this run: remove such files, or mend the models and run again."
-        line("", " ", ("STALE", "bold white on red"), f" {join_first(stale, MOST_STALE)}: {told}")
+        advice = "not made by this run: remove such files, or mend the models and run again."
+        line("", " ", ("STALE", "bold white on red"), f" {join_first(stale, MOST_STALE)}: {advice}")
     for change in fleet.changes[:MOST]:
         title = "worse" if change.is_regression else "other"
         export = "" if change.same_graph else " (the model itself is another)"

@@ -1,4 +1,4 @@
-"""What is in a model, for people at a screen."""
+"""The terminal output of a model summary."""
 
 from typing import TextIO
 
@@ -9,7 +9,7 @@ from surgeon.text import join_first
 
 
 def print_inspection(found: Inspection, stream: TextIO) -> None:
-    """Print the facts for people."""
+    """Print a model summary."""
     from rich.text import Text
 
     console = make_console(stream)
@@ -39,6 +39,6 @@ def print_inspection(found: Inspection, stream: TextIO) -> None:
         line("function", f"{function.name}: {function.nodes:,} nodes, called {function.calls:,} times")
     if found.unknown:
         console.print(Text("custom or placeholder ops, and ops that onnx and ONNX Runtime do not have:", style="bold"))
-    for one in found.unknown:
-        places = join_first(one.places, len(one.places), one.count)
-        console.print(Text(f"  {one.op} x{one.count:,} ({one.why}) at {places}", style="yellow"), soft_wrap=True)
+    for group in found.unknown:
+        places = join_first(group.places, len(group.places), group.count)
+        console.print(Text(f"  {group.op} x{group.count:,} ({group.why}) at {places}", style="yellow"), soft_wrap=True)

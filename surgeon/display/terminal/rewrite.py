@@ -1,4 +1,4 @@
-"""What people read of a rewrite or an upgrade: what was done, the outcome, and why nothing matched."""
+"""The terminal output of a rewrite or an upgrade."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
@@ -35,7 +35,7 @@ SHOWN_SITES, SHOWN_PLACES = 2, 20
 
 
 def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose: bool = False) -> None:
-    """Print what a rewrite did.  diff: also the nodes before and after, site by site.  verbose: whatever was missed."""
+    """Print a rewrite's report.  diff: also the nodes before and after, site by site.  verbose: all near misses."""
     from rich.text import Text
 
     console = make_console(stream)
@@ -50,22 +50,22 @@ def print_report(report: Report, stream: TextIO, *, diff: bool = False, verbose:
             console.print(Text(line, style=style), soft_wrap=True)
     noted = [site for site in report.sites if site.proof is not None and site.proof.reason]
     doubtful = [site for site in noted if site.outcome == "unproved"]
-    bound = [site for site in noted if site.outcome == "proved"]
+    with_note = [site for site in noted if site.outcome == "proved"]
     unsure = "written, but unproved" if report.written else "unproved"
-    for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", bound)):
+    for title, sites in (("rolled back", report.rolled_back), (unsure, doubtful), ("proved, with a note", with_note)):
         if sites:
             _print_sites(console, title, sites)
-    misses = near_miss_lines(report, verbose=verbose)
-    if misses:
+    near_misses = near_miss_lines(report, verbose=verbose)
+    if near_misses:
         console.print()
         console.print(Text("not rewritten", style="bold"))
-        for told in misses:
-            console.print(told, soft_wrap=True)
+        for line in near_misses:
+            console.print(line, soft_wrap=True)
     _print_summary(console, report)
 
 
 def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
-    """The nodes of each site, before with a minus and after with a plus."""
+    """The nodes of each site, with a minus before and a plus after."""
     for number, site in enumerate(sites, 1):
         rules = " + ".join(site.rules)
         place = f"@@ {number}/{len(sites)} {rules} at {site.root} ({scope_name(site)}) @@"
@@ -74,7 +74,7 @@ def diff_lines(sites: Sequence[Site]) -> Iterator[str]:
             yield click.style(sanitise(line), fg="green" if line[0] == "+" else "red")
 
 
-def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
+def _rules_table(report: Report, idle: frozenset[str]) -> "Table":
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -83,25 +83,25 @@ def _rules_table(report: Report, silent: frozenset[str]) -> "Table":
     if report.rolled_back:
         table.add_column("rolled back", justify="right")
     table.add_column("where", overflow="fold")
-    stand, gone = _by_rule(report.sites), _by_rule(report.rolled_back)
+    remaining, rolled_back = _by_rule(report.sites), _by_rule(report.rolled_back)
     for name in report.counts:
-        if name in silent:
+        if name in idle:
             continue
-        found = stand.get(name, [])
-        times, undone = (sum(site.fired[name] for site in sites) for sites in (found, gone.get(name, [])))
+        found = remaining.get(name, [])
+        times, undone = (sum(site.fired[name] for site in sites) for sites in (found, rolled_back.get(name, [])))
         where = _where(found)
         if name in report.tails:
             times, where = report.count(name), detector_tail_text(report)
         numbers = [f"{times:,}", *([f"{undone:,}" if undone else ""] if report.rolled_back else [])]
         table.add_row(name, *numbers, where, style="" if times or undone else "dim")
-    if silent:
+    if idle:
         numbers = ["0", *([""] if report.rolled_back else [])]
-        table.add_row(f"{len(silent):,} others", *numbers, f"why: {why_command(report, silent)}", style="dim")
+        table.add_row(f"{len(idle):,} others", *numbers, f"why: {why_command(report, idle)}", style="dim")
     return table
 
 
 def _by_rule(sites: Iterable[Site]) -> dict[str, list[Site]]:
-    """Sites by each rule that wrote there."""
+    """Sites by each rule that fired there."""
     found: dict[str, list[Site]] = {}
     for site in sites:
         for rule in site.rules:
@@ -110,20 +110,20 @@ def _by_rule(sites: Iterable[Site]) -> dict[str, list[Site]]:
 
 
 def _where(sites: Iterable[Site]) -> str:
-    """Scopes with their numbers of sites, and the first few names in each."""
+    """Scopes with their numbers of sites, and the first few names of each."""
     scopes: dict[str, list[Site]] = {}
     for site in sites:
         scopes.setdefault(scope_name(site), []).append(site)
-    told = []
+    lines = []
     for scope, found in list(scopes.items())[:SHOWN_SITES]:
         roots = [sanitise(site.root) for site in found[:SHOWN_SITES]]
-        told.append(f"{sanitise(scope)}: {join_first(roots, SHOWN_SITES, len(found))}")
+        lines.append(f"{sanitise(scope)}: {join_first(roots, SHOWN_SITES, len(found))}")
     more = and_more(len(scopes) - SHOWN_SITES, "scopes").lstrip()
-    return "\n".join(filter(None, (*told, more)))
+    return "\n".join(filter(None, (*lines, more)))
 
 
 def _print_sites(console: "Console", title: str, sites: Sequence[Site]) -> None:
-    """Sites that need a word each: what was found there, and the numbers; words that differ in names alone once."""
+    """Print sites with their reasons and errors; sites whose texts differ only in names are printed once."""
     from rich.text import Text
 
     alike: dict[tuple[str, ...], list[Site]] = {}
@@ -178,7 +178,7 @@ def _written_words(report: Report) -> str:
 
 
 def print_upgrade(done: UpgradeReport, stream: TextIO, *, written: bool) -> None:
-    """Print what an upgrade did.  written: the file was."""
+    """Print the report of an upgrade.  written: whether the file was written."""
 
     console = make_console(stream)
     line = labelled_line_printer(console)

@@ -1,4 +1,4 @@
-"""The printed manual: the list of all rules, and one rule."""
+"""The terminal output of rules: the list of all rules, and the manual of one."""
 
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from surgeon.rules.rule import Rule
 
 
 def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequence[str]], stream: TextIO) -> None:
-    """Print every rule by pack and file: name, summary, and the targets with the opset they need; then the groups."""
+    """Print all rules by pack and file: name, summary, and targets with their lowest opset; then the groups."""
     from rich.table import Table
     from rich.text import Text
 
@@ -33,9 +33,10 @@ def print_list(found: Iterable[tuple[str, str, Rule]], groups: Mapping[str, Sequ
         for rule in rules:
             table.add_row(f"  {rule.name}", summary(rule), targets_text(rule))
         console.print(table)
-    tails = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
-    named = {"tails of detectors": tails, "groups": {name: ", ".join(members) for name, members in groups.items()}}
-    for title_of_all, rows in named.items() if files else ():
+    postprocessing = {name: tail.summary for name, tail in EDIT_ALIASES.items()}
+    members_of = {name: ", ".join(members) for name, members in groups.items()}
+    sections = {"tails of detectors": postprocessing, "groups": members_of}
+    for title_of_all, rows in sections.items() if files else ():
         console.print()
         console.print(Text(title_of_all, style="bold"))
         table = Table(box=None, pad_edge=False, show_header=False)
@@ -58,8 +59,8 @@ def print_manual(rule: Rule, stream: TextIO) -> None:
         console.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
 
 
-def print_tail(name: str, stream: TextIO) -> None:
-    """Print the manual of a tail of a detector."""
+def print_postprocessing(name: str, stream: TextIO) -> None:
+    """Print the manual of a detector's post-processing."""
     from surgeon.edits.detection.postprocessing_edits import POSTPROCESSING as EDITS
 
     tail = EDIT_ALIASES[name]

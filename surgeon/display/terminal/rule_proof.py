@@ -1,4 +1,4 @@
-"""What people read of a rule's proof of itself: a line for each pattern and target, reasons, and failures in full."""
+"""The terminal output of a rule proof: a line per pattern and target, reasons, and all failures."""
 
 import re
 from collections import Counter
@@ -50,12 +50,15 @@ def _table(proof: RuleProof) -> "Table":
     for (pattern, variant, target), entries in groups.items():
         proved = [entry for entry in entries if entry.outcome is InstanceOutcome.PROVED]
         counts = Counter(entry.outcome for entry in entries)
-        table.add_row(
-            f"{pattern} ({variant})" if variant else pattern,
-            target,
+        ranges = (
             _span(entry.opset for entry in proved),
             " ".join(_dtypes(proved)) or "-",
             _span(entry.arguments.rank for entry in proved),
+        )
+        table.add_row(
+            f"{pattern} ({variant})" if variant else pattern,
+            target,
+            *ranges,
             *(str(counts[outcome] or "-") for outcome in shown),
             style="red" if any(entry.outcome.is_fault for entry in entries) else "",
         )
@@ -63,7 +66,7 @@ def _table(proof: RuleProof) -> "Table":
 
 
 def _span(numbers: Iterable[int]) -> str:
-    """The proved numbers from the first to the last: "9-26"."""
+    """The range of the numbers: "9-26"."""
     found = sorted(set(numbers))
     if not found:
         return "-"
@@ -76,7 +79,7 @@ def _dtypes(entries: Sequence[InstanceProof]) -> list[str]:
 
 
 def _reasons(entries: Sequence[InstanceProof]) -> Iterator[str]:
-    """Why instances were spared or stay unproved, the most frequent reasons first."""
+    """Why instances were declined or are unproved, the most frequent reasons first."""
     for outcome in (InstanceOutcome.DECLINED, InstanceOutcome.UNPROVED):
         counts = Counter((entry.dtype, entry.reason) for entry in entries if entry.outcome is outcome)
         by_reason: dict[str, list[tuple[str, int]]] = {}
@@ -91,12 +94,12 @@ def _reasons(entries: Sequence[InstanceProof]) -> Iterator[str]:
 
 
 def _plain(reason: str) -> str:
-    """A reason without the name of the node it speaks of, which differs between instances."""
+    """A reason without the name of its node, which differs between instances."""
     return re.sub(r" node with name '[^']*'| \(node:'[^']*'.*", "", reason).rstrip(".")
 
 
 def _failures(faults: Sequence[InstanceProof]) -> Iterator[str]:
-    """Every failure, those that differ by target, opset or dtype alone in one line; each pattern's first as a model."""
+    """All failures, one line for those that differ only in target, opset or dtype; the first model of each pattern."""
     from onnx import printer
 
     patterns: dict[tuple[str, str], dict[tuple[str, str, str], list[InstanceProof]]] = {}
@@ -124,7 +127,7 @@ def _unnumbered(reason: str) -> str:
 
 
 def failure_line(entries: Sequence[InstanceProof]) -> str:
-    """Failures that are alike: where they were found, and what is wrong with the first."""
+    """Equal failures: where they occurred, and the reason of the first."""
     first = entries[0]
     dtypes = ", ".join(dict.fromkeys(entry.dtype for entry in entries))
     targets = ", ".join(dict.fromkeys(entry.target for entry in entries))

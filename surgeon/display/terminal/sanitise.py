@@ -1,20 +1,20 @@
-"""Names are data: what a model says is shown on a screen, and does nothing to it.
+"""Makes text of a model safe for a terminal.
 
-Control characters, which move the cursor or pass for a line of ours, and marks that turn the direction of writing, are
-shown as Python writes them; what no line has room for loses its middle.  JSON and files have all of it.
+Control characters, which can move the cursor or imitate output of surgeon, and marks that change the text direction are
+escaped as in Python; very long words lose their middle.  JSON and files contain the full text.
 """
 
 import re
 
 LONGEST = 200
-"""Characters of a word, such as a name, beyond which its middle goes."""
+"""The most characters of a word; a longer one loses its middle."""
 _HEAD, _TAIL = 120, 60
 _ODD = re.compile(r"[^ -~]")
 _LONG = re.compile(rf"\S{{{LONGEST + 1},}}")
 
 
 def sanitise(text: str) -> str:
-    """One line of text as a screen may show it."""
+    """One line of text, safe for a terminal."""
     if len(text) > LONGEST:
         text = _LONG.sub(lambda found: _shortened(found[0]), text)
     return text if text.isascii() and text.isprintable() else _ODD.sub(_shown, text)

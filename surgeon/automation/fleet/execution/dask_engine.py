@@ -158,9 +158,7 @@ def expected_memory(job: ModelJob) -> int:
 
 
 def _environment_probe() -> Callable[[list[str]], dict[str, Any]]:
-    """A function for a worker that returns its versions and the files that it cannot read; it needs no module of
-    surgeon.
-    """
+    """A function for workers that returns versions and unreadable files; it imports surgeon only if installed."""
 
     def facts(files: list[str]) -> dict[str, Any]:
         import os

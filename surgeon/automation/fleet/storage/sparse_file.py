@@ -85,9 +85,7 @@ class SparseFile:
 
 
 class _ScannedBytes:
-    """The bytes of a sparse file for a scan: each range is downloaded, with a growing lookahead while it is
-    sequential.
-    """
+    """The bytes of a sparse file for a scan: ranges are downloaded, with a growing lookahead."""
 
     def __init__(self, file: SparseFile) -> None:
         self._file, self._start, self._end, self._step = file, 0, 0, _FIRST_READ

@@ -68,7 +68,7 @@ def intervals(names: list[str], ratios: tuple[LatencyRatio, ...]) -> Picture:
         ends_at = f'x1="{at(ratio.low):.1f}" x2="{at(ratio.high):.1f}"'
         parts.append(f'<line {ends_at} y1="{y:g}" y2="{y:g}" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<circle cx="{at(ratio.ratio):.1f}" cy="{y:g}" r="5" fill="{colour}"/>')
-        parts.append(_text(LEFT - 12, y + 4, name if len(name) < 26 else f"…{name[-24:]}", INK, "end"))
+        parts.append(_text(LEFT - 12, y + 4, name if len(name) < 26 else f"…{name[-24:]}", fill=INK, anchor="end"))
         parts.append(_text(WIDTH - RIGHT + 12, y + 4, f"{ratio.ratio:.3f}", fill=INK, anchor="start"))
     return Picture("\n".join([*parts, "</svg>\n"]), "ratios")
 
