@@ -48,7 +48,7 @@ BUDGETS = {
     "beside the packages": 1_050,
     "cli": 3_050,
     "diagnostics": 1_800,
-    "display": 6_100,
+    "display": 6_150,
     "edits": 7_100,
     "file": 4_100,
     "ir": 2_200,
