@@ -22,7 +22,7 @@ from surgeon.pipeline.editing.claim import DynamicDimsClaim
 from surgeon.pipeline.editing.declared_dims import declare_shape
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.dynamic_dims_check import long_sizes
-from surgeon.proof.model.model_check import tolerances
+from surgeon.proof.model.comparison_tally import tolerances
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 from surgeon.runtime.sessions.ort_session import SessionError

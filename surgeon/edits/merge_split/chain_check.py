@@ -12,7 +12,7 @@ from surgeon.file.save import OutputModel
 from surgeon.pipeline.editing.claim_check import is_part_of, renamed_part
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
-from surgeon.proof.model.model_check import ComparisonTally, build_check_result, tolerances
+from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, tolerances
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.runtime.inputs.user_inputs import read_inputs
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime

@@ -19,8 +19,8 @@ from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import CheckResult, Outcome
+from surgeon.proof.model.comparison_tally import ComparisonTally, build_check_result, describe_oracles, tolerances
 from surgeon.proof.model.exposed_outputs import exposing, produced_tensors
-from surgeon.proof.model.model_check import ComparisonTally, build_check_result, describe_oracles, tolerances
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.model.trial import Trial
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown

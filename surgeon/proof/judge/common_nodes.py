@@ -41,8 +41,8 @@ def _numbered(
         reads = tuple(known[name] if name in known else number("other", name) for name in node.input)
         own = number(id(model), len(known)) if any(subgraphs(node)) else 0  # what a body reads is not looked at
         is_one = is_selected(guess_node_traits(node))
-        said = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
-        made = number(own, qualified_name(node.domain, node.op_type), node.overload, said, reads)
+        attributes = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
+        made = number(own, qualified_name(node.domain, node.op_type), node.overload, attributes, reads)
         known.update((name, number(made, place)) for place, name in enumerate(node.output))
         if is_one:
             selected.add(made)

@@ -24,7 +24,7 @@ from surgeon.shapes.tensor_types import FLOATS
 Feeds = dict[str, np.ndarray]
 
 
-class Front(NamedTuple):
+class CommonPrefix(NamedTuple):
     """The nodes that both sides compute first, and the rest of each side."""
 
     model: ModelProto
@@ -35,7 +35,7 @@ class Front(NamedTuple):
     """Outputs of `model` that are floats."""
 
 
-def front_of(minis: RegionModels) -> Front | None:
+def common_prefix(minis: RegionModels) -> CommonPrefix | None:
     """The common nodes in front of a node that rounds, compares or picks; None where there are none.
 
     Also None where they compute an output of the region, or where the dtype of one of their results is unknown.
@@ -45,32 +45,32 @@ def front_of(minis: RegionModels) -> Front | None:
     shared = before.keys() & after.keys()
     names = {number: before[number] for number in shared}  # of the results, in the original
     renamed = {name: own for number in shared for name, own in zip(after[number], names[number], strict=True) if name}
-    in_front = frozenset(name for results in names.values() for name in results if name)
+    in_prefix = frozenset(name for results in names.values() for name in results if name)
     outputs = {port.name for model in (minis.before, minis.after) for port in model.graph.output}
-    if not in_front or not outputs.isdisjoint((*in_front, *renamed)):
+    if not in_prefix or not outputs.isdisjoint((*in_prefix, *renamed)):
         return None
-    behind = [node for node in minis.before.graph.node if node.input and in_front.isdisjoint(node.output)]
-    front = [node for node in minis.before.graph.node if not in_front.isdisjoint(node.output)]
-    if not any(map(_decides, behind)) or not any(map(_rounds, front)):
+    behind = [node for node in minis.before.graph.node if node.input and in_prefix.isdisjoint(node.output)]
+    prefix = [node for node in minis.before.graph.node if not in_prefix.isdisjoint(node.output)]
+    if not any(map(_decides, behind)) or not any(map(_rounds, prefix)):
         return None
     left = [node for node in minis.after.graph.node if node.input and renamed.keys().isdisjoint(node.output)]
-    read = {name for node in behind for name in node.input} & in_front
+    read = {name for node in behind for name in node.input} & in_prefix
     read |= {renamed[name] for node in left for name in node.input if name in renamed}
     dtypes = _dtypes(minis.before)
     if not read <= dtypes.keys() or any(any(subgraphs(node)) for node in (*behind, *left)):
         return None
     made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
-    model = _model(minis.before, front, names={}, more=(), outputs=made)
+    model = _model(minis.before, prefix, names={}, more=(), outputs=made)
     sides = (
         _model(side, nodes, names=names, more=made, outputs=side.graph.output)
         for side, nodes, names in ((minis.before, behind, {}), (minis.after, left, renamed))
     )
     rest = replace(minis, **dict(zip(("before", "after"), sides, strict=True)))
-    return Front(model, rest, frozenset(name for name in read if dtypes[name] in FLOATS))
+    return CommonPrefix(model, rest, frozenset(name for name in read if dtypes[name] in FLOATS))
 
 
 @contextmanager
-def front_opened(
+def without_common_prefix(
     minis: RegionModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
 ) -> Iterator[tuple[RegionModels, Callable[[Feeds], Feeds], frozenset[str]]]:
     """Yield the models to prove, a function from inputs of `minis` to their inputs, and the added float inputs.
@@ -78,16 +78,16 @@ def front_opened(
     Without a common prefix that runs, these are `minis` and their own inputs.  The function raises
     SessionError for inputs that the prefix rejects.
     """
-    front = front_of(minis)
+    prefix = common_prefix(minis)
     try:
-        session = opened(front.model, {}) if front is not None else None
+        session = opened(prefix.model, {}) if prefix is not None else None
     except SessionError:
         session = None
-    if front is None or session is None:
+    if prefix is None or session is None:
         yield minis, lambda feeds: feeds, frozenset()
         return
     with session:
-        yield front.rest, lambda feeds: {**feeds, **session.run(feeds)}, front.made
+        yield prefix.rest, lambda feeds: {**feeds, **session.run(feeds)}, prefix.made
 
 
 def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tuple[str, ...]]:
@@ -102,9 +102,9 @@ def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tupl
     for node in model.graph.node:
         reads = tuple(known[name] if name else -1 for name in node.input)
         own = id(node) if any(subgraphs(node)) else 0
-        said = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
+        attributes = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
         made = number(
-            "node", own, qualified_name(node.domain, node.op_type), node.overload, said, reads, len(node.output)
+            "node", own, qualified_name(node.domain, node.op_type), node.overload, attributes, reads, len(node.output)
         )
         known.update((name, number("result", made, place)) for place, name in enumerate(node.output))
         if node.input and not own:

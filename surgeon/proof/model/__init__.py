@@ -2,6 +2,7 @@
 
 __all__ = [
     "bisect",
+    "comparison_tally",
     "exposed_outputs",
     "final_check",
     "half_precision",

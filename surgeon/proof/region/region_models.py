@@ -83,8 +83,8 @@ def _tables(cut: RegionSlice, dims: dict[Size, str]) -> Iterator[onnx.ValueInfoP
     found = {cut.name(scope, name): cut.shapes.facts(cut.origin.scope(scope), name) for scope, name in _looked_up(cut)}
     for name, (dtype, shape) in found.items():
         if dtype and shape is not None and name not in given:
-            told = [dims.setdefault(size, f"d{len(dims)}") if symbols(size) <= free else None for size in shape]
-            yield helper.make_tensor_value_info(name, dtype, told)
+            stated = [dims.setdefault(size, f"d{len(dims)}") if symbols(size) <= free else None for size in shape]
+            yield helper.make_tensor_value_info(name, dtype, stated)
 
 
 def _looked_up(cut: RegionSlice) -> Iterator[tuple[Scope, str]]:

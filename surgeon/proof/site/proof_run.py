@@ -43,7 +43,7 @@ from surgeon.proof.cases.value_strategies import (
     scope_note,
 )
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.judge.common_prefix import front_opened
+from surgeon.proof.judge.common_prefix import without_common_prefix
 from surgeon.proof.judge.error_summary import ErrorSummary
 from surgeon.proof.judge.exemptions import cannot_be_empty
 from surgeon.proof.proof_case import ORIGINAL, REFERENCE, REPLACEMENT, ProofCase, RegionModels
@@ -163,7 +163,7 @@ class ProofRun:
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; unproved where inputs cannot be made or the original is not repeatable."""
         try:
-            with front_opened(self.case.models, self._oracle) as (minis, run_prefix, made):
+            with without_common_prefix(self.case.models, self._oracle) as (minis, run_prefix, made):
                 return self._open(minis, run_prefix, made)
         except CannotSlice as error:
             return Outcome.UNPROVED, str(error)

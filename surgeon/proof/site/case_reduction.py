@@ -1,0 +1,295 @@
+"""Cases with reduced dims: the same region with smaller numbers in place of large fixed dims.
+
+`SizeStrategies` reduces dims that no constant mentions.  For dims that integer constants mention, both sides are
+rewritten with another number, and longer constants are shortened.  So are columns of a weight that are columns of the
+output.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations, count
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traversal import all_nodes
+from surgeon.proof.cases.reduced_dims import REDUCED_SIZES
+from surgeon.proof.cases.size_strategies import COSTLY_WORK, REDUCE_ABOVE_ELEMENTS, REDUCE_ABOVE_WORK, SizeStrategies
+from surgeon.proof.node_cost import CostTerm
+from surgeon.proof.proof_case import CaseInput, ProofCase, Reduction
+from surgeon.proof.region.literals import MAX_UNREDUCED_DIM, dims_encoded_by, matches_literal
+from surgeon.shapes.algebra.size_expressions import Size
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint
+from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
+
+MOST_VALUES = 64  # elements of a constant up to which it may hold dims
+LARGE_SUM = 64  # many smaller numbers are sums by chance
+MOST_PRODUCTS = 3  # dims that are products of others and are reduced in turn
+Renamed = Mapping[int, int]
+
+
+def reduce_dims(case: ProofCase) -> Iterator[ProofCase]:
+    """The same case with smaller numbers in place of large fixed dims: variants to try in turn.
+
+    None where little is computed, or no dim is large.
+    """
+    sizes = SizeStrategies(case, case.options.dims)
+    usual = sizes.as_it_is() if _summed(case) else sizes.default()
+    if usual is not None and usual.elements <= REDUCE_ABOVE_ELEMENTS and usual.work <= REDUCE_ABOVE_WORK:
+        return
+    apart = _with_columns_apart(case)
+    renamed, products = _renamed(apart)
+    if products and _work(_with(apart, _followed(apart, renamed))) > COSTLY_WORK:
+        for size in sorted(products, reverse=True)[:MOST_PRODUCTS]:
+            yield _with(apart, _followed(apart, {**renamed, size: products[size]}))
+    if renamed:
+        yield _with(apart, _followed(apart, renamed))
+    if apart is not case:
+        yield apart
+
+
+def _work(case: ProofCase) -> int:
+    """The work of the original nodes at the first sizes, in multiplications."""
+    usual = SizeStrategies(case, case.options.dims).default()
+    return 0 if usual is None else usual.work
+
+
+def _with(case: ProofCase, renamed: Renamed) -> ProofCase:
+    """The same case with other numbers wherever a number may be a dim."""
+
+    def name(size: Size) -> Size:
+        return renamed.get(size, size) if isinstance(size, int) else size
+
+    def numbers(those: Iterable[int]) -> frozenset[int]:
+        return frozenset(renamed.get(number, number) for number in those)
+
+    minis = case.models
+    return replace(
+        case,
+        models=replace(
+            minis,
+            before=_model(minis.before, renamed),
+            after=_model(minis.after, renamed),
+            dims={text: name(size) for text, size in minis.dims.items()},
+        ),
+        inputs=tuple(_input(item, name) for item in case.inputs),
+        literals=numbers(case.literals),
+        value_literals=numbers(case.value_literals),
+        position_literals=None if case.position_literals is None else numbers(case.position_literals),
+        size_constraints=tuple(
+            SizeConstraint(name(x.one), name(x.other), x.at_least, x.is_soft) for x in case.size_constraints
+        ),
+        reductions=tuple(Reduction(tuple(map(name, x.given)), tuple(map(name, x.made))) for x in case.reductions),
+        costs=tuple(CostTerm(tuple(map(name, x.each)), tuple(map(name, x.others)), x.counts) for x in case.costs),
+    )
+
+
+def _with_columns_apart(case: ProofCase) -> ProofCase:
+    """The same case with few columns of a weight that are columns of an output, where no literal mentions them.
+
+    An example is the projection after an attention: its rows are all heads together, which stay.
+    """
+    columns = {name: axis for name, axis in _columns(case.models.before) if name in _wide(case)}
+    if not columns:
+        return case
+    minis, dims = case.models, dict(case.models.dims)
+    taken = {*case.literals, *(size for item in case.inputs for size in item.shape)}
+    number = next(number for number in count(MAX_UNREDUCED_DIM + 1) if number not in taken)
+    text = f"d{len(dims)}"
+    before, after = ModelProto(), ModelProto()
+    for made, side in ((before, minis.before), (after, minis.after)):
+        made.CopyFrom(side)
+        _untyped(made.graph)
+        for port in made.graph.input:
+            if port.name in columns:
+                port.type.tensor_type.shape.dim[columns[port.name]].dim_param = text
+
+    def narrow(shape: tuple[Size, ...], axis: int) -> tuple[Size, ...]:
+        return tuple(number if at == axis else size for at, size in enumerate(shape))
+
+    inputs = {item.name: item for item in case.inputs}
+    weights = {inputs[name].shape: narrow(inputs[name].shape, axis) for name, axis in columns.items()}
+    weights.update((shape[::-1], now[::-1]) for shape, now in list(weights.items()))
+    made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
+    return replace(
+        case,
+        models=replace(minis, before=before, after=after, dims={**dims, text: number}),
+        inputs=tuple(
+            replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
+            for item in case.inputs
+        ),
+        costs=tuple(
+            replace(cost, each=narrow(cost.each, len(cost.each) - 1))
+            if cost.others in made_of
+            else replace(cost, each=weights.get(cost.each, cost.each))
+            for cost in case.costs
+        ),
+    )
+
+
+def _wide(case: ProofCase) -> dict[str, CaseInput]:
+    """The generated weights that are large both ways."""
+    return {
+        item.name: item
+        for item in case.inputs
+        if item.weight
+        and len(item.shape) == 2
+        and all(isinstance(size, int) and size > MAX_UNREDUCED_DIM for size in item.shape)
+    }
+
+
+def _columns(model: ModelProto) -> Iterator[tuple[str, int]]:
+    """Inputs that only one product reads, whose result is an output, and the axis that is its last there."""
+    outputs = {port.name for port in model.graph.output}
+    readers: dict[str, list[NodeProto]] = {}
+    for node in all_nodes(model.graph.node):
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    for port in model.graph.input:
+        name, axis = port.name, 1
+        while len(found := readers.get(name, [])) == 1:
+            node = found[0]
+            known = guess_node_traits(node)
+            is_last = known.products.factors is not None and list(node.input).index(name) == known.products.factors[1]
+            if known.products.kind == "matmul" and is_last and not node.attribute and node.output[0] in outputs:
+                if node.output[0] not in readers:
+                    yield port.name, axis
+                break
+            if [list(item.ints) for item in node.attribute] != [[1, 0]] or not known.data.copies_elements:
+                break
+            name, axis = node.output[0], 1 - axis
+
+
+def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
+    """Reduced numbers by the number that they replace; and the same for dims that are products of others.
+
+    A dim that a float may encode stays; of a dim that is a sum of two, these two are reduced.  A product usually
+    follows from its factors, as the width of all heads; rows times columns of a picture may be a dim like others.
+    """
+    models = (case.models.before, case.models.after)
+    constants = [tensor for model in models for tensor in _tensors(model)]
+    dims = _fixed_dims(case)
+    floats = {number for tensor in constants if tensor.data_type not in INTEGERS_AND_BOOL for number in _floats(tensor)}
+    given = (item for model in models for node in all_nodes(model.graph.node) for item in node.attribute)
+    floats.update(
+        number for item in given for number in dims_encoded_by(np.array([item.f] * item.HasField("f"), np.float32))
+    )
+    numbers = {abs(number) for number in (*dims, *case.value_literals)}
+    factors = numbers - {0, 1}
+    # The least reduced dim: a Slice of 6 must stay a part.
+    least = max((number for number in numbers if number <= MAX_UNREDUCED_DIM), default=0)
+    found: dict[int, int] = {}
+    products: dict[int, int] = {}
+    taken = set(numbers)
+    summed = _summed(case)
+    literals = case.value_literals.union(
+        *(tensor.dims for tensor in constants if tensor.data_type in INTEGERS_AND_BOOL)
+    )
+    parts = {part for size in dims & literals for part in summed.get(size, (size,))}.union(*summed.values())
+    multiples = {size for size in dims - case.literals if matches_literal(size, case.literals)}
+    for size in sorted(parts | multiples):
+        if size <= MAX_UNREDUCED_DIM or size in floats:
+            continue
+        smaller = (
+            number
+            for number in (*REDUCED_SIZES, *range(MAX_UNREDUCED_DIM + 1, size))
+            if number > least and number not in taken
+        )
+        number = next(smaller, size)
+        is_product = size in multiples or any(size % one == 0 and size // one in factors for one in factors)
+        if number != size:
+            (products if is_product else found)[size] = number
+        taken.add(number)
+    return found, products
+
+
+def _fixed_dims(case: ProofCase) -> set[int]:
+    """The dims of the inputs that are numbers."""
+    return {size for item in case.inputs for size in item.shape if isinstance(size, int)}
+
+
+def _summed(case: ProofCase) -> dict[int, tuple[int, int]]:
+    """Large literals that are the sum of two dims of the inputs, with these dims."""
+    sums = {one + other: (one, other) for one, other in combinations(sorted(_fixed_dims(case)), 2)}
+    return {size: sums[size] for size in sums.keys() & case.value_literals if size > LARGE_SUM}
+
+
+def _followed(case: ProofCase, renamed: Renamed) -> dict[int, int]:
+    """The same with numbers that depend on a reduced dim: products and sums with others, and its last index."""
+    dims = _fixed_dims(case)
+    numbers = dims | case.value_literals
+    for model in (case.models.before, case.models.after):
+        few = filter(_may_hold_dims, _tensors(model))
+        numbers = numbers.union(*(numpy_helper.to_array(tensor).reshape(-1).tolist() for tensor in few))
+    found = dict(renamed)
+    for number in sorted(numbers - renamed.keys()):
+        for one, now in sorted(renamed.items(), reverse=True):
+            other, rest = divmod(number, one)
+            if not rest and other > 1 and other in numbers:
+                found[number] = now * found.get(other, other)
+            elif number > one and number - one in dims:
+                found[number] = now + found.get(number - one, number - one)
+            elif number == one - 1:
+                found[number] = now - 1
+            else:
+                continue
+            break
+    return found
+
+
+def _tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """All constants of a model."""
+    yield from model.graph.initializer
+    for node in (*all_nodes(model.graph.node), *(node for item in model.functions for node in item.node)):
+        yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)
+
+
+def _may_hold_dims(tensor: TensorProto) -> bool:
+    """Whether a constant holds few integers."""
+    return tensor.data_type in INTEGERS_AND_BOOL and bool(np.prod(tensor.dims) <= MOST_VALUES)
+
+
+def _floats(tensor: TensorProto) -> Iterable[int]:
+    """The dims that a float constant may encode."""
+    if tensor.data_type == TensorProto.STRING or np.prod(tensor.dims) != 1:
+        return ()
+    return dims_encoded_by(numpy_helper.to_array(tensor))
+
+
+def _input(item: CaseInput, name: Callable[[Size], Size]) -> CaseInput:
+    value = item.value
+    if value is not None:
+        flat = np.empty(value.size, object)
+        flat[:] = [name(size) for size in value.reshape(-1)]
+        value = flat.reshape(value.shape)
+    return replace(item, shape=tuple(map(name, item.shape)), value=value)
+
+
+def _model(model: ModelProto, renamed: Renamed) -> ModelProto:
+    """The same model with other numbers in attributes and short integer constants; longer constants are cut."""
+    made = ModelProto()
+    made.CopyFrom(model)
+    for tensor in _tensors(made):
+        if any(size in renamed for size in tensor.dims) and tensor.data_type != TensorProto.STRING:
+            array = numpy_helper.to_array(tensor)[tuple(slice(renamed.get(size)) for size in tensor.dims)]
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+        if _may_hold_dims(tensor):
+            array = numpy_helper.to_array(tensor)
+            values = [renamed.get(number, number) for number in array.reshape(-1).tolist()]
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(values, array.dtype).reshape(array.shape), tensor.name))
+    for node in all_nodes(made.graph.node):
+        for item in node.attribute:
+            if item.type == AttributeProto.INT:
+                item.i = renamed.get(item.i, item.i)
+            elif item.type == AttributeProto.INTS:
+                item.ints[:] = [renamed.get(number, number) for number in item.ints]
+    _untyped(made.graph)
+    return made
+
+
+def _untyped(graph: GraphProto) -> None:
+    """Remove the stated types of inner tensors and outputs, which may name a dim."""
+    del graph.value_info[:]
+    for port in graph.output:
+        port.ClearField("type")
