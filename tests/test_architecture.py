@@ -56,7 +56,7 @@ BUDGETS = {
     "patterns": 300,
     "pipeline": 6_300,
     "precision": 6_010,
-    "proof": 8_400,
+    "proof": 8_480,
     "rules": 11_710,
     "rules of `patterns`": 13_250,
     "runtime": 12_350,

@@ -14,7 +14,7 @@ from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, sco
 from surgeon.edits import Edit, ModelDraft
 from surgeon.file.model import Model
 from surgeon.proof.check_result import Outcome
-from surgeon.proof.model import original_runs
+from surgeon.proof.model import trial_generator
 from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, DistinguishingInputs
 from surgeon.proof.model.model_check import ModelCheck
 from surgeon.testing import parse
@@ -256,7 +256,7 @@ def test_rows_that_were_not_looked_up_are_told(monkeypatch: pytest.MonkeyPatch) 
     told = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
     assert (found.outcome, found.reason) == (Outcome.UNPROVED, told)
-    monkeypatch.setattr(original_runs, "_MOST_HELD", 1 << 10)
+    monkeypatch.setattr(trial_generator, "_MOST_HELD", 1 << 10)
     assert surgeon.compare(table(), table(other=4321)).reason == told
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surgeon.proof.model import original_runs
+from surgeon.proof.model import trial_generator
 from surgeon.proof.model.model_cost import ModelCost
 from surgeon.proof.model.original_runs import OriginalRuns
 from surgeon.proof.node_cost import ELEMENT, INTERPRETED
@@ -46,7 +46,7 @@ def test_calls_of_functions_count_as_what_their_nodes_do():
 def runs(monkeypatch, **limits) -> int:
     """How often a model is run, where so much is much."""
     for name, limit in limits.items():
-        monkeypatch.setattr(original_runs, name, limit)
+        monkeypatch.setattr(trial_generator, name, limit)
     count = 0
     original = OrtSession.run
 

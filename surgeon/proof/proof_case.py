@@ -205,8 +205,8 @@ class ProofCase:
 
     def with_sizes(self) -> "ProofCase":
         """The same with models that state their fixed sizes; the same object where they are stated already."""
-        minis = self.models.with_sizes()
-        return self if minis is self.models else replace(self, models=minis)
+        sides = self.models.with_sizes()
+        return self if sides is self.models else replace(self, models=sides)
 
     @property
     def squares(self) -> bool:

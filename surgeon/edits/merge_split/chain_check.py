@@ -60,8 +60,8 @@ def check_chain(
     trials.run()
     tally = ComparisonTally(trials, rtol, atol)
     refusal = (
-        _load(whole, links, away, trials.unavailable_because)
-        if trials.unavailable_because
+        _load(whole, links, away, trials.notes.unavailable_because)
+        if trials.notes.unavailable_because
         else _follow(links, away, trials, tally)
     )
     outcome, reason = refusal or tally.outcome()

@@ -64,8 +64,8 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
         is_same = claim.by_structure and not structural_difference(before, after, claim)
         trials.run(None if claim.answers or is_same else edited, tables=not roles.part)
         tally = ComparisonTally(trials, rtol, atol)
-        if trials.unavailable_because:
-            outcome, reason = Outcome.UNPROVED, trials.unavailable_because
+        if trials.notes.unavailable_because:
+            outcome, reason = Outcome.UNPROVED, trials.notes.unavailable_because
         else:
             refusal = _answer(edited, roles, claim, fed=fed, trials=trials, tally=tally, away=away)
             outcome, reason = refusal or tally.outcome()
@@ -83,7 +83,8 @@ def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, o
             reason = f"{detail[0].upper()}{detail[1:]}{f'; {reason}' if reason else ''}."
             taken = time.perf_counter() - started
             found = replace(found, outcome=outcome, reason=reason, outputs=tuple(worst.values()), seconds=taken)
-        return replace(found, oracle=describe_oracles(trials.oracle, trials.answered_by)) if found.oracle else found
+        oracle = describe_oracles(trials.notes.oracle, trials.answered_by) if found.oracle else ""
+        return replace(found, oracle=oracle)
 
 
 def proved_by_structure(found: CheckResult) -> CheckResult:
@@ -252,7 +253,7 @@ def _answer(
                 if lost:
                     return Outcome.FAILED, f"The edited model wants an input '{lost[0]}' that nothing stands for."
                 trials.show(trial, claim)
-                tally.hold(trial, session, {name: feeds[name] for name in session.inputs})
+                tally.run_trial(trial, session, {name: feeds[name] for name in session.inputs})
     except SessionError as refused:
         if refused.is_unsupported:
             return Outcome.UNPROVED, f"Nothing here runs the edited model: {refused.message}"

@@ -5,7 +5,6 @@ Integers are exact in float16 up to 2,048.  Runs on short inputs do not show err
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +15,7 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import SELECTING, STEP_FUNCTIONS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.accumulation import is_running_sum
-from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey
+from surgeon.precision.analyses.dtype_graph import STORED, DtypeGraph, TensorKey, port_names
 from surgeon.shapes.tensor_types import BOOL, INTEGERS_AND_BOOL
 
 _ROUNDS = 4  # passes over all nodes, because outputs of bodies are known one pass later
@@ -83,7 +82,7 @@ class ExactIntegers:
         called = self._graph.index.called(node)
         for place, key in self._read(node) if called is not None else ():
             if key in self._kinds and called is not None:
-                self._note((called, _names(called.proto.input)[place]), self._kinds[key], node, [key])
+                self._note((called, port_names(called.proto.input)[place]), self._kinds[key], node, [key])
         if not any((node.scope, name) in self._graph.tensors for name in node.outputs):
             return
         facts, scope = traits_of(node.op), node.scope
@@ -91,7 +90,7 @@ class ExactIntegers:
             self._leave(node)
             return
         if called is not None:
-            self._hand_on(node, _names(called.proto.output), called)
+            self._hand_on(node, port_names(called.proto.output), called)
             return
         read = self._read(node)
         kind = self._begins(node, read) or self._goes_on(node, read)
@@ -166,7 +165,7 @@ class ExactIntegers:
 
     def _carried(self, body: Scope) -> tuple[list[str], list[str]]:
         """The states of a turn, and their next values."""
-        return _names(body.proto.input)[2:], _names(body.proto.output)[1:]
+        return port_names(body.proto.input)[2:], port_names(body.proto.output)[1:]
 
     def _is_counter(self, body: Scope, given: str, made: str) -> bool:
         node = self._behind_moves(body, made)
@@ -186,7 +185,7 @@ class ExactIntegers:
         for body in node.scope.bodies:
             if body.owner is node:
                 first = 1 if traits_of(node.op).control.trip_counts else 0
-                self._hand_on(node, _names(body.proto.output)[first:], body)
+                self._hand_on(node, port_names(body.proto.output)[first:], body)
 
     def _hand_on(self, node: Node, made: Sequence[str], inside: Scope) -> None:
         for inner, outer in zip(made, node.outputs, strict=False):
@@ -237,8 +236,3 @@ class ExactIntegers:
         for node, end in self.found.items():
             what = "decides by a count" if node is end else f"counts what {end.op} {end.label} decides by"
             yield node, f"it {what}, and {named} holds all whole numbers up to {self.most:,} alone"
-
-
-def _names(values: Any) -> list[str]:
-    """The names of the inputs or outputs of a graph or a function."""
-    return [value if isinstance(value, str) else value.name for value in values]

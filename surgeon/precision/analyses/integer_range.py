@@ -6,7 +6,6 @@ graph.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
@@ -20,7 +19,7 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.dtype_traits import EXPONENTIALS
 from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
+from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey, port_names
 from surgeon.precision.analyses.mask_sentinels import SMALL
 from surgeon.precision.kept_nodes.selectors import NodeAddress, node_address
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
@@ -229,7 +228,7 @@ class IntegerRange:
         owner = body.owner
         if owner is None or not traits_of(owner.op).control.trip_counts:
             return
-        given, made = _names(body.proto.input), _names(body.proto.output)
+        given, made = port_names(body.proto.input), port_names(body.proto.output)
         if given:
             self._bounds[body, given[0]] = _TURNS
             self._sizes.add((body, given[0]))
@@ -252,7 +251,7 @@ class IntegerRange:
     def _leave(self, node: Node) -> None:
         """The outputs of a node with bodies, from its bodies' outputs."""
         first = 1 if traits_of(node.op).control.trip_counts else 0  # the first output of a Loop's body is its condition
-        bodies = [(body, _names(body.proto.output)[first:]) for body in node.scope.bodies if body.owner is node]
+        bodies = [(body, port_names(body.proto.output)[first:]) for body in node.scope.bodies if body.owner is node]
         for place, name in enumerate(node.outputs):
             made = [self._bound(body, names[place]) for body, names in bodies if place < len(names)]
             if name and made:
@@ -260,14 +259,9 @@ class IntegerRange:
 
     def _call(self, node: Node, function: Scope) -> None:
         """The inputs of a function, the largest of all its calls, and the outputs of a call."""
-        for inner, outer in zip(_names(function.proto.input), node.inputs, strict=False):
+        for inner, outer in zip(port_names(function.proto.input), node.inputs, strict=False):
             if outer and self._graph.dtype(node.scope, outer) is not None:
                 bound = max(self._calls.get((function, inner), 0.0), self._bound(node.scope, outer))
                 self._calls[function, inner] = self._bounds[function, inner] = bound
-        for inner, outer in zip(_names(function.proto.output), node.outputs, strict=False):
+        for inner, outer in zip(port_names(function.proto.output), node.outputs, strict=False):
             self._bounds[node.scope, outer] = self._bound(function, inner)
-
-
-def _names(values: Any) -> list[str]:
-    """The names of the inputs or outputs of a graph or a function."""
-    return [value if isinstance(value, str) else value.name for value in values]

@@ -29,7 +29,7 @@ from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.model.exposed_outputs import exposing, fetch
 from surgeon.proof.model.hidden_rows import HiddenRows
 from surgeon.proof.model.model_cost import ModelCost
-from surgeon.proof.model.original_runs import MUCH
+from surgeon.proof.model.trial_generator import MUCH
 from surgeon.runtime.inputs.consistent_sizes import ConsistentSizes
 from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown, ValueKind
 from surgeon.runtime.inputs.user_inputs import read_inputs

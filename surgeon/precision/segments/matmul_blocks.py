@@ -8,7 +8,7 @@ from collections.abc import Container, Iterator
 from onnx import GraphProto, NodeProto
 
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.precision.segments.segment_run import Arrays
+from surgeon.precision.segments.activation_ranges import Arrays
 
 
 def transposed_weights(graph: GraphProto) -> dict[str, str]:

@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from surgeon.file.tensors.decoding import dtype_of
 from surgeon.precision.convert_report import MAX_MEANINGFUL_ERROR
-from surgeon.precision.segments.activation_ranges import GROSS, ScaledActivations
+from surgeon.precision.segments.activation_ranges import GROSS, Arrays, ScaledActivations
 from surgeon.runtime.implementations.implementation import import_registry
 from surgeon.runtime.numerics.rounding_perturbation import (
     AMPLITUDE_INPUT,
@@ -26,7 +26,6 @@ from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.model_session import open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
-Arrays = Mapping[str, np.ndarray]
 TURNS, FEW = 3, 256
 """Rounding perturbations of a segment with few output elements; with many, one perturbation shows the largest error."""
 MARGIN = 4.0

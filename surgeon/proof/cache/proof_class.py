@@ -36,25 +36,25 @@ _INTS = frozenset({AttributeProto.INT, AttributeProto.INTS})
 def proof_class_of(case: ProofCase) -> ProofClass:
     """The class of a case: equal for cases that differ only in names and widths."""
     classifier = _Classifier(case.ops, case.position_literals)
-    minis = case.models
+    sides = case.models
     content = (
         tuple(classifier.input(item) for item in case.inputs),
-        tuple(port.type.tensor_type.elem_type for port in minis.before.graph.input),
-        classifier.nodes(minis.before.graph.node),
-        classifier.nodes(minis.after.graph.node),
+        tuple(port.type.tensor_type.elem_type for port in sides.before.graph.input),
+        classifier.nodes(sides.before.graph.node),
+        classifier.nodes(sides.after.graph.node),
         tuple(classifier.number(name) for name in case.outputs),
         tuple(
             sorted(
                 (classifier.number(tensor.name), classifier.tensor(tensor), name_of_side)
-                for name_of_side, model in enumerate((minis.before, minis.after))
+                for name_of_side, model in enumerate((sides.before, sides.after))
                 for tensor in model.graph.initializer
             )
         ),
-        tuple(edges_of(scopes_of(minis.before))),
-        _of_all((*minis.before.functions, *minis.after.functions)),
+        tuple(edges_of(scopes_of(sides.before))),
+        _of_all((*sides.before.functions, *sides.after.functions)),
         _of_all((*case.bodies_before.values(), *case.bodies_after.values())),
-        tuple(sorted((item.domain, item.version) for item in minis.before.opset_import)),
-        tuple(sorted((item.domain, item.version) for item in minis.after.opset_import)),
+        tuple(sorted((item.domain, item.version) for item in sides.before.opset_import)),
+        tuple(sorted((item.domain, item.version) for item in sides.after.opset_import)),
         tuple(sorted(classifier.number(name) for name in case.always_empty)),
         tuple(sorted(classifier.number(name) for name in case.sign_sensitive)),
         (case.slack, tuple(sorted(case.intended_differences)), case.picks_by_products),

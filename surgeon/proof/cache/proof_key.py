@@ -91,10 +91,10 @@ def proof_key(case: ProofCase) -> str | None:
 
     None where the proof depends on users' implementations, which a key cannot describe.
     """
-    minis, own = case.models, available()
-    if case.options.custom_ops or holds_any(minis.before, own) or holds_any(minis.after, own):
+    sides, own = case.models, available()
+    if case.options.custom_ops or holds_any(sides.before, own) or holds_any(sides.after, own):
         return None
-    canonical = _Canonical((minis.before, minis.after))
+    canonical = _Canonical((sides.before, sides.after))
     return blake2b(repr(canonical.anonymous(case)).encode(), digest_size=24).hexdigest()
 
 

@@ -65,20 +65,20 @@ class CaseInputs:
     """
 
     def __init__(self, case: ProofCase) -> None:
-        minis = case.models
+        sides = case.models
         self._case, self._seed, self._intended = case, case.options.seed, case.intended_differences
-        self._plan = InputGenerator(minis.before, names=False, bare=case.shape_only_inputs)
+        self._plan = InputGenerator(sides.before, names=False, bare=case.shape_only_inputs)
         self.plain = self._plan.edged
         self.weights = frozenset(item.name for item in case.inputs if item.weight)
-        self._beside = inputs_beside_softmax(minis.before)
+        self._beside = inputs_beside_softmax(sides.before)
         self._made: dict[frozenset[tuple[int, int]], Feeds] = {}  # weights, by the reduced dims
         replacement = {
-            f"/{name}": numbers for name, numbers in region_literals(minis.after).items() if name.startswith("/")
+            f"/{name}": numbers for name, numbers in region_literals(sides.after).items() if name.startswith("/")
         }
         self._replacement_only = replacement.keys()  # constants from attributes of the replacement
-        self._constants = region_literals(minis.before) | replacement
-        self._edges = list(dict.fromkeys((*edges_of(scopes_of(minis.before)), *edges_of(scopes_of(minis.after)))))
-        self._plan.speak(vocabulary(minis.after))
+        self._constants = region_literals(sides.before) | replacement
+        self._edges = list(dict.fromkeys((*edges_of(scopes_of(sides.before)), *edges_of(scopes_of(sides.after)))))
+        self._plan.speak(vocabulary(sides.after))
         self._countable = countable(self._plan.wants)
 
     def is_informative(self, values: ValueKind, turn: int) -> bool:

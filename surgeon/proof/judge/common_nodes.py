@@ -11,18 +11,18 @@ from surgeon.ops.traversal import bytes_but, nodes_of, subgraphs
 from surgeon.proof.proof_case import RegionModels
 
 
-def have_common_nodes(minis: RegionModels, is_selected: Callable[[OpTraits], bool]) -> bool:
+def have_common_nodes(sides: RegionModels, is_selected: Callable[[OpTraits], bool]) -> bool:
     """Whether the selected nodes of both sides are the same nodes of the same inputs.
 
     Inputs are the same if they have one name, weights if they have the same bytes.  Nodes inside of bodies and
     functions do not count as common.
     """
-    models = (minis.before, minis.after)
+    models = (sides.before, sides.after)
     if not any(is_selected(guess_node_traits(node)) for model in models for node in nodes_of(model)):
         return True
     numbers: dict[Hashable, int] = {}
-    sides = [_numbered(model, is_selected, numbers) for model in models]
-    return None not in sides and sides[0] == sides[1]
+    numbered = [_numbered(model, is_selected, numbers) for model in models]
+    return None not in numbered and numbered[0] == numbered[1]
 
 
 def _numbered(

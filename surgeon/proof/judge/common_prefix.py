@@ -35,56 +35,56 @@ class CommonPrefix(NamedTuple):
     """Outputs of `model` that are floats."""
 
 
-def common_prefix(minis: RegionModels) -> CommonPrefix | None:
+def common_prefix(sides: RegionModels) -> CommonPrefix | None:
     """The common nodes in front of a node that rounds, compares or picks; None where there are none.
 
     Also None where they compute an output of the region, or where the dtype of one of their results is unknown.
     """
     numbers: dict[Hashable, int] = {}
-    before, after = (_numbered(model, numbers) for model in (minis.before, minis.after))
+    before, after = (_numbered(model, numbers) for model in (sides.before, sides.after))
     shared = before.keys() & after.keys()
     names = {number: before[number] for number in shared}  # of the results, in the original
     renamed = {name: own for number in shared for name, own in zip(after[number], names[number], strict=True) if name}
     in_prefix = frozenset(name for results in names.values() for name in results if name)
-    outputs = {port.name for model in (minis.before, minis.after) for port in model.graph.output}
+    outputs = {port.name for model in (sides.before, sides.after) for port in model.graph.output}
     if not in_prefix or not outputs.isdisjoint((*in_prefix, *renamed)):
         return None
-    behind = [node for node in minis.before.graph.node if node.input and in_prefix.isdisjoint(node.output)]
-    prefix = [node for node in minis.before.graph.node if not in_prefix.isdisjoint(node.output)]
+    behind = [node for node in sides.before.graph.node if node.input and in_prefix.isdisjoint(node.output)]
+    prefix = [node for node in sides.before.graph.node if not in_prefix.isdisjoint(node.output)]
     if not any(map(_decides, behind)) or not any(map(_rounds, prefix)):
         return None
-    left = [node for node in minis.after.graph.node if node.input and renamed.keys().isdisjoint(node.output)]
+    left = [node for node in sides.after.graph.node if node.input and renamed.keys().isdisjoint(node.output)]
     read = {name for node in behind for name in node.input} & in_prefix
     read |= {renamed[name] for node in left for name in node.input if name in renamed}
-    dtypes = _dtypes(minis.before)
+    dtypes = _dtypes(sides.before)
     if not read <= dtypes.keys() or any(any(subgraphs(node)) for node in (*behind, *left)):
         return None
     made = [helper.make_tensor_value_info(name, dtypes[name], None) for name in sorted(read)]
-    model = _model(minis.before, prefix, names={}, more=(), outputs=made)
-    sides = (
+    model = _model(sides.before, prefix, names={}, more=(), outputs=made)
+    parts = (
         _model(side, nodes, names=names, more=made, outputs=side.graph.output)
-        for side, nodes, names in ((minis.before, behind, {}), (minis.after, left, renamed))
+        for side, nodes, names in ((sides.before, behind, {}), (sides.after, left, renamed))
     )
-    rest = replace(minis, **dict(zip(("before", "after"), sides, strict=True)))
+    rest = replace(sides, **dict(zip(("before", "after"), parts, strict=True)))
     return CommonPrefix(model, rest, frozenset(name for name in read if dtypes[name] in FLOATS))
 
 
 @contextmanager
 def without_common_prefix(
-    minis: RegionModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
+    sides: RegionModels, opened: Callable[[ModelProto, Mapping[str, FunctionProto]], Oracle]
 ) -> Iterator[tuple[RegionModels, Callable[[Feeds], Feeds], frozenset[str]]]:
-    """Yield the models to prove, a function from inputs of `minis` to their inputs, and the added float inputs.
+    """Yield the models to prove, a function from inputs of `sides` to their inputs, and the added float inputs.
 
-    Without a common prefix that runs, these are `minis` and their own inputs.  The function raises
-    SessionError for inputs that the prefix rejects.
+    Without a common prefix that runs, these are `sides` and their own inputs.  The function raises SessionError for
+    inputs that the prefix rejects.
     """
-    prefix = common_prefix(minis)
+    prefix = common_prefix(sides)
     try:
         session = opened(prefix.model, {}) if prefix is not None else None
     except SessionError:
         session = None
     if prefix is None or session is None:
-        yield minis, lambda feeds: feeds, frozenset()
+        yield sides, lambda feeds: feeds, frozenset()
         return
     with session:
         yield prefix.rest, lambda feeds: {**feeds, **session.run(feeds)}, prefix.made

@@ -13,4 +13,5 @@ __all__ = [
     "model_cost",
     "original_runs",
     "trial",
+    "trial_generator",
 ]

@@ -50,7 +50,7 @@ class ComparisonTally:
     """Comparisons that count, each with its trial."""
     dropped: set[int] = field(default_factory=set)
     """`id` of each trial that is not informative."""
-    apart: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)
+    informational: dict[str, list[tuple[Trial, OutputError, str]]] = field(default_factory=dict)
     """Differences that do not fail the check, by the kind of inputs: trial, error, description."""
     hidden: list[tuple[Trial, Comparison, Comparison, bool]] = field(default_factory=list)
     """Failures that disappear without fully masked rows; see `_note_hidden`."""
@@ -60,7 +60,7 @@ class ComparisonTally:
     """Why a set of wide-ranging inputs is left out; "" where none is."""
 
     def __post_init__(self) -> None:
-        self.left_out = self.trials.excluded_because
+        self.left_out = self.trials.notes.excluded_because
 
     @property
     def used(self) -> list[Trial]:
@@ -83,7 +83,7 @@ class ComparisonTally:
         failed = self._failed()
         return max(failed, key=lambda pair: pair[1].error.severity)[0] if failed else self.used[0]
 
-    def hold(self, trial: Trial, session: ModelSession, feeds: Mapping[str, np.ndarray]) -> None:
+    def run_trial(self, trial: Trial, session: ModelSession, feeds: Mapping[str, np.ndarray]) -> None:
         """Run a model on one trial, and compare.
 
         Raises SessionError where it does not run, unless differences on this trial do not fail the check.
@@ -91,11 +91,11 @@ class ComparisonTally:
         try:
             answer = session.run(feeds)
         except SessionError as refused:
-            if not trial.apart:
+            if not trial.informational:
                 raise
             error = _endless_error("", "")
             message = f"the original alone runs ({refused.message.rstrip('.')})"
-            self.apart.setdefault(trial.words, []).append((trial, error, message))
+            self.informational.setdefault(trial.words, []).append((trial, error, message))
         else:
             self.add(trial, answer)
 
@@ -110,17 +110,19 @@ class ComparisonTally:
                 continue
             other = ignore_non_finite(array, answer[name]) if trial.wide else answer[name]
             found = compare(name, array, other, rtol=self.rtol, atol=self.atol, by_parts=True)
-            if not found.error.ok and not trial.apart:
+            if not found.error.ok and not trial.informational:
                 self._note_hidden(trial, array, other, found)
-            if not trial.apart:
+            if not trial.informational:
                 self.made.append((trial, found))
                 count = count_newly_finite(array, answer[name]) if trial.wide else 0
                 if count:
                     error = replace(found.error, max_abs=np.inf, ok=False)
                     why = f"is finite where the original is not ({count} of {array.size} elements)"
-                    self.apart.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
+                    self.informational.setdefault(BEYOND_ORIGINAL, []).append((trial, error, f"output '{name}' {why}"))
             elif not found.error.ok:
-                self.apart.setdefault(trial.words, []).append((trial, found.error, f"output '{name}' {found.why}"))
+                self.informational.setdefault(trial.words, []).append(
+                    (trial, found.error, f"output '{name}' {found.why}")
+                )
 
     def _note_hidden(self, trial: Trial, array: np.ndarray, other: np.ndarray, found: Comparison) -> None:
         """Note a failure that disappears without fully masked rows."""
@@ -130,7 +132,7 @@ class ComparisonTally:
                 self.hidden.append((trial, found, rest, causal))
                 return
 
-    def _excuse_hidden(self) -> None:
+    def _accept_hidden(self) -> None:
         """Move failures that are only in fully masked rows to those that do not fail the check."""
         causal: dict[int, bool] = {}
         for trial, found, rest, needs_causal in self.hidden:
@@ -139,13 +141,13 @@ class ComparisonTally:
             place = next(place for place, (_, made) in enumerate(self.made) if made is found)
             self.made[place] = (trial, rest)
             message = f"output '{found.error.name}' {found.why}"
-            self.apart.setdefault(HIDDEN, []).append((trial, found.error, message))
+            self.informational.setdefault(HIDDEN, []).append((trial, found.error, message))
         self.hidden.clear()
 
     def differing(self) -> dict[str, str]:
         """Why the two differ, by kind of inputs on which that does not fail the check, beyond rounding noise."""
         messages: dict[str, str] = {}
-        for words, found in self.apart.items():
+        for words, found in self.informational.items():
             for trial, error, message in sorted(found, key=lambda one: -one[1].max_abs):
                 is_kind = not np.isfinite(error.max_abs)
                 moved = 0.0 if is_kind else self.trials.noise([trial])[0].get(error.name, 0.0)
@@ -156,7 +158,7 @@ class ComparisonTally:
 
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason."""
-        self._excuse_hidden()
+        self._accept_hidden()
         failure = self._on_failure() if self._failed() else None
         if failure is not None and failure[0] is Outcome.FAILED:
             return failure
@@ -170,7 +172,7 @@ class ComparisonTally:
         """All comparisons beyond tolerance."""
         return [(trial, comparison) for trial, comparison in self.made if not comparison.error.ok]
 
-    def _excuse(self, trial: Trial, comparison: Comparison, noise: float) -> None:
+    def _accept(self, trial: Trial, comparison: Comparison, noise: float) -> None:
         """Accept an error that the original's own noise explains."""
         error = comparison.error
         tolerated = Comparison(replace(error, allowed=error.allowed + noise, ok=True), "")
@@ -204,7 +206,7 @@ class ComparisonTally:
                     f"({moved / ROUNDING_FACTOR:.3g}) when rounding changes."
                 )
             else:
-                self._excuse(trial, comparison, moved)
+                self._accept(trial, comparison, moved)
         for trial in chaotic.values():
             self._drop(trial)
         if real:
@@ -220,11 +222,11 @@ class ComparisonTally:
         unstable = sorted({name for trial in used for name in trial.unstable})
         if unstable:
             return Outcome.UNPROVED, f"Two runs of the original differ in output '{unstable[0]}'{self.hint}."
-        if self.trials.refused:
-            return Outcome.UNPROVED, self.trials.refused
+        if self.trials.notes.refused:
+            return Outcome.UNPROVED, self.trials.notes.refused
         worst = self.worst
         empty, all_are = uninformative_outputs(
-            [trial.outputs for trial in used if not (trial.apart and self.apart)],
+            [trial.outputs for trial in used if not (trial.informational and self.informational)],
             lambda name, _: worst[name].error.allowed,
             has_inputs=bool(used[0].feeds),
         )
@@ -232,8 +234,8 @@ class ComparisonTally:
             return Outcome.UNPROVED, "There is no output to compare."
         if all_are:
             return Outcome.UNPROVED, uninformative_message(empty, all_are=True)
-        if self.trials.unvisited_tables:
-            names = join_first([repr(name) for name in self.trials.unvisited_tables], 2)
+        if self.trials.notes.unvisited_tables:
+            names = join_first([repr(name) for name in self.trials.notes.unvisited_tables], 2)
             why = "Tables differ, and not all of their rows were looked up"
             return Outcome.UNPROVED, f"{why}: {names}; give inputs of your own (--inputs)."
         notes = [uninformative_message(empty, all_are=False)] if empty else []
@@ -275,7 +277,7 @@ def build_check_result(
         seconds=time.perf_counter() - started,
         runs=len(used),
         tolerance=tolerances_in_force(dtypes, *asked),
-        oracle=tally.trials.oracle if used else "",
+        oracle=tally.trials.notes.oracle if used else "",
         kinds=tuple(dict.fromkeys(trial.words or trial.kind.description for trial in made)),
         sizes=tuple(dict.fromkeys(sizes for trial in made if (sizes := sizes_text(trial.sizes)))),
         differs_on=tuple(tally.differing()) if outcome is not Outcome.FAILED else (),

@@ -93,15 +93,15 @@ class ModelCheck:
         self._trials.run(rewritten, exactly=self._runs_other is not self._away)
         tally = ComparisonTally(self._trials, self._rtol, self._atol, random_among(self._skeleton.graph.node))
         compared: LayerComparison | None = None
-        if self._trials.unavailable_because:
-            outcome, reason = Outcome.UNPROVED, self._trials.unavailable_because
+        if self._trials.notes.unavailable_because:
+            outcome, reason = Outcome.UNPROVED, self._trials.notes.unavailable_because
         else:
             refusal = self._answer(rewritten, tally)
             outcome, reason = refusal or tally.outcome()
             if (self._layers if layers is None else layers) and refusal is None:
                 compared = self._compare_layers(rewritten, tally.most_informative)
         found = build_check_result(outcome, reason, tally, started=started, asked=(self._rtol, self._atol))
-        oracle = describe_oracles(self._trials.oracle, self._oracle) if found.runs else ""
+        oracle = describe_oracles(self._trials.notes.oracle, self._oracle) if found.runs else ""
         return replace(found, layers=compared, oracle=oracle)
 
     def _answer(self, rewritten: Path | ModelProto, tally: ComparisonTally) -> tuple[Outcome, str] | None:
@@ -115,7 +115,7 @@ class ModelCheck:
                     return Outcome.FAILED, complaint
                 for trial in self._trials.runs:
                     where = f" on the inputs of {trial.source}" if trial.source else ""
-                    tally.hold(trial, session, trial.feeds)
+                    tally.run_trial(trial, session, trial.feeds)
         except SessionError as refused:
             if refused.is_unsupported:
                 return Outcome.UNPROVED, f"Nothing here runs {self._other}: {refused.message}"

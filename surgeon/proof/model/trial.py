@@ -1,4 +1,4 @@
-"""One set of inputs with the outputs of an original."""
+"""One set of inputs with the outputs of an original, and notes on several."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,28 @@ class Trial:
     """Kind of the inputs in words, where `kind` does not say it."""
     noise_feeds: Sequence[Mapping[str, np.ndarray]] = ()
     """Inputs on which noise is measured instead, where these inputs lie exactly at a threshold."""
-    apart: bool = False
+    informational: bool = False
     """Report a difference on these inputs separately; it does not make the check fail."""
 
     @property
     def description(self) -> str:
         """The kind of the inputs, for a message."""
         return f"the inputs of {self.source}" if self.source else self.words or f"{self.kind.description} inputs"
+
+
+@dataclass(slots=True)
+class TrialNotes:
+    """What the runs of an original could not do."""
+
+    unavailable_because: str = ""
+    """One sentence on why there are no trials; "" where there are."""
+    oracle: str = ""
+    """What runs the original; "" where nothing did."""
+    excluded_because: str = ""
+    """Why a set of wide-ranging inputs is not informative, as a clause; "" where all are."""
+    refused: str = ""
+    """One sentence on user's inputs that the original does not run on; "" where it runs on all."""
+    refusal: str = ""
+    """Why the original refused the first generated inputs that it refused."""
+    unvisited_tables: Sequence[str] = ()
+    """Tables that differ from the other model's, and of which rows may not have been looked up."""

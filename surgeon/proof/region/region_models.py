@@ -32,7 +32,7 @@ BodyLookup = Callable[[Node], FunctionProto | None]
 HEAVY = (*GRAPHS, AttributeProto.TENSOR, AttributeProto.TENSORS)
 
 
-def mini_models(cut: RegionSlice) -> RegionModels:
+def region_models(cut: RegionSlice) -> RegionModels:
     """Build both models of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
     dims: dict[Size, str] = {}
     inputs = [_input(boundary, dims) for boundary in cut.boundary_inputs.values()]
@@ -49,9 +49,9 @@ def mini_models(cut: RegionSlice) -> RegionModels:
     if not set(cut.before).isdisjoint(cut.after):  # a node that stays may read an output of the replacement
         after = _sorted(after)
     names = [old for old, _ in cut.region.outputs]
-    sides = [_model(cut, nodes, inputs, names, with_new=nodes is after) for nodes in (before, after)]
-    sides[0].graph.value_info.extend(_tables(cut, dims))
-    return RegionModels(sides[0], sides[1], {text: size for size, text in dims.items()})
+    graphs = [_model(cut, nodes, inputs, names, with_new=nodes is after) for nodes in (before, after)]
+    graphs[0].graph.value_info.extend(_tables(cut, dims))
+    return RegionModels(graphs[0], graphs[1], {text: size for size, text in dims.items()})
 
 
 def _sorted(nodes: Iterable[NodeProto]) -> list[NodeProto]:
@@ -269,17 +269,17 @@ def _shape(cut: RegionSlice, node: Node, name: str) -> Shape | None:
 
 def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup) -> ProofCase:
     """The proof case of a slice.  Raises CannotSlice where an input's dtype or rank is unknown."""
-    minis = mini_models(cut)
+    sides = region_models(cut)
     return ProofCase(
-        models=minis,
+        models=sides,
         inputs=tuple(
             CaseInput(boundary.name, boundary.shape or (), boundary.value, boundary.weight)
             for boundary in cut.boundary_inputs.values()
         ),
         outputs=tuple(name for name, _ in cut.region.outputs),
         options=options,
-        bodies_before=_bodies(cut, minis.before, cut.before, bodies),
-        bodies_after=_bodies(cut, minis.after, cut.after, bodies),
+        bodies_before=_bodies(cut, sides.before, cut.before, bodies),
+        bodies_after=_bodies(cut, sides.after, cut.after, bodies),
         always_empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
         sign_sensitive=sign_sensitive_outputs(cut.region),
         stated_shapes={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
@@ -310,10 +310,10 @@ def _costs(cut: RegionSlice) -> Iterator[CostTerm]:
 
 
 def _bodies(
-    cut: RegionSlice, mini: onnx.ModelProto, nodes: Sequence[Node], bodies: BodyLookup
+    cut: RegionSlice, model: onnx.ModelProto, nodes: Sequence[Node], bodies: BodyLookup
 ) -> dict[str, FunctionProto]:
     """The known reference functions of nodes, by the node's name in the model."""
-    known = {node_label(node) for node in mini.graph.node}
+    known = {node_label(node) for node in model.graph.node}
     found: dict[str, FunctionProto] = {}
     for node in nodes:
         body = bodies(node)

@@ -64,14 +64,14 @@ def _with(case: ProofCase, renamed: Renamed) -> ProofCase:
     def numbers(those: Iterable[int]) -> frozenset[int]:
         return frozenset(renamed.get(number, number) for number in those)
 
-    minis = case.models
+    sides = case.models
     return replace(
         case,
         models=replace(
-            minis,
-            before=_model(minis.before, renamed),
-            after=_model(minis.after, renamed),
-            dims={text: name(size) for text, size in minis.dims.items()},
+            sides,
+            before=_model(sides.before, renamed),
+            after=_model(sides.after, renamed),
+            dims={text: name(size) for text, size in sides.dims.items()},
         ),
         inputs=tuple(_input(item, name) for item in case.inputs),
         literals=numbers(case.literals),
@@ -93,12 +93,12 @@ def _with_columns_apart(case: ProofCase) -> ProofCase:
     columns = {name: axis for name, axis in _columns(case.models.before) if name in _wide(case)}
     if not columns:
         return case
-    minis, dims = case.models, dict(case.models.dims)
+    sides, dims = case.models, dict(case.models.dims)
     taken = {*case.literals, *(size for item in case.inputs for size in item.shape)}
     number = next(number for number in count(MAX_UNREDUCED_DIM + 1) if number not in taken)
     text = f"d{len(dims)}"
     before, after = ModelProto(), ModelProto()
-    for made, side in ((before, minis.before), (after, minis.after)):
+    for made, side in ((before, sides.before), (after, sides.after)):
         made.CopyFrom(side)
         _untyped(made.graph)
         for port in made.graph.input:
@@ -114,7 +114,7 @@ def _with_columns_apart(case: ProofCase) -> ProofCase:
     made_of = {inputs[name].shape[1 - axis : 2 - axis] for name, axis in columns.items()}
     return replace(
         case,
-        models=replace(minis, before=before, after=after, dims={**dims, text: number}),
+        models=replace(sides, before=before, after=after, dims={**dims, text: number}),
         inputs=tuple(
             replace(item, shape=narrow(item.shape, columns[item.name])) if item.name in columns else item
             for item in case.inputs

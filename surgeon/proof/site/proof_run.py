@@ -163,21 +163,21 @@ class ProofRun:
     def outcome(self) -> tuple[Outcome, str]:
         """Return the outcome and its reason; unproved where inputs cannot be made or the original is not repeatable."""
         try:
-            with without_common_prefix(self.case.models, self._oracle) as (minis, run_prefix, made):
-                return self._open(minis, run_prefix, made)
+            with without_common_prefix(self.case.models, self._oracle) as (sides, run_prefix, made):
+                return self._open(sides, run_prefix, made)
         except CannotSlice as error:
             return Outcome.UNPROVED, str(error)
         except InputsUnknown as error:
             return Outcome.UNPROVED, error.reason
 
     def _open(
-        self, minis: RegionModels, run_prefix: Callable[[Feeds], Feeds], made: frozenset[str]
+        self, sides: RegionModels, run_prefix: Callable[[Feeds], Feeds], made: frozenset[str]
     ) -> tuple[Outcome, str]:
         """Open both sides without their common prefix, and run them.  made: float outputs of the prefix."""
         bodies, inputs = self.case.bodies_before, CaseInputs(self.case)
         self._progress.note(ORIGINAL)
         try:
-            first = self._oracle(minis.before, bodies)
+            first = self._oracle(sides.before, bodies)
         except SessionError as error:
             if self._state_sizes():
                 return self.outcome()
@@ -185,7 +185,7 @@ class ProofRun:
         with first:
             self._progress.note(REPLACEMENT)
             try:
-                second = self._oracle(minis.after, self.case.bodies_after)
+                second = self._oracle(sides.after, self.case.bodies_after)
             except SessionError as error:
                 if self._state_sizes():
                     return self.outcome()
@@ -197,11 +197,11 @@ class ProofRun:
                 self.findings.independent = first.is_independent and second.is_independent
                 if first.name not in (second.name, *KERNEL_ORACLES):
                     self.findings.oracle += f", the original under {first.name}"
-                reference = self._reference(minis.before, bodies)
+                reference = self._reference(sides.before, bodies)
                 if reference is not None:
                     stack.enter_context(reference)
                 probe = SensitivityProbe(
-                    minis.before,
+                    sides.before,
                     bodies,
                     self.case.options.custom_ops,
                     reference,
@@ -238,8 +238,8 @@ class ProofRun:
         before, self.case = self.case, self.case.with_sizes()
         return self.case is not before
 
-    def _oracle(self, mini: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
-        return open_evaluator(mini) if self.is_evaluated else open_oracle(mini, self.case.options.custom_ops, bodies)
+    def _oracle(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Oracle:
+        return open_evaluator(model) if self.is_evaluated else open_oracle(model, self.case.options.custom_ops, bodies)
 
     def _reference(self, model: onnx.ModelProto, bodies: Mapping[str, FunctionProto]) -> Float64Reference | None:
         """The original in higher precision; None where nothing computes it."""

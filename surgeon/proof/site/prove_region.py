@@ -55,8 +55,8 @@ def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) ->
 
 def _by_itself(case: ProofCase) -> str:
     """Why agreement proves little where the rule's own pattern computed both sides."""
-    minis, custom_ops = case.models, case.options.custom_ops
-    help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (minis.after, minis.before))), "")
+    sides, custom_ops = case.models, case.options.custom_ops
+    help_ = next(filter(None, (unknown_ops_hint(model, custom_ops) for model in (sides.after, sides.before))), "")
     return f"nothing here computes what is written but the rule's own pattern, which proves no order of inputs{help_}"
 
 

@@ -34,10 +34,12 @@ _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
 
 class SiteProver:
-    """The proofs of one rewrite, and the caches that they share.
+    """The proofs of one rewrite.
 
     index: of the model, after the rewrite.  original: the source as ONNX Runtime gets it; it runs once where the rank
     of some tensors is unknown.  bodies: the references of operations.
+
+    Proofs share caches of signatures, classes and slices, so it has more than twelve attributes.
     """
 
     def __init__(

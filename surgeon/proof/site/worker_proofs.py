@@ -45,8 +45,8 @@ def start() -> None:
 
 def needs_this_process(case: ProofCase) -> bool:
     """Whether an operator of either side has an implementation that runs only in this process."""
-    minis, own = case.models, local_only_ops(case.options.custom_ops)
-    return holds_any(minis.before, own) or holds_any(minis.after, own)
+    sides, own = case.models, local_only_ops(case.options.custom_ops)
+    return holds_any(sides.before, own) or holds_any(sides.after, own)
 
 
 def prove_in_process(case: ProofCase) -> SiteProof:
@@ -172,8 +172,8 @@ def _largest(case: ProofCase, noted: dict[str, Any]) -> str | None:
     at = noted.get("at")
     if not isinstance(at, dict):
         return None
-    minis = case.models
-    side = minis.after if noted.get("side") == REPLACEMENT else minis.before
+    sides = case.models
+    side = sides.after if noted.get("side") == REPLACEMENT else sides.before
     return largest_tensor(case, side, dims_from_json(at))
 
 
