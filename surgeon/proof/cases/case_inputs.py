@@ -143,7 +143,6 @@ class CaseInputs:
         yield from ((ValueKind.OUT_OF_ROLE, LITERALS_OUT_OF_ROLE + number) for number in range(bound))
 
     def _turns(self, assignment: DimAssignment, wants: Collection[InputSpec]) -> int:
-        """The number of turns after which these inputs have held all literals."""
         sizes = self._sizes(assignment)
         least = min((math.prod(want.shape(sizes)) for want in wants), default=ROOM)
         return injections_needed(self._constants, len(self._edges), least)

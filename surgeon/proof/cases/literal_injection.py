@@ -224,7 +224,6 @@ def with_zeros(feeds: Feeds, beside: Sequence[np.ndarray]) -> Feeds:
 
 
 def _spreads(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether a shape broadcasts to another."""
     try:
         return np.broadcast_shapes(shape, target) == target
     except ValueError:

@@ -136,7 +136,6 @@ def _model(
 
 
 def _dtypes(model: ModelProto) -> dict[str, int]:
-    """The dtypes of node outputs, as far as onnx infers them."""
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):

@@ -169,7 +169,6 @@ class ComparisonTally:
         )
 
     def _failed(self) -> list[tuple[Trial, Comparison]]:
-        """All comparisons beyond tolerance."""
         return [(trial, comparison) for trial, comparison in self.made if not comparison.error.ok]
 
     def _accept(self, trial: Trial, comparison: Comparison, noise: float) -> None:
@@ -180,7 +179,6 @@ class ComparisonTally:
         self.made[place] = (trial, tolerated)
 
     def _drop(self, trial: Trial) -> None:
-        """Remove all comparisons of one trial."""
         self.dropped.add(id(trial))
         self.made = [(other, comparison) for other, comparison in self.made if other is not trial]
 

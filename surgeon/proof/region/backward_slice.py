@@ -374,7 +374,6 @@ class RegionSlice:
         return name
 
     def _sorted(self, nodes: Iterable[Node]) -> list[Node]:
-        """Nodes of the source in topological order."""
         listed = sorted(nodes, key=lambda node: (len(node.scope.address), node.slot))
         return _in_order(listed, lambda node: tuple(self.reads(node)))
 

@@ -205,7 +205,6 @@ def _renamed(case: ProofCase) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _fixed_dims(case: ProofCase) -> set[int]:
-    """The dims of the inputs that are numbers."""
     return {size for item in case.inputs for size in item.shape if isinstance(size, int)}
 
 
@@ -239,7 +238,6 @@ def _followed(case: ProofCase, renamed: Renamed) -> dict[int, int]:
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """All constants of a model."""
     yield from model.graph.initializer
     for node in (*all_nodes(model.graph.node), *(node for item in model.functions for node in item.node)):
         yield from (item.t for item in node.attribute if item.type == AttributeProto.TENSOR)

@@ -178,7 +178,6 @@ class SiteProver:
     def _keep(
         self, places: Mapping[Signature, tuple[Region, ShapeInference]], cases: Iterable[ProofCase | SiteProof]
     ) -> None:
-        """Store the proofs of these regions."""
         for (signature, (region, _)), proof in zip(places.items(), self._outcomes(cases), strict=True):
             self._proofs[signature] = replace(proof, reason=self._explained(proof.reason))
             self._proved[signature] = region
