@@ -56,8 +56,8 @@ def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path
     asked = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: asked(path, mode) and str(path) != str(home))
     folders = []
-    between = temporary_model.path_between
-    monkeypatch.setattr(convert_module, "path_between", lambda *given: folders.append(given[0]) or between(*given))
+    between = temporary_model.temporary_path
+    monkeypatch.setattr(convert_module, "temporary_path", lambda *given: folders.append(given[0]) or between(*given))
     _, report = surgeon.convert(home / "in.onnx", output=out / "half.onnx", rules="gelu", keep=())
     assert [folder.parent for folder in folders] == [out]
     assert (report.rules, report.written) == ({"gelu": 1}, True)

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 import surgeon
 from surgeon.file.io import file_copy
 from surgeon.file.tensors import casting
-from surgeon.file.tensors.casting import CastRange, seen_of
+from surgeon.file.tensors.casting import CastRange, range_of
 from tests.half_models import converted, kept, model
 
 BRANCHES = """c = Less(s, zero) h = If(c) <then_branch = yes () => (float[N, 64] e1) { e1 = MatMul(x, w) },
@@ -177,7 +177,7 @@ def test_what_was_made_tells_what_was_read(dtype, least, most):
         array = np.array([0.0, largest, 1e-44], np.float32)
         with np.errstate(over="ignore"):
             made = array.astype(new)
-        seen, exact = CastRange(), seen_of(array)
+        seen, exact = CastRange(), range_of(array)
         seen.add_made(array, made)
         assert seen.count == exact.count == 3
         assert seen.largest == pytest.approx(exact.largest, rel=0.01)

@@ -174,7 +174,7 @@ def _raise(error: Exception) -> None:
 def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime gets the file's own bytes by place; what is wrong with the rest it says all the same."""
     seen = []
-    opened = load_check.pointing_at
+    opened = load_check.self_referencing_model
     monkeypatch.setattr(load_check, "LARGE", 1 << 20)
     monkeypatch.setattr(load_check, "pointing_at", lambda model: seen.append(opened(model)) or seen[-1])
     weight = np.ones((4, 1 << 18), np.float32)

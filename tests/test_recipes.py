@@ -13,7 +13,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
 import surgeon
 from surgeon.edits import AddOutput, PrependImage, Rename, StripDoc
-from surgeon.file.temporary_model import path_between
+from surgeon.file.temporary_model import temporary_path
 from tests.command_line import files_in, run
 
 MODEL = Path(__file__).resolve().parents[1] / "notebooks" / "models" / "tiny_distilbert.onnx"
@@ -169,10 +169,10 @@ def test_what_fails_leaves_nothing(tmp_path):
 def test_what_a_killed_run_left_is_swept(tmp_path):
     """By the next run over the same source; what a run that still lives has there stays."""
     source = convolution(tmp_path)
-    leave = "import sys; from pathlib import Path; from surgeon.file.temporary_model import path_between as p; "
+    leave = "import sys; from pathlib import Path; from surgeon.file.temporary_model import temporary_path as p; "
     leave += "p(Path(sys.argv[1]).parent, Path(sys.argv[1])).touch()"
     subprocess.run([sys.executable, "-c", leave, source], check=True)
-    own = path_between(tmp_path, source)
+    own = temporary_path(tmp_path, source)
     assert len([name for name in files_in(tmp_path) if name.startswith(".")]) == 0
     subprocess.run([sys.executable, "-c", leave, source], check=True)
     own.touch()

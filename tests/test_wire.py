@@ -25,7 +25,8 @@ def test_varints_come_back(value: int) -> None:
 
 def test_every_way_to_a_tensor_is_known() -> None:
     """The messages to descend into follow from the descriptors, so that a new field of ONNX is not overlooked."""
-    leads = {m: wire_format.schema_of(onnx.ModelProto.DESCRIPTOR.file.message_types_by_name[m]).leads for m in (
+    types = onnx.ModelProto.DESCRIPTOR.file.message_types_by_name
+    leads = {m: wire_format.schema_of(types[m]).toward_tensors for m in (
         "ModelProto", "GraphProto", "NodeProto", "AttributeProto", "FunctionProto", "TrainingInfoProto",
         "SparseTensorProto", "TensorProto", "TypeProto", "ValueInfoProto",
     )}  # fmt: skip

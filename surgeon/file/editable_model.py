@@ -52,7 +52,7 @@ class EditableModel(Model):
         """As for any model, for the current skeleton."""
         return self.find_external()
 
-    def speaks_of(self, word: bytes) -> bool:
+    def contains_word(self, word: bytes) -> bool:
         """Whether the skeleton contains the word."""
         return word in self.skeleton.SerializeToString()
 
@@ -104,7 +104,7 @@ class EditableModel(Model):
         taken: dict[str, Path | None] = {}
         for skeleton, model in ((self.skeleton, self.source), (copy, other)):
             if model.external_tensors:
-                self._bring(skeleton, model, taken, out)
+                self._adopt_files(skeleton, model, taken, out)
         self._store = locations.Store(None if self.path is None else self.path.parent, self.files)
         return copy
 
@@ -123,7 +123,7 @@ class EditableModel(Model):
         patch.fresh, patch.files = fresh, self.files
         return patch
 
-    def _bring(
+    def _adopt_files(
         self, skeleton: onnx.ModelProto, model: Model, taken: dict[str, Path | None], out: Path | None
     ) -> None:
         """Record the data files of a model, and give them other locations if those are taken."""

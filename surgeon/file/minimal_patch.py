@@ -89,8 +89,8 @@ class _Differences:
             return
         number, count = field.number, self._model.count(where, field.number)
         if field.type in (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES) and is_repeated(field):
-            kept = common(before, after)
-            for at, gone, come in runs(kept, len(before), len(after)):
+            kept = common_pairs(before, after)
+            for at, gone, come in ranges_between(kept, len(before), len(after)):
                 for place, row in zip(gone, come, strict=False):
                     self._patch.replace(where, number, place, [after[row]])
                 self._patch.delete_all(where, number, gone[len(come) :])
@@ -109,13 +109,15 @@ class _Differences:
         self, where: Address, number: int, old: Sequence[ProtoMessage], new: Sequence[ProtoMessage]
     ) -> None:
         """A list of messages."""
-        kept = common(*([message.SerializeToString() for message in messages] for messages in (old, new)))
+        kept = common_pairs(*([message.SerializeToString() for message in messages] for messages in (old, new)))
         gone: list[int] = []
-        for at, before, after in runs(kept, len(old), len(new)):
+        for at, before, after in ranges_between(kept, len(old), len(new)):
             pairs = [pair for pair in _paired(old, new, before, after) if not is_changing(new[pair[1]])]
             for place, row in pairs:
                 self.compare((*where, (number, place)), old[place], new[row])
-            for here, left, come in runs([(a - at, b - after.start) for a, b in pairs], len(before), len(after)):
+            for here, left, come in ranges_between(
+                [(a - at, b - after.start) for a, b in pairs], len(before), len(after)
+            ):
                 gone += [at + place for place in left]
                 self._insert(where, number, at + here, [new[after.start + row] for row in come])
         self._patch.delete_all(where, number, gone)
@@ -143,7 +145,7 @@ def _encoded(field: FieldDescriptor, value: Any) -> bytes:
     return struct.pack(form, value) if form is not None else write_varint(int(value) & (1 << 64) - 1)
 
 
-def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
+def common_pairs(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     """Positions of equal items in both lists, ascending in both: the maximum number, if no item is repeated.
 
     Of repeated items, the first in one list corresponds to the first in the other.  The longest ascending subsequence
@@ -172,7 +174,7 @@ def common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Pair]:
     return found[::-1]
 
 
-def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
+def ranges_between(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range, range]]:
     """The ranges between kept pairs: position in the old list, deleted positions, inserted positions of the new list.
     """
     place = row = 0
@@ -185,9 +187,9 @@ def runs(kept: Sequence[Pair], old: int, new: int) -> Iterator[tuple[int, range,
 def _paired(old: Sequence[ProtoMessage], new: Sequence[ProtoMessage], before: range, after: range) -> list[Pair]:
     """Corresponding records of two runs: those with equal keys, and in order where the others are equally many."""
     keys = [[_key(messages[place]) for place in run] for messages, run in ((old, before), (new, after))]
-    named = common(*keys)
+    named = common_pairs(*keys)
     pairs: list[Pair] = []
-    for at, left, come in runs(named, len(before), len(after)):
+    for at, left, come in ranges_between(named, len(before), len(after)):
         if len(left) == len(come):
             pairs += zip(range(at, at + len(left)), come, strict=True)
     return [(before.start + place, after.start + row) for place, row in sorted({*named, *pairs})]

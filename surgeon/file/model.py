@@ -16,7 +16,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.on_demand import bring
+from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.file_type import describe, not_utf8
 from surgeon.file.io.memory_map import close_map, forget_pages, holds_word, map_whole, span_of, stamp
 from surgeon.file.protobuf.byte_edits import ByteEdits, join
@@ -28,8 +28,8 @@ from surgeon.file.protobuf.payloads import (
     cut,
     find_payloads,
     marked,
-    refilled,
     restore,
+    with_payloads,
 )
 from surgeon.file.protobuf.wire_format import Buffer, Message, WireError, begins_as_model, parse_root
 from surgeon.file.tensors.casting import TensorCast
@@ -122,7 +122,7 @@ class Model:
             return self._store.value(tensor)
         self.check_unchanged()
         if payload.raw is not None:
-            bring(self.owner(payload).path, *payload.raw)
+            fetch(self.owner(payload).path, *payload.raw)
             return decode_raw(tensor, *span_of(self.owner(payload).data, *payload.raw))
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == locations.EXTERNAL else decode_tensor(full)
@@ -155,7 +155,7 @@ class Model:
 
     def serialize_pieces(self, message: ProtoMessage) -> Body:
         """The same in pieces: cut-out data are spans of their file."""
-        return refilled(
+        return with_payloads(
             message,
             self._payload,
             lambda payload: (self.owner(payload).data, self.owner(payload).path),
@@ -188,7 +188,7 @@ class Model:
     def record(self, where: Address, field: int, index: int) -> bytes:
         """The body of a record as in the file, payloads included; IndexError if there is none."""
         _, start, end = self.message(where).body(field, index)
-        bring(self.path, start, end)
+        fetch(self.path, start, end)
         return self.data[start:end]
 
     @cached_property
@@ -198,7 +198,7 @@ class Model:
 
     def find_external(self) -> list[onnx.TensorProto]:
         """The same, without a cache."""
-        if not self.speaks_of(b"location"):
+        if not self.contains_word(b"location"):
             return []
         tensors = locations.tensors_of(self.skeleton)
         return [found for tensor in tensors if (found := self._external(tensor)) is not None]
@@ -221,7 +221,7 @@ class Model:
         if self.path is not None:
             locations.files(self.path.parent, self.external_tensors)
             if sums:
-                locations.check_sums(self.path.parent, self.external_tensors)
+                locations.verify_checksums(self.path.parent, self.external_tensors)
 
     def check_names(self) -> None:
         """Raise ModelFileError if a string is not UTF-8.  Slow: call it only after an error."""
@@ -233,7 +233,7 @@ class Model:
 
     def whole(self) -> onnx.ModelProto:
         """The model with all its data inline, external ones too.  Raises ModelFileError as `value` does."""
-        bring(self.path)
+        fetch(self.path)
         proto: onnx.ModelProto = onnx.ModelProto.FromString(self.data[:])
         if self.external_tensors:
             self._store.fill(proto)
@@ -280,7 +280,7 @@ class Model:
         try:
             data = self.owner(payload).data  # not `payload.tensor.data`, which may be a closed map
             for frame in payload.tensor.frames:
-                bring(self.owner(payload).path, frame.start, frame.end)
+                fetch(self.owner(payload).path, frame.start, frame.end)
             body = b"".join(data[frame.start : frame.end] for frame in payload.tensor.frames)
             full: onnx.TensorProto = onnx.TensorProto.FromString(body)
         except DecodeError:
@@ -299,7 +299,7 @@ class Model:
             return tensor
         return self._rebuild(payload) if payload.is_external else None
 
-    def speaks_of(self, word: bytes) -> bool:
+    def contains_word(self, word: bytes) -> bool:
         """Whether the word occurs outside of the payloads."""
         if self._payloads:
             return word in self.skeleton.SerializeToString()

@@ -19,7 +19,15 @@ import onnx
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations, on_demand
 from surgeon.file.external_data.new_file import LARGE, LEAST, NewDataFile, name_beside
-from surgeon.file.external_data.staging import CopiedDataFile, StagedFile, bring, holds, put_in_place, stage, take_back
+from surgeon.file.external_data.staging import (
+    CopiedDataFile,
+    StagedFile,
+    holds,
+    put_in_place,
+    stage,
+    stage_copies,
+    undo_unless_written,
+)
 from surgeon.file.io.atomic_file import AtomicFile, sync_folder
 from surgeon.file.io.file_copy import copy_span, open_read, read_at, write_all
 from surgeon.file.io.memory_map import forget_pages
@@ -82,9 +90,9 @@ def save(
     with ExitStack() as stack:
         file: AtomicFile | None = None
         moves: list[StagedFile] = []
-        with _explained(out):
-            home = _folder_to_leave(model, out, external_data)
-            if not force and _holds_other(target):
+        with _explain_os_errors(out):
+            home = _folder_to_copy_from(model, out, external_data)
+            if not force and _is_foreign_file(target):
                 raise ModelFileError(f"{out} holds no model: name another file, or say --force (force=True).")
             fresh = None if patch is None else _new_data(model, patch, out, external_data)
             others = {} if patch is None else patch.files
@@ -100,22 +108,22 @@ def save(
                 extra: list[NewDataFile | CopiedDataFile] = [fresh] if fresh is not None and fresh.size else []
                 if home is not None or others:
                     tensors = _external_tensors(model, patch, file.temporary, fresh)
-                    locations.check_sums(home or out.parent, tensors, others)
+                    locations.verify_checksums(home or out.parent, tensors, others)
                     found = locations.files(home or out.parent, tensors, others)
                     if home is not None:
-                        moves = bring(found, file, out, force)
+                        moves = stage_copies(found, file, out, force)
                     else:
-                        extra += _lacking(found, out, external_data, force)
+                        extra += _missing_files(found, out, external_data, force)
                 at_once = not moves
                 for data in extra:
-                    moves += _put_new(stage(data, file, out), file, stack, at_once=at_once, force=force)
+                    moves += _place_new_file(stage(data, file, out), file, stack, at_once=at_once, force=force)
         if check is not None:
             check(target if file is None else file.temporary)
         model.check_unchanged()
         if file is not None:
             if sys.platform == "win32" and _is_source(model, target):
                 model.close()  # a mapped file cannot be replaced there
-            with _explained(out):
+            with _explain_os_errors(out):
                 put_in_place(file, moves, force)
     sync_folder(target.parent)
 
@@ -141,7 +149,7 @@ def _target(out: Path) -> Path:
     return target
 
 
-def _holds_other(target: Path) -> bool:
+def _is_foreign_file(target: Path) -> bool:
     """Whether there is a file that is not named as a model and does not begin as a ModelProto (onnx.proto)."""
     if not target.exists() or target.suffix.lower() in (".onnx", ".pb"):
         return False
@@ -159,7 +167,7 @@ def _is_source(model: Model, target: Path) -> bool:
 
 
 @contextmanager
-def _explained(out: Path) -> Iterator[None]:
+def _explain_os_errors(out: Path) -> Iterator[None]:
     """Turn an OSError of writing into one sentence."""
     try:
         yield
@@ -199,7 +207,7 @@ class _Writer:
                 if piece.path not in self._others:
                     self._others[piece.path] = open_read(piece.path)
                 source = self._others[piece.path]
-                on_demand.bring(piece.path, piece.start, piece.start + piece.size)
+                on_demand.fetch(piece.path, piece.start, piece.start + piece.size)
                 if piece.change is None:
                     copy_span(source, piece.start, piece.size, self._handle)
                 else:
@@ -240,19 +248,19 @@ class _Writer:
         forget_pages(self._source)
 
 
-def _lacking(
+def _missing_files(
     found: dict[str, Path], out: Path, mode: ExternalDataMode, force: bool
 ) -> list[NewDataFile | CopiedDataFile]:
     """The data files, by location, that are not in place beside the model yet."""
     places = {name: locations.resolve(out.parent, name) for name in found}
-    lacking = {name: path for name, path in found.items() if not holds(places[name], path, force)}
-    if mode == "share" and lacking:
-        path = next(iter(lacking.values()))
+    missing = {name: path for name, path in found.items() if not holds(places[name], path, force)}
+    if mode == "share" and missing:
+        path = next(iter(missing.values()))
         raise UsageError(f"{path} does not lie beside {out}, so it cannot be shared: use copy instead of share.")
-    return [CopiedDataFile(name, path) for name, path in lacking.items()]
+    return [CopiedDataFile(name, path) for name, path in missing.items()]
 
 
-def _folder_to_leave(model: Model, out: Path, mode: ExternalDataMode) -> Path | None:
+def _folder_to_copy_from(model: Model, out: Path, mode: ExternalDataMode) -> Path | None:
     """The folder of the data files if they have to be copied to another; raises if they cannot."""
     tensors = model.external_tensors
     if not tensors or mode == "inline":
@@ -292,14 +300,16 @@ def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> 
     return NewDataFile(name_beside(out, model.external_tensors, patch.files), least)
 
 
-def _put_new(move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool) -> list[StagedFile]:
+def _place_new_file(
+    move: StagedFile, file: AtomicFile, stack: ExitStack, *, at_once: bool, force: bool
+) -> list[StagedFile]:
     """Put new data where the check finds them; returns the move if it is still to be made.
 
     at_once: the other data files are in place already, so the new one has to be in place too.
     """
     if not at_once:
         return [move]
-    stack.callback(take_back, move, file)
+    stack.callback(undo_unless_written, move, file)
     move.go(force)
     return []
 
@@ -328,7 +338,7 @@ def _inlined(model: Model, patch: Patch | None) -> tuple[Buffer, list[Piece]]:
         else:
             path = others.get(extent.location) or locations.resolve(_folder(model), extent.location)
             locations.check_extent(path, extent, tensor.name)
-            locations.check_sum(path, extent, tensor.name)
+            locations.verify_checksum(path, extent, tensor.name)
             span = FileSpan(path, extent.offset, size)
         for number in (*DATA_FIELDS, EXTERNAL_DATA, LOCATION):
             records = message.records(number)

@@ -23,7 +23,7 @@ from surgeon.file.patch import Patch
 from surgeon.file.save import ExternalDataMode, save
 
 
-def path_between(folder: Path, source: Path) -> Path:
+def temporary_path(folder: Path, source: Path) -> Path:
     """A new path in a folder for a temporary model of a source; leftovers of dead runs are removed first."""
     here = f"{zlib.crc32(platform.node().encode()):08x}"  # process ids of another machine mean nothing here
     start = f".{source.stem}.surgeon-{here}-"
@@ -37,7 +37,7 @@ def path_between(folder: Path, source: Path) -> Path:
 
 
 @contextmanager
-def home_between(source: Path, output: Path | None) -> Iterator[tuple[Path, ExternalDataMode]]:
+def temporary_folder(source: Path, output: Path | None) -> Iterator[tuple[Path, ExternalDataMode]]:
     """The folder for temporary models of a source, and how data files are saved.  output: the final output."""
     home = source.absolute().parent
     if os.access(home, os.W_OK):
@@ -53,8 +53,8 @@ def temporary_model(model: Model, patch: Patch, output: Path | None) -> Iterator
     """The patched model as a file, removed at exit.  output: the final output."""
     assert model.path is not None  # callers pass a model from a file
     with ExitStack() as stack:
-        home, mode = stack.enter_context(home_between(model.path, output))
-        path = path_between(home, model.path)
+        home, mode = stack.enter_context(temporary_folder(model.path, output))
+        path = temporary_path(home, model.path)
         stack.callback(path.unlink, missing_ok=True)
         save(model, patch, path, external_data=mode)
         yield path

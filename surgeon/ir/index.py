@@ -109,7 +109,7 @@ class Index:
             self.functions.append(scope)
             self._called[qualified_name(function.domain, function.name), function.overload] = scope
             self._fill(scope)
-        _hold_training(self.main, proto)
+        _protect_training_tensors(self.main, proto)
         self.constants = Constants(model, self.ir_version)
 
     def _fill(self, scope: Scope) -> None:
@@ -122,14 +122,14 @@ class Index:
         else:
             outputs = [value.name for value in proto.output]
             for note in proto.quantization_annotation:
-                scope._held[note.tensor_name] = "it has a quantization annotation"
+                scope._protected[note.tensor_name] = "it has a quantization annotation"
                 for entry in note.quant_parameter_tensor_names:
-                    scope._held[entry.value] = "a quantization annotation uses it"
+                    scope._protected[entry.value] = "a quantization annotation uses it"
         bodies = _add_nodes(scope)
         where = scope.label or "the graph"
         for name in outputs:
             home = scope.defining_scope(name) or scope
-            home._held[name] = f"it is an output of {where}"
+            home._protected[name] = f"it is an output of {where}"
         if scope.parent is not None:
             _record_captures(scope)
         for node, attribute_index, graph_index, field, graph in bodies:
@@ -301,14 +301,14 @@ def _record_captures(scope: Scope) -> None:
             home._consumers.setdefault(name, []).extend(scope._consumers.pop(name))
 
 
-def _hold_training(scope: Scope, proto: onnx.ModelProto) -> None:
+def _protect_training_tensors(scope: Scope, proto: onnx.ModelProto) -> None:
     for info in proto.training_info:
         for binding in (*info.initialization_binding, *info.update_binding):
             for name in (binding.key, binding.value):
-                scope._held[name] = "a training binding uses it"
+                scope._protected[name] = "a training binding uses it"
         for node in (*info.algorithm.node, *info.initialization.node):
             for name in node.input:
-                scope._held.setdefault(name, "the training graph uses it")
+                scope._protected.setdefault(name, "the training graph uses it")
 
 
 def _refuse_twice(name: str, first: Node, second: Node) -> None:

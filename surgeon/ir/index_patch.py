@@ -65,7 +65,7 @@ def _patch_inputs(patch: Patch, where: Address, node: Node) -> None:
 
 def _patch_tensors(patch: Patch, index: Index, scope: Scope) -> None:
     proto, where = scope.proto, scope.address
-    dead = scope._unmade.difference(scope.producers)
+    dead = scope._removed_tensors.difference(scope.producers)
     dead.update(scope._dropped_initializers.difference(scope.producers))
     if dead:
         field = FUNCTION_VALUE_INFO if scope.is_function else VALUE_INFO
@@ -101,17 +101,17 @@ def _patch_imports(
 ) -> None:
     """Import the domains of new nodes, and `more` domains, unless they are imported."""
     known = {item.domain for item in imports} | ({""} if any(item.domain == "ai.onnx" for item in imports) else set())
-    used = {node.op.rpartition("::")[0] for node in _made_under(scope)}
+    used = {node.op.rpartition("::")[0] for node in _new_nodes_below(scope)}
     for domain in sorted(used.union(more) - known):
         body = onnx.OperatorSetIdProto(domain=domain, version=scope.versions.get(domain, 1)).SerializeToString()
         patch.insert(where, field, len(imports), [body])
 
 
-def _made_under(scope: Scope) -> Iterator[Node]:
+def _new_nodes_below(scope: Scope) -> Iterator[Node]:
     """New nodes of a scope and of the bodies below it."""
     yield from scope.new_nodes()
     for body in scope.bodies:
-        yield from _made_under(body)
+        yield from _new_nodes_below(body)
 
 
 def record_now(index: Index, node: Node) -> bytes:

@@ -32,12 +32,12 @@ def detach(scope: Scope, nodes: Sequence[Node], outputs: Collection[str], kept: 
             taken += captures(scope, node)
         inner.update(node.outputs)
     remove(scope, nodes)
-    scope._unmade |= inner
+    scope._removed_tensors |= inner
     inner.difference_update(outputs)
     read = [name for name in taken if name not in inner]
     loose = retire(scope, read)
     for name in {name for node in kept for name in node.outputs}.difference(outputs):
-        _let_readers_go(scope, name)
+        _forget_readers(scope, name)
     return [name for name in loose if name not in outputs]
 
 
@@ -67,7 +67,7 @@ def sweep(scope: Scope, node: Node) -> list[str]:
     Returns the tensors that it read and that have no readers now.
     """
     remove(scope, (node,))
-    scope._unmade.update(node.outputs)
+    scope._removed_tensors.update(node.outputs)
     return retire(scope, [item for item in node.inputs if item] + captures(scope, node))
 
 
@@ -83,7 +83,7 @@ def retire(scope: Scope, names: Iterable[str]) -> list[str]:
     return loose
 
 
-def _let_readers_go(scope: Scope, name: str) -> None:
+def _forget_readers(scope: Scope, name: str) -> None:
     """Note that a tensor has no readers any more."""
     scope._consumers.pop(name, None)
     scope._retired.pop(name, None)
@@ -128,7 +128,7 @@ def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
     """Redirect every reader of one tensor of a scope to another; returns the readers, each once."""
     home = scope.defining_scope(new) or scope
     readers = list(dict.fromkeys(scope.readers(old)))
-    _let_readers_go(scope, old)
+    _forget_readers(scope, old)
     for reader in readers:
         uses = reader.inputs.count(old)
         reader.inputs = tuple(new if name == old else name for name in reader.inputs)
@@ -144,7 +144,7 @@ def replace_uses(scope: Scope, old: str, new: str) -> list[Node]:
 
 def mark_equal(scope: Scope, old: str, new: str) -> None:
     """Note that a tensor equals the one that its readers read instead: both are in the file."""
-    scope._alike[old] = new
+    scope._equal[old] = new
 
 
 def set_known_value(scope: Scope, name: str, values: Array) -> None:
@@ -157,13 +157,13 @@ def merge_initializers(scope: Scope, instead: Mapping[str, str]) -> None:
     for old, new in instead.items():
         replace_uses(scope, old, new)
     scope._shared.update(instead)
-    scope._unmade.update(instead)
+    scope._removed_tensors.update(instead)
 
 
 def pin(scope: Scope, name: str, why: str) -> None:
     """Keep the name of a tensor, since something besides nodes reads it."""
     home = scope.defining_scope(name) or scope
-    home._held.setdefault(name, why)
+    home._protected.setdefault(name, why)
 
 
 def add_initializer(scope: Scope, tensor: TensorProto) -> None:

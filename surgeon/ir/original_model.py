@@ -89,7 +89,7 @@ class OriginalModel:
     @cached_property
     def shares(self) -> bool:
         """Whether any readers were redirected to another tensor of the file."""
-        return any(scope._shared or scope._alike for scope in self.index.scopes)
+        return any(scope._shared or scope._equal for scope in self.index.scopes)
 
     def inputs(self, node: Node) -> tuple[str, ...]:
         """The inputs of a node in the file; those of a new node as they are."""
@@ -98,7 +98,7 @@ class OriginalModel:
 
 def restore_file_state(scope: Scope, made: Scope) -> Scope:
     """Give a new scope the nodes and tables that another has in the file."""
-    made.nodes, made._shared, made._alike = scope.nodes, scope._shared, scope._alike
+    made.nodes, made._shared, made._equal = scope.nodes, scope._shared, scope._equal
     made.equal_tensors = scope.equal_tensors
     made.stated = scope.stated
     made._producers.update([(name, node) for node in scope.nodes for name in node.outputs if name])

@@ -104,21 +104,21 @@ class Scope:
         self._versions, self._nodes, self._bodies = versions, list[Node](), list[Scope]()
         self._producers, self._consumers = dict[str, Node](), dict[str, list[Node]]()
         self._by_op: dict[str, list[Node]] = defaultdict(list)
-        self._held, self._inputs = dict[str, str](), set[str]()
+        self._protected, self._inputs = dict[str, str](), set[str]()
         self._initializers, self._sparse = dict[str, onnx.TensorProto](), dict[str, onnx.SparseTensorProto]()
         self._is_unsorted = False
         self._from_outside: list[str] = []
-        self._gone: dict[str, int] = {}  # by op, how many of the first nodes are known to be removed
+        self._removed_counts: dict[str, int] = {}  # by op, how many of the first nodes are known to be removed
         # Changes by edits.
         self._added: dict[int, list[Node]] = {}
         self._touched, self._redirected = set[int](), set[Node]()
         self._live: Sequence[Node] | None = None  # cache of live_nodes
         self._retired: dict[str, int] = {}
-        self._unmade: set[str] = set()  # removed tensors
+        self._removed_tensors: set[str] = set()  # removed tensors
         self._new_initializers: list[onnx.TensorProto] = []
         self._dropped_initializers: set[str] = set()
         self._shared: dict[str, str] = {}  # initializer -> one with equal bytes that its readers read instead
-        self._alike: dict[str, str] = {}  # tensor -> an equal one that its readers read instead
+        self._equal: dict[str, str] = {}  # tensor -> an equal one that its readers read instead
         self._fixed: dict[str, Array] = {}  # tensor -> its computed value, also of removed ones
         self._is_dropped = False
         if isinstance(proto, onnx.FunctionProto):
@@ -134,13 +134,13 @@ class Scope:
         self.producers: Mapping[str, Node] = self._producers
         self.consumers: Mapping[str, Sequence[Node]] = self._consumers
         self.by_op: Mapping[str, Sequence[Node]] = self._by_op
-        self.protected: Mapping[str, str] = self._held
+        self.protected: Mapping[str, str] = self._protected
         self.inputs: AbstractSet[str] = self._inputs
         self.initializers: Mapping[str, onnx.TensorProto] = self._initializers
         self.sparse: Mapping[str, onnx.SparseTensorProto] = self._sparse
         self.redirected: AbstractSet[Node] = self._redirected
-        self.removed_names: AbstractSet[str] = self._unmade
-        self.equal_tensors: Mapping[str, str] = self._alike
+        self.removed_names: AbstractSet[str] = self._removed_tensors
+        self.equal_tensors: Mapping[str, str] = self._equal
         self.fixed: Mapping[str, Array] = self._fixed
 
     @classmethod
@@ -219,7 +219,7 @@ class Scope:
     def needs(self, node: "Node") -> bool:
         """Whether an output of a node of this scope is needed."""
         for name in node.outputs:  # noqa: SIM110 - a generator is slower
-            if name and (self.is_read(name) or name in self._held):
+            if name and (self.is_read(name) or name in self._protected):
                 return True
         return False
 
@@ -278,10 +278,10 @@ class Scope:
 
     def has(self, op: str) -> bool:
         """Whether the scope has a live node of an op."""
-        nodes, gone = self.by_op.get(op, ()), self._gone.get(op, 0)
+        nodes, gone = self.by_op.get(op, ()), self._removed_counts.get(op, 0)
         while gone < len(nodes) and not nodes[gone].alive:
             gone += 1
-        self._gone[op] = gone
+        self._removed_counts[op] = gone
         return gone < len(nodes)
 
     def has_any(self, ops: Iterable[str]) -> bool:

@@ -10,7 +10,7 @@ import onnx
 from surgeon.errors import CheckFailed, GraphError
 from surgeon.file.model import Model
 from surgeon.file.save import ExternalDataMode, OutputModel, save
-from surgeon.file.tensors.casting import CastRange, seen_of
+from surgeon.file.tensors.casting import CastRange, range_of
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.dtype_traits import SELECTING
@@ -253,7 +253,7 @@ class Conversion:
         for key, tensor in built.writer.cast_stored.items():
             known = key[0].address, key[1]
             if known not in self._looked_at:
-                self._looked_at[known] = seen_of(built.draft.value(tensor))
+                self._looked_at[known] = range_of(built.draft.value(tensor))
             yield key, self._looked_at[known], True
 
     # The report

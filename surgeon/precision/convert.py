@@ -12,7 +12,7 @@ import onnx_graphsurgeon as gs
 from surgeon.errors import RuleError, UsageError
 from surgeon.file.model_like import ModelLike, is_in_memory, model_name, resolve_model
 from surgeon.file.save import ExternalDataMode, OutputModel
-from surgeon.file.temporary_model import home_between, path_between
+from surgeon.file.temporary_model import temporary_folder, temporary_path
 from surgeon.ops.schemas.attribute_values import dtype_number
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.rewriting.rewrite import Rules, rewrite
@@ -155,8 +155,8 @@ def _fused(
         report.rules = _fired(rewritten)
         yield made
         return
-    with home_between(original, settings.output) as (home, mode):
-        between = path_between(home, original)
+    with temporary_folder(original, settings.output) as (home, mode):
+        between = temporary_path(home, original)
         try:
             _, rewritten = rewrite(original, rules, output=between, external_data=mode, options=settings.options)
             report.rules = _fired(rewritten)

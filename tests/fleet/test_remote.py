@@ -11,7 +11,7 @@ import surgeon
 from surgeon.automation.fleet.storage.sparse_file import SparseFile, bring_skeleton
 from surgeon.automation.fleet.storage.storage import LocalStorage, TransientStorageError, storage_errors, storage_of
 from surgeon.errors import ModelFileError
-from surgeon.file.external_data.on_demand import brought
+from surgeon.file.external_data.on_demand import fetched_on_demand
 from surgeon.file.model import Model
 from tests.command_line import run
 from tests.fleet import parts, zoo
@@ -164,7 +164,7 @@ def test_a_skeleton_is_that_of_the_whole_file(tmp_path):
     hole = ranged(path, tmp_path, storage)
     bring_skeleton(hole)
     assert storage.given < 1 << 18
-    with Model.open(path) as whole, Model.open(hole.path) as partly, brought({hole.path: hole}):
+    with Model.open(path) as whole, Model.open(hole.path) as partly, fetched_on_demand({hole.path: hole}):
         assert partly.skeleton == whole.skeleton
         (tensor,) = partly.skeleton.graph.initializer
         (same,) = whole.skeleton.graph.initializer
@@ -172,7 +172,7 @@ def test_a_skeleton_is_that_of_the_whole_file(tmp_path):
             np.testing.assert_array_equal(partly.value(tensor), whole.value(same))
         partly.check_unchanged()
     assert storage.given < (1 << 24) + (1 << 18)
-    hole.bring(0, None)
+    hole.fetch(0, None)
     assert hole.path.read_bytes() == path.read_bytes()
     assert hole.brought == storage.given == path.stat().st_size
 
@@ -186,7 +186,7 @@ def test_ranges_fit_together_in_any_order(tmp_path):
     random = np.random.default_rng(2)
     for _ in range(60):
         start, end = sorted(random.integers(0, 5001, 2).tolist())
-        hole.bring(start, end)
+        hole.fetch(start, end)
         assert hole.path.read_bytes()[start:end] == path.read_bytes()[start:end]
     assert storage.given == hole.brought <= 5000
 
@@ -195,7 +195,7 @@ def test_what_a_store_does_not_give_is_not_forgotten(tmp_path):
     """Whoever could not read data may have gone on without them."""
     hole = ranged(large_inside(tmp_path / "m.onnx"), tmp_path, Counted(most=1 << 18))
     bring_skeleton(hole)
-    with Model.open(hole.path) as model, brought({hole.path: hole}), pytest.raises(TransientStorageError):
+    with Model.open(hole.path) as model, fetched_on_demand({hole.path: hole}), pytest.raises(TransientStorageError):
         model.value(model.skeleton.graph.initializer[0])
     assert isinstance(hole.failed, TransientStorageError)
 

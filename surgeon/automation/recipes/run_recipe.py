@@ -19,7 +19,7 @@ from surgeon.file.io.atomic_file import write_text
 from surgeon.file.model import Model
 from surgeon.file.model_like import is_in_memory, model_name
 from surgeon.file.save import ExternalDataMode
-from surgeon.file.temporary_model import home_between, path_between
+from surgeon.file.temporary_model import temporary_folder, temporary_path
 from surgeon.pipeline.editing.driver import edit
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.reports.edit_report import EditReport
@@ -248,7 +248,7 @@ class _IntermediateFiles:
 
     def next(self) -> Path:
         """The path of the next file."""
-        self._paths.append(path_between(self._folder, self._source))
+        self._paths.append(temporary_path(self._folder, self._source))
         return self._paths[-1]
 
     def remove(self, keep: Sequence[Path]) -> None:
@@ -263,7 +263,7 @@ class _IntermediateFiles:
 @contextmanager
 def _intermediate_files(source: Path, out: Path | None) -> Iterator[_IntermediateFiles]:
     """The intermediate files: beside the source, whose data files they share, or in a temporary folder."""
-    with home_between(source, out) as (folder, _):
+    with temporary_folder(source, out) as (folder, _):
         found = _IntermediateFiles(folder, source)
         try:
             yield found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from onnx import ModelProto
 
 from surgeon.display.content.rewrite import node_line
-from surgeon.file.minimal_patch import common, runs
+from surgeon.file.minimal_patch import common_pairs, ranges_between
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
 from surgeon.pipeline.reports.rewrite_report import NodeInfo, attributes_text
@@ -49,7 +49,7 @@ def listing_diff_lines(report: EditReport) -> Iterator[str]:
     if report.skeletons is None:
         return
     before, after = (list(_listing(model)) for model in report.skeletons)
-    for _, gone, come in runs(common(before, after), len(before), len(after)):
+    for _, gone, come in ranges_between(common_pairs(before, after), len(before), len(after)):
         yield from (f"- {before[place]}" for place in gone)
         yield from (f"+ {after[place]}" for place in come)
 

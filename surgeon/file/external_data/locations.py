@@ -22,7 +22,7 @@ from types import MappingProxyType
 import onnx
 
 from surgeon.errors import ModelFileError
-from surgeon.file.external_data.on_demand import bring
+from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.memory_map import State, close_map, map_open, span_of, stamp
 from surgeon.file.io.path_encoding import local
 from surgeon.file.tensors.decoding import STRING, Array, decode_raw, raw_size
@@ -32,7 +32,7 @@ _NUMBER = re.compile("[0-9]{1,20}")  # int() also accepts signs, spaces, undersc
 _CHUNK = 1 << 20
 
 
-def agrees(path: Path, start: int, size: int, checksum: str) -> bool:
+def checksum_matches(path: Path, start: int, size: int, checksum: str) -> bool:
     """Whether a checksum matches the bytes `[start, start + size)` of a file, or the whole file.  Raises OSError."""
     state = stamp(path)
     wanted = checksum.strip().lower()
@@ -116,14 +116,14 @@ def resolve(folder: Path, location: str) -> Path:
         raise ModelFileError(
             f"External data {location!r} points outside of the model's folder: move the file beside the model."
         )
-    if not _lies_in(os.path.realpath(folder), os.path.realpath(path)):
+    if not _is_below(os.path.realpath(folder), os.path.realpath(path)):
         raise ModelFileError(
             f"External data {location!r} is a link that leaves the model's folder: put the file itself there (cp -L)."
         )
     return path
 
 
-def _lies_in(folder: str, path: str) -> bool:
+def _is_below(folder: str, path: str) -> bool:
     try:
         return os.path.commonpath((folder, path)) == folder
     except ValueError:  # on Windows: another drive
@@ -155,15 +155,15 @@ def check_extent(path: Path, extent: Extent, name: str) -> None:
         )
 
 
-def check_sum(path: Path, extent: Extent, name: str) -> None:
+def verify_checksum(path: Path, extent: Extent, name: str) -> None:
     """ModelFileError if the data of the tensor called `name` do not match its checksum, if it has one."""
     if not extent.checksum:
         return
-    bring(path)
+    fetch(path)
     try:
-        is_same = agrees(path, extent.offset, extent.size, extent.checksum)
+        is_same = checksum_matches(path, extent.offset, extent.size, extent.checksum)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _read_error(path, error) from None
     if not is_same:
         raise ModelFileError(
             f"Tensor {name!r} has the checksum {extent.checksum!r}, which is not the SHA-1 of its data in {path}: "
@@ -171,7 +171,7 @@ def check_sum(path: Path, extent: Extent, name: str) -> None:
         )
 
 
-def _unreadable(path: Path, error: OSError) -> ModelFileError:
+def _read_error(path: Path, error: OSError) -> ModelFileError:
     return ModelFileError(f"External data file {path} cannot be read: {error.strerror}.")
 
 
@@ -192,7 +192,7 @@ def files(
     return found
 
 
-def check_sums(
+def verify_checksums(
     folder: Path, tensors: Iterable[onnx.TensorProto], elsewhere: Mapping[str, Path] = MappingProxyType({})
 ) -> None:
     """ModelFileError if a tensor's data do not match its checksum; reads those that have one."""
@@ -200,7 +200,7 @@ def check_sums(
         extent = extent_of(tensor)
         if extent.checksum:
             path = elsewhere.get(extent.location) or resolve(folder, extent.location)
-            check_sum(path, extent, tensor.name)
+            verify_checksum(path, extent, tensor.name)
 
 
 class Store:
@@ -238,17 +238,17 @@ class Store:
                 "open it by its path, so that the folder is known."
             )
         check_extent(path, extent, tensor.name)
-        check_sum(path, extent, tensor.name)
+        verify_checksum(path, extent, tensor.name)
         if not size:
             return b"", 0, 0
-        bring(path, extent.offset, extent.offset + extent.size)
+        fetch(path, extent.offset, extent.offset + extent.size)
         found = self._maps.get(path)
         if found is None or len(found) < extent.offset + extent.size:
             try:
                 with open(path, "rb") as file:
                     found = self._maps[path] = map_open(file)
             except OSError as error:
-                raise _unreadable(path, error) from None
+                raise _read_error(path, error) from None
         return found, extent.offset, extent.offset + extent.size
 
     def close(self) -> None:

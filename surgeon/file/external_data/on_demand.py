@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Protocol
 
 
-class Elsewhere(Protocol):
+class ByteSource(Protocol):
     """The source of a file's bytes."""
 
-    def bring(self, start: int, end: int | None) -> None:
+    def fetch(self, start: int, end: int | None) -> None:
         """Write the bytes `[start, end)` to the file, to its end for None.  Raises ModelFileError."""
         ...
 
 
-_known: dict[str, Elsewhere] = {}
+_known: dict[str, ByteSource] = {}
 
 
 @contextmanager
-def brought(files: Mapping[Path, Elsewhere]) -> Iterator[None]:
+def fetched_on_demand(files: Mapping[Path, ByteSource]) -> Iterator[None]:
     """Fetch the bytes of these files on demand, inside the context."""
     names = {os.path.abspath(path): source for path, source in files.items()}
     _known.update(names)
@@ -34,15 +34,15 @@ def brought(files: Mapping[Path, Elsewhere]) -> Iterator[None]:
             _known.pop(name, None)
 
 
-def bring(path: Path | None, start: int = 0, end: int | None = None) -> None:
+def fetch(path: Path | None, start: int = 0, end: int | None = None) -> None:
     """Make sure that the bytes `[start, end)` of a file are present."""
     if _known and path is not None:
         found = _known.get(os.path.abspath(path))
         if found is not None:
-            found.bring(start, end)
+            found.fetch(start, end)
 
 
-def bring_everything() -> None:
+def fetch_all() -> None:
     """Fetch all files completely, for a program that reads them directly."""
     for found in _known.values():
-        found.bring(0, None)
+        found.fetch(0, None)

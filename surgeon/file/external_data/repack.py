@@ -40,7 +40,7 @@ def repack_unused(model: Model, edited: onnx.ModelProto, out: Path) -> tuple[onn
         if extent.location in partial:
             path = locations.resolve(model.path.parent, extent.location)
             locations.check_extent(path, extent, tensor.name)
-            locations.check_sum(path, extent, tensor.name)
+            locations.verify_checksum(path, extent, tensor.name)
             del tensor.external_data[:]
             size = raw_size(tensor)
             fresh.refer(tensor, fresh.take(FileSpan(path, extent.offset, size)), size)
@@ -73,7 +73,7 @@ def repack_converted(
         extent = locations.extent_of(_as_it_was(tensor, change))
         path = locations.resolve(model.path.parent, extent.location)
         locations.check_extent(path, extent, tensor.name)
-        locations.check_sum(path, extent, tensor.name)
+        locations.verify_checksum(path, extent, tensor.name)
         del tensor.external_data[:]
         size = raw_size(tensor)
         data.refer(tensor, data.take(FileSpan(path, extent.offset, size, change)), size)

@@ -10,7 +10,7 @@ LEAST = 1 << 20
 """Minimum size of a tensor that is referred to, in bytes."""
 
 
-def pointing_at(model: Model) -> onnx.ModelProto | None:
+def self_referencing_model(model: Model) -> onnx.ModelProto | None:
     """The skeleton of a model in a file; tensors that were cut out refer to their bytes in the file.
 
     None without a file, or if a tensor is not stored as raw bytes.

@@ -60,7 +60,7 @@ def holds(target: Path, path: Path, force: bool) -> bool:
     return False
 
 
-def bring(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[StagedFile]:
+def stage_copies(found: dict[str, Path], written: AtomicFile, out: Path, force: bool) -> list[StagedFile]:
     """Put the data files (location -> path) beside the written model, unless all are in place already."""
     targets = {location: locations.resolve(out.parent, location) for location in found}
     missing = [location for location, path in found.items() if not holds(targets[location], path, force)]
@@ -115,7 +115,7 @@ def stage(data: NewDataFile | CopiedDataFile, written: AtomicFile, out: Path) ->
     return move
 
 
-def take_back(move: StagedFile, written: AtomicFile) -> None:
+def undo_unless_written(move: StagedFile, written: AtomicFile) -> None:
     """Undo a move that preceded its model, if the model was never written."""
     if written.temporary.exists():
         move.go_back()

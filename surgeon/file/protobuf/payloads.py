@@ -70,7 +70,7 @@ def tensors_in(message: Message, least: int) -> Iterator[Message]:
     if message.schema.name == "TensorProto":
         yield message
         return
-    for field in message.schema.leads:
+    for field in message.schema.toward_tensors:
         records = message.records(field)
         if field in message.schema.single:
             if records and sum(records.ends) - sum(records.starts) > least:
@@ -151,7 +151,7 @@ def restore(tensor: onnx.TensorProto, source: onnx.TensorProto) -> None:
         tensor.ClearField("data_location")
 
 
-def refilled(
+def with_payloads(
     message: ProtoMessage,
     payload_of: Callable[[onnx.TensorProto], Payload | None],
     home_of: Callable[[Payload], tuple[Buffer, Path | None]],

@@ -91,10 +91,10 @@ class MessageSchema:
     form     field number -> the tag of new records of this field
     types    field number -> descriptor of the message that it contains
     single   numbers of the fields with one message, which merges if it is given twice
-    leads    numbers of the fields through which a TensorProto can be reached
+    toward_tensors   numbers of fields through which a TensorProto can be reached
     """
 
-    __slots__ = ("form", "leads", "name", "single", "tags", "types")
+    __slots__ = ("form", "name", "single", "tags", "toward_tensors", "types")
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.name: str = descriptor.name
@@ -102,7 +102,7 @@ class MessageSchema:
         self.form: dict[int, int] = {}
         self.types: dict[int, Descriptor] = {}
         self.single: set[int] = set()
-        toward = _toward_tensors()
+        names = _toward_tensors()
         for field in descriptor.fields:
             number, wire_type = field.number, _WIRE_TYPES.get(field.type, VARINT)
             repeated = is_repeated(field)
@@ -115,7 +115,7 @@ class MessageSchema:
                 self.types[number] = field.message_type
                 if not repeated:
                     self.single.add(number)
-        self.leads = [number for number, inner in self.types.items() if inner.name in toward]
+        self.toward_tensors = [number for number, inner in self.types.items() if inner.name in names]
 
     def child(self, field: int) -> "MessageSchema":
         """Schema of the message in `field`; KeyError if it has none."""

@@ -131,7 +131,7 @@ def _bytes_of(array: Array) -> memoryview:
     return array.view(np.uint8).data
 
 
-def seen_of(array: Array) -> CastRange:
+def range_of(array: Array) -> CastRange:
     """The range of an array, computed in blocks, since it may be a view of a file."""
     seen, flat = CastRange(), array.reshape(-1)
     for at in range(0, flat.size, _BLOCK):

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from surgeon.errors import ModelFileError
 from surgeon.file.external_data import locations
-from surgeon.file.external_data.on_demand import bring
+from surgeon.file.external_data.on_demand import fetch
 from surgeon.file.io.file_copy import open_read, read_at
 from surgeon.file.model import Model
 from surgeon.file.tensors.decoding import raw_size
@@ -143,7 +143,7 @@ class TensorContents:
     def _check(self, extent: locations.Extent, name: str) -> None:
         """Verify a checksum, since these reads bypass `Model.value`."""
         if self._model.path is not None:
-            locations.check_sum(locations.resolve(self._model.path.parent, extent.location), extent, name)
+            locations.verify_checksum(locations.resolve(self._model.path.parent, extent.location), extent, name)
 
     def _pieces(self, data: bytes | _Span) -> Iterator[bytes]:
         size = _size(data)
@@ -154,7 +154,7 @@ class TensorContents:
         if isinstance(data, bytes):
             return data[start : start + size]
         start += data.start
-        self._bring(data, start, size)
+        self._fetch(data, start, size)
         if not data.location and self._model.path is None:
             return self._model.data[start : start + size]
         try:
@@ -166,10 +166,10 @@ class TensorContents:
             raise ModelFileError(f"{data.location or self._model.path} is shorter than its tensors: export it again.")
         return found
 
-    def _bring(self, span: _Span, start: int, size: int) -> None:
+    def _fetch(self, span: _Span, start: int, size: int) -> None:
         path = self._model.path
         if path is not None:
-            bring(path.parent / span.location if span.location else path, start, start + size)
+            fetch(path.parent / span.location if span.location else path, start, start + size)
 
     def _file(self, span: _Span) -> int:
         """The descriptor of a span's file.  Reads use no map, so they take no memory."""

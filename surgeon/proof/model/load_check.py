@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from surgeon.errors import CheckFailed
-from surgeon.file.external_data.self_reference import LEAST, pointing_at
+from surgeon.file.external_data.self_reference import LEAST, self_referencing_model
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
 from surgeon.ops.traversal import expanded_count, node_label, nodes_of
@@ -115,7 +115,7 @@ def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:
     if not isinstance(model, Path) or model.stat().st_size < LARGE:
         return model, None
     with Model.open(model, threshold=LEAST) as opened:
-        made = pointing_at(opened)
+        made = self_referencing_model(opened)
     return (model, None) if made is None else (made, model.absolute().parent)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from surgeon.file.external_data.on_demand import bring_everything
+from surgeon.file.external_data.on_demand import fetch_all
 from surgeon.ops.traversal import holds_any
 from surgeon.proof.cache.proof_key import current_store, find_proof, proof_key, store_proof
 from surgeon.proof.check_result import Outcome
@@ -122,7 +122,7 @@ def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
         return found_by(trace)
     if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
         return TracedShapes({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
-    bring_everything()
+    fetch_all()
     seconds = trace.options.proof_time * MORE
     (result,) = worker_pool.run([Task(f"{MODULE}:trace", trace, seconds)], 1)
     if isinstance(result, TaskResult):

@@ -98,7 +98,7 @@ class Splicer:
     @cached_property
     def _had_rules(self) -> bool:
         """Whether surgeon wrote the source, so that its nodes may have metadata about their origin."""
-        return self.index.model.speaks_of(FROM.encode())
+        return self.index.model.contains_word(FROM.encode())
 
     def apply(self, match: Match, fragment: Replacement, rule: str) -> RewriteStep:
         """Replace a match that passed `require_writable`."""

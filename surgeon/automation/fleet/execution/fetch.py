@@ -16,7 +16,7 @@ from surgeon.automation.fleet.storage.storage import Storage, StoredFile, storag
 from surgeon.automation.recipes.recipe import Recipe, Rules
 from surgeon.errors import ModelFileError, SurgeonError
 from surgeon.file.external_data import locations as external
-from surgeon.file.external_data.on_demand import brought
+from surgeon.file.external_data.on_demand import fetched_on_demand
 from surgeon.file.model import Model
 
 SMALL_FILE = 1 << 20  # files up to this size are downloaded at once
@@ -57,7 +57,7 @@ class FetchedModel:
         """Download the rest of one file, or of all."""
         for local_path, file in self.sparse_files.items():
             if path is None or local_path == path:
-                file.bring(0, None)
+                file.fetch(0, None)
 
     def require_brought(self) -> None:
         """Raise the last error of the store: a reader may have continued without the data."""
@@ -89,7 +89,7 @@ def fetch_model(job: ModelJob) -> Iterator[FetchedModel]:
         if model.size > SMALL_FILE:
             bring_skeleton(file)
         else:
-            file.bring(0, None)
+            file.fetch(0, None)
     try:
         locations = _locations(fetched.path)
     except SurgeonError as error:
@@ -106,7 +106,7 @@ def fetch_model(job: ModelJob) -> Iterator[FetchedModel]:
             fetched.sparse_files[to] = SparseFile(storage, data, to)
     if not reads_data_on_demand(job.settings.recipe) or job.settings.external_data == "inline":
         fetched.complete()
-    with brought(fetched.sparse_files):
+    with fetched_on_demand(fetched.sparse_files):
         yield fetched
 
 

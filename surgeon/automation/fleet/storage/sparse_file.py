@@ -29,7 +29,7 @@ class SparseFile:
         with open(path, "wb") as sparse:
             os.truncate(sparse.fileno(), self.size)
 
-    def bring(self, start: int, end: int | None) -> None:
+    def fetch(self, start: int, end: int | None) -> None:
         """Download the bytes `[start, end)` in chunks, and keep the modification time of the file."""
         end = self.size if end is None else min(end, self.size)
         gaps = list(self._gaps(start, end))
@@ -109,7 +109,7 @@ class _ScannedBytes:
         is_sequential = self._start <= start <= self._end + _LARGEST_GAP
         self._step = min(self._step * 2, CHUNK) if is_sequential else _FIRST_READ
         self._start, self._end = (self._start if is_sequential else start), max(end, start + self._step)
-        self._file.bring(start, self._end)
+        self._file.fetch(start, self._end)
 
 
 def bring_skeleton(file: SparseFile) -> None:
@@ -126,6 +126,6 @@ def bring_skeleton(file: SparseFile) -> None:
         spans = []  # opening the file reports the error
     for start, end in spans:
         if end - start > _LARGEST_GAP:
-            file.bring(at, start)
+            file.fetch(at, start)
             at = end
-    file.bring(at, None)
+    file.fetch(at, None)
