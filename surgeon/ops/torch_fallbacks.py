@@ -28,8 +28,8 @@ def operator_of(node: NodeProto) -> tuple[str, str, str | None] | None:
         operator = stored.get("operator", "")
         namespace, colons, plain = operator.partition("::")
         name, dot, overload = (plain if colons else operator).partition(".")
-        told = stored.get("overload_name") or overload
-        return (namespace if colons else "aten"), name, told or None
+        overload_name = stored.get("overload_name") or overload
+        return (namespace if colons else "aten"), name, overload_name or None
     return ("aten" if domain == ATEN_DOMAIN else domain), name, None
 
 

@@ -57,7 +57,7 @@ def _of_scopes(
 ) -> Iterator[Misstatement]:
     """As `find_contradictions`, for these scopes, without `settled` tensors of the main graph."""
     doubted = set(doubtful)
-    untold = ShapeInference(shapes.origin, stated=DeclaredTypes(shapes.origin, distrusted=True))
+    undeclared = ShapeInference(shapes.origin, stated=DeclaredTypes(shapes.origin, distrusted=True))
     for scope in scopes:
         graph: Any = scope.proto
         passed = settled if scope.parent is None else ()
@@ -70,7 +70,7 @@ def _of_scopes(
             if doubted.intersection(node.outputs) or stated.keys().isdisjoint(node.outputs):
                 continue
             if node in holders or index.called(node) is not None:  # nor do declarations inside count
-                every: Sequence[PartialType | TensorType] = [untold.facts(scope, name) for name in node.outputs]
+                every: Sequence[PartialType | TensorType] = [undeclared.facts(scope, name) for name in node.outputs]
             else:
                 every = _made(shapes, node)
             for name, made in zip(node.outputs, every, strict=False):
@@ -99,7 +99,7 @@ def _of_turns(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -
 class DeclaredShapeCheck:
     """Whether a model's declared shapes are those that its nodes produce."""
 
-    told: str
+    contradiction: str
     """The first contradiction as a clause; "" for none."""
     is_verified: bool = True
     """The nodes were compared with the declarations."""
@@ -121,7 +121,7 @@ def check_declared_shapes(index: Index, known: DeclaredShapeCheck | None = None)
     def look() -> DeclaredShapeCheck:
         stated = DeclaredTypes.of(OriginalModel(index))
         found = known if known is not None else _looked_at(index, stated)
-        if found.told:
+        if found.contradiction:
             stated.distrust()
         elif not found.is_verified:
             stated.believe_only(lambda node: not _is_inferred(index, node))
@@ -153,9 +153,9 @@ def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
     if not found:
         return BELIEVED
     node, before, after = found[0]
-    told = f"the graph states the shape {before}, and the node makes {after}"
+    difference = f"the graph states the shape {before}, and the node makes {after}"
     where = f"{node.op} at {node.label}{and_more(len(found) - 1)}"
-    return DeclaredShapeCheck(f"{where}: {told}; no shape that the file states of inner tensors is believed")
+    return DeclaredShapeCheck(f"{where}: {difference}; no shape that the file states of inner tensors is believed")
 
 
 class _Differing:

@@ -91,12 +91,12 @@ class DeclaredTypes:
         kind = info.type.SerializeToString()
         if kind not in self._by_type:
             self._by_type[kind] = self._read(info.type)
-        told = self._by_type[kind]
+        declared = self._by_type[kind]
         is_wrong = self._is_distrusted or (self._is_stale and home.parent is None)
         if not is_wrong and self._believes is not None:
             node = home.producers.get(name)
             is_wrong = node is None or not self._believes(node)
-        return (PartialType(told[0].dtype, None), None) if is_wrong else told
+        return (PartialType(declared[0].dtype, None), None) if is_wrong else declared
 
     def _read(self, kind: onnx.TypeProto) -> tuple[PartialType, TensorType | None]:
         dtype, shape = _tensor(kind)

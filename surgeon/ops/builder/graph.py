@@ -25,14 +25,14 @@ from surgeon.text import close_matches
 Tensor: TypeAlias = gs.Tensor
 
 
-class _TellsConstants(type):
-    """Tells whether a tensor's value is fixed in the file, however the object came about."""
+class _ConstantMeta(type):
+    """Makes `isinstance` true for every tensor whose value is fixed in the file."""
 
     def __instancecheck__(cls, item: object) -> bool:
         return isinstance(item, gs.Constant) or getattr(item, "is_constant", False) is True
 
 
-class Constant(gs.Constant, metaclass=_TellsConstants):
+class Constant(gs.Constant, metaclass=_ConstantMeta):
     """A tensor whose value is fixed in the file.  `isinstance(x, Constant)` asks the model, also of a capture."""
 
 
@@ -113,7 +113,7 @@ class Graph(gs.Graph):
         """
         if op in ASSOCIATIVE and not domain and len(args) > 2:
             args = (self.call(domain, op, args[:-1], kwargs), args[-1])
-        missing = next((item.told for item in (*args, *kwargs.values()) if isinstance(item, AbsentTensor)), "")
+        missing = next((item.reason for item in (*args, *kwargs.values()) if isinstance(item, AbsentTensor)), "")
         try:
             bound = bind(domain, op, args, kwargs, opset=self.version(domain))
         except MissingInputError as error:
@@ -249,7 +249,7 @@ class Graph(gs.Graph):
             yield self._like(np.asarray(value), shares)
 
     def _like(self, value: np.ndarray[Any, Any], others: Sequence[Any]) -> Any:
-        siblings = [item.told_by if isinstance(item, LiteralConstant) else item for item in others]
+        siblings = [item.dtype_source if isinstance(item, LiteralConstant) else item for item in others]
         for sibling in siblings:
             if sibling.dtype is not None:
                 return LiteralConstant(self._fresh("constant"), fitted(value, sibling.dtype), None)
@@ -270,7 +270,7 @@ class Graph(gs.Graph):
                 tensor.dtype = _numpy(next(iter(allowed)))
             for place, source in enumerate(inputs):
                 if source.name and _formal(known.inputs, place).type == formal:
-                    tensor.like = source.told_by if isinstance(source, LiteralConstant) else source
+                    tensor.like = source.dtype_source if isinstance(source, LiteralConstant) else source
                     break
 
 
@@ -295,9 +295,9 @@ class BuiltTensor(Operators, gs.Variable):
 class AbsentTensor(Operators, gs.Variable):
     """What a node would make that reads a capture which the match has not.  first: its first input."""
 
-    def __init__(self, told: str, first: Any) -> None:
+    def __init__(self, reason: str, first: Any) -> None:
         super().__init__("absent")
-        self.told, self.first = told, first
+        self.reason, self.first = reason, first
 
 
 class WildcardTensor(Operators, gs.Variable):
@@ -313,7 +313,7 @@ class LiteralConstant(Operators, gs.Constant):
 
     def __init__(self, name: str, values: np.ndarray[Any, Any], like: Any) -> None:
         super().__init__(name, values.astype(object) if values.dtype.kind == "U" else values)  # strings, as ONNX's are
-        self.like, self.told_by = like, self if like is None else like
+        self.like, self.dtype_source = like, self if like is None else like
 
     @property
     def is_plain(self) -> bool:

@@ -37,9 +37,9 @@ def spread(g: Any, x: gs.Tensor, sizes: Any) -> Any:
     if g.helper_opset() is None:
         return g.expand(x, g.any_tensor())
     runs = groupby(sizes, lambda size: isinstance(size, int))
-    told = [part for is_fixed, run in runs for part in ([np.array([*run])] if is_fixed else run)]
-    are_fixed = all(isinstance(part, np.ndarray) for part in told)
-    return g.expand(x, np.concatenate(told) if are_fixed else g.concat(*told, axis=0))
+    pieces = [part for is_fixed, run in runs for part in ([np.array([*run])] if is_fixed else run)]
+    are_fixed = all(isinstance(part, np.ndarray) for part in pieces)
+    return g.expand(x, np.concatenate(pieces) if are_fixed else g.concat(*pieces, axis=0))
 
 
 @word
@@ -148,8 +148,8 @@ def _cut_off(g: Any, x: Any, start: Any, axis: int) -> list[Any]:
 def _splits(g: Any, x: Any, count: int, axis: int, sizes: Any) -> list[tuple[Any, ...]]:
     """Ways to split x into `count` parts along an axis: by their number or by their sizes."""
     counted = g.split(x, axis=axis, num_outputs=count, outputs=count)
-    told, plain = g.split(x, sizes, axis=axis, outputs=count), g.split(x, axis=axis, outputs=count)
-    return list(zip(counted, told, plain, strict=True))
+    sized, plain = g.split(x, sizes, axis=axis, outputs=count), g.split(x, axis=axis, outputs=count)
+    return list(zip(counted, sized, plain, strict=True))
 
 
 @word

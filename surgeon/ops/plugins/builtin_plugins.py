@@ -139,9 +139,9 @@ def _unknown(node: onnx.NodeProto) -> list[str]:
 def _arity(kind: str, found: Plugin, names: Sequence[str], ports: Sequence[Port]) -> Iterator[str]:
     least = max((place for place, port in enumerate(ports, 1) if not port.optional), default=0)
     if not least <= len(names) <= len(ports):
-        told = ", ".join(f"{port.name} (optional)" if port.optional else port.name for port in ports)
+        listed = ", ".join(f"{port.name} (optional)" if port.optional else port.name for port in ports)
         bound = str(least) if least == len(ports) else f"{least} to {len(ports)}"
-        yield f"{found.name} has {bound} {kind}{'s' * (bound != '1')} ({told}) and this node has {len(names)}."
+        yield f"{found.name} has {bound} {kind}{'s' * (bound != '1')} ({listed}) and this node has {len(names)}."
     for port, name in zip(ports, names, strict=False):
         if kind == "input" and not name and not port.optional:
             yield f"The input '{port.name}' of {found.name} is required and this node leaves it out."
@@ -166,8 +166,8 @@ def _attributes(found: Plugin, node: onnx.NodeProto, in_function: bool) -> Itera
             yield from _value(found, spec, item)
     missing = [repr(name) for name, spec in found.attributes.items() if spec.required and name not in given]
     if missing:
-        told = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
-        yield f"{found.name} needs the attribute{'s' * (len(missing) > 1)} {told}."
+        listed = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        yield f"{found.name} needs the attribute{'s' * (len(missing) > 1)} {listed}."
 
 
 def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[str]:
@@ -187,8 +187,8 @@ def _value(found: Plugin, spec: Field | None, item: AttributeProto) -> Iterator[
     elif spec.length > 1 and item.type == AttributeProto.INTS and len(item.ints) != spec.length:
         yield f"The attribute '{spec.name}' of {found.name} has {spec.length} numbers and here {len(item.ints)}."
     elif large:
-        told = f"is {large[0]}, and TensorRT hands plugins integers of 32 bits"
-        yield f"The attribute '{spec.name}' of {found.name} {told}."
+        problem = f"is {large[0]}, and TensorRT hands plugins integers of 32 bits"
+        yield f"The attribute '{spec.name}' of {found.name} {problem}."
     elif spec.allowed and item.type == AttributeProto.INT and item.i not in spec.allowed:
         choices = " or ".join(map(str, spec.allowed))
         yield f"The attribute '{spec.name}' of {found.name} is {item.i}; it may be {choices}."

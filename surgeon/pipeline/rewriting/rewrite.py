@@ -179,7 +179,7 @@ def _rewrite(source: Any, rules: Rules, settings: RewriteSettings) -> tuple[Any,
         report.tails, report.edited, report.unused = tuple(tails), edited, over.unused
         report.nodes_before, report.nodes_after = over.nodes, run.index.count_nodes()
         report.constants = over.constants, run.index.count_constants()
-        report.dims, report.misstated = dict(settings.options.dims), check_declared_shapes(run.index).told
+        report.dims, report.misstated = dict(settings.options.dims), check_declared_shapes(run.index).contradiction
         report.next_steps = _next_steps(run)
         with clock.phase("match"):
             report.sites, report.misses = run.sites, run.driver.misses()

@@ -161,7 +161,7 @@ def to_replacement(graph: Graph, results: Sequence[Any]) -> Replacement:
         if tensor.name == "":
             return TensorRef("empty")
         if isinstance(tensor, AbsentTensor):
-            raise RuleError(tensor.told)
+            raise RuleError(tensor.reason)
         if isinstance(tensor, WildcardTensor):
             raise ConditionFailed(f"g.{tensor.name}() in it stands for a {tensor.what} that nothing tells")
         raise RuleError(f"Tensor {tensor.name!r} of a replacement is neither captured nor made by its graph.")

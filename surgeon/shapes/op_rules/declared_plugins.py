@@ -36,11 +36,11 @@ def _sizes(site: NodeView, plugin: Plugin) -> dict[str, Size]:
     """What names in the shapes of a declaration stand for."""
     sizes: dict[str, Size] = {}
     for place, port in enumerate(plugin.inputs):
-        shape, told = site.shape(place), plugin.shapes.get(port.name)
-        if shape is None or told is None:
+        shape, declared = site.shape(place), plugin.shapes.get(port.name)
+        if shape is None or declared is None:
             continue
-        require(len(told) == len(shape))
-        sizes |= {name: size for name, size in zip(told, shape, strict=True) if name.isidentifier()}
+        require(len(declared) == len(shape))
+        sizes |= {name: size for name, size in zip(declared, shape, strict=True) if name.isidentifier()}
     for name, field in plugin.attributes.items():
         given = site.resolved(name) if field.kind == "int" and field.length == 1 else None
         if given is not None and given.type == AttributeProto.INT:
@@ -48,10 +48,10 @@ def _sizes(site: NodeView, plugin: Plugin) -> dict[str, Size]:
     return sizes
 
 
-def _shape(told: Sequence[str] | None, sizes: dict[str, Size]) -> list[Size | None] | None:
-    if told is None:
+def _shape(declared: Sequence[str] | None, sizes: dict[str, Size]) -> list[Size | None] | None:
+    if declared is None:
         return None
-    found = [parse_size(text) for text in told]
+    found = [parse_size(text) for text in declared]
     return [substitute(size, sizes) if symbols(size) <= sizes.keys() else None for size in found]
 
 

@@ -44,22 +44,22 @@ def piece(site: NodeView) -> SequenceElement | None:
 
 def _cut(maker: NodeView, place: int) -> SequenceElement | None:
     """An element of a SplitToSequence: a piece of equal or listed size, or a single index."""
-    shape, told = maker.shape(0), maker.sizes(1)
-    if shape is None or (maker.has(1) and told is None):
+    shape, lengths = maker.shape(0), maker.sizes(1)
+    if shape is None or (maker.has(1) and lengths is None):
         return None
     axis = normalize_axis(maker.attribute("axis", 0), len(shape))
-    if told is None or maker.shape(1) == ():
-        step = 1 if told is None else told[0]
+    if lengths is None or maker.shape(1) == ():
+        step = 1 if lengths is None else lengths[0]
         if place < 0:
             return None
         end = size_min((place + 1) * step, shape[axis])
         return SequenceElement(
-            maker, 0, axis, start=place * step, end=end, drops=told is None and not maker.attribute("keepdims", 1)
+            maker, 0, axis, start=place * step, end=end, drops=lengths is None and not maker.attribute("keepdims", 1)
         )
-    if not -len(told) <= place < len(told):
+    if not -len(lengths) <= place < len(lengths):
         return None
-    start: Size = sum(told[: place % len(told)])
-    return SequenceElement(maker, 0, axis, start=start, end=start + told[place])
+    start: Size = sum(lengths[: place % len(lengths)])
+    return SequenceElement(maker, 0, axis, start=start, end=start + lengths[place])
 
 
 def _dtype(maker: NodeView | None, left: int = _FURTHEST) -> int | None:

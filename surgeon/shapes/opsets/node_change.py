@@ -137,8 +137,8 @@ class Change:
 
         Raises ConditionFailed where the node's inputs do not allow.
         """
-        told = f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
-        require(self.inputs == place, told)
+        message = f"attribute {name} becomes an input, but the node has {self.inputs} inputs"
+        require(self.inputs == place, message)
         if name in self.attributes:
             self.drop(name)
         self.operands.append("" if values is None else Moved(name, values))

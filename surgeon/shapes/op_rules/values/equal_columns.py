@@ -57,7 +57,7 @@ class EqualColumns:
     def rests_on(self, scope: Scope, *names: str) -> list[str]:
         """The tensors, these and those before them, by whose nodes some columns are known to be as others."""
         seen, found = dict.fromkeys(names), dict[str, None]()
-        while new := [read for read in seen if read not in found and self._is_told(scope, read, seen)]:
+        while new := [read for read in seen if read not in found and self._has_equal_columns(scope, read, seen)]:
             for read in new:
                 found[read] = None
                 seen |= dict.fromkeys(self._reads(scope, read))
@@ -68,7 +68,7 @@ class EqualColumns:
                     seen[taken.node.inputs[taken.position]] = None
         return [*found]
 
-    def _is_told(self, scope: Scope, name: str, seen: Iterable[str]) -> bool:
+    def _has_equal_columns(self, scope: Scope, name: str, seen: Iterable[str]) -> bool:
         """Whether a node makes columns as others in it, or in another tensor that is seen and not made of it."""
         if self._maker(scope, name) is None:
             return False
