@@ -175,4 +175,4 @@ def test_negatives_of_other_tensors_are_known(body, wanted, rests):
     columns = EqualColumns(shapes)
     own, other = (columns.of(scope, name) for name in "yz")
     assert (own == tuple(-number for number in other)) is wanted
-    assert not wanted or set(rests) <= set(columns.rests_on(scope, "y", "z")) <= {*rests, "signs"}
+    assert not wanted or set(rests) <= set(columns.supporting_tensors(scope, "y", "z")) <= {*rests, "signs"}

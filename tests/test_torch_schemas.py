@@ -10,7 +10,7 @@ import pytest
 import surgeon
 from surgeon.errors import UsageError
 from surgeon.ops import torch_schema
-from surgeon.ops.torch_schema import fitting, known, parse
+from surgeon.ops.torch_schema import known, matching_overload, parse
 from tests.command_line import ROOT
 from tests.make_aten_schemas import TABLE, lines
 
@@ -94,18 +94,18 @@ def test_what_is_no_schema_is_refused(text, why):
 
 def test_an_overload_is_chosen_by_what_is_given():
     is_tensor = (True, False)
-    by_kind = fitting("aten", "add", inputs=2, takes=lambda place, item: item.is_tensor == is_tensor[place])
+    by_kind = matching_overload("aten", "add", inputs=2, takes=lambda place, item: item.is_tensor == is_tensor[place])
     assert by_kind.overload == "Scalar"
-    assert fitting("aten", "add", inputs=3).overload == "Tensor"
-    assert fitting("aten", "add", "Scalar").overload == "Scalar"
+    assert matching_overload("aten", "add", inputs=3).overload == "Tensor"
+    assert matching_overload("aten", "add", "Scalar").overload == "Scalar"
     with pytest.raises(UsageError, match="it has .*Scalar.*Tensor"):
-        fitting("aten", "add", "Tensors")
+        matching_overload("aten", "add", "Tensors")
     with pytest.raises(UsageError, match="takes 9 arguments"):
-        fitting("aten", "add", inputs=9)
+        matching_overload("aten", "add", inputs=9)
     with pytest.raises(UsageError, match="did you mean .*aten::gelu"):
-        fitting("aten", "gleu")
+        matching_overload("aten", "gleu")
     with pytest.raises(UsageError, match=r"surgeon\.torch_schema"):
-        fitting("nobodys", "op")
+        matching_overload("nobodys", "op")
 
 
 def test_a_schema_of_ones_own():

@@ -95,11 +95,12 @@ def broadcasts_to(own: Sequence[Any], whole: Sequence[Any]) -> bool:
 def is_same_size(size: Any, whole: Any) -> bool:
     """Whether a size is another wherever the model runs, where both stand for one axis."""
     pairs = ((size, whole), (whole, size))
-    return bool(size == whole or any(not isinstance(one, int) and one.is_cut_of(other) for one, other in pairs))
+    is_capped = any(not isinstance(one, int) and one.is_min_with_number(other) for one, other in pairs)
+    return bool(size == whole) or is_capped
 
 
 def is_within(size: Any, whole: Any) -> bool:
     """Whether a size never broadcasts another beside it: it is 1 or the other wherever the model runs."""
     if size == 1 or (isinstance(whole, int) and whole > 1) or is_same_size(size, whole):
         return True
-    return not isinstance(size, int) and bool(size.is_one_beside(whole))
+    return not isinstance(size, int) and bool(size.is_min_with_one(whole))

@@ -53,7 +53,7 @@ def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
         told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         is_square = wanted[-2] == keys and sizes[-2] == sizes[-1]
         for name, own, size in zip(told, sizes, wanted, strict=False):
-            fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_one_beside(size))
+            fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_min_with_one(size))
             fits = fits or (is_square and name == "rows")
             is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))
             help_ = "; if these are always as many, say so by surgeon edit --join-dim" if is_named else ""

@@ -14,7 +14,7 @@ from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
 from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
 from surgeon.shapes.non_tensor_types import is_no_tensor
-from surgeon.shapes.tensor_types import Shape, spelled
+from surgeon.shapes.tensor_types import Shape, size_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class StateTensor(Edit):
         own = f"{dtype_name(dtype)}[{', '.join(map(str, self.sizes))}]"
         if (inferred.dtype or dtype) != dtype or not _may_be(self.sizes, inferred.shape):
             known = dtype_name(inferred.dtype or dtype)
-            known += "" if inferred.shape is None else f"[{', '.join(map(spelled, inferred.shape))}]"
+            known += "" if inferred.shape is None else f"[{', '.join(map(size_text, inferred.shape))}]"
             raise UsageError(f"{self.name!r} is {known} as the model has it, not {own}.")
         value = onnx.helper.make_tensor_value_info(
             self.name, dtype, [None if size == "?" else size for size in self.sizes]

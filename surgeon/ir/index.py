@@ -22,7 +22,7 @@ from surgeon.ops.schemas import schema
 from surgeon.ops.schemas.attribute_values import DTYPES
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.trait_lookup import CAST_OPS
-from surgeon.ops.traversal import circle, function_key, imports_of, require_finite_calls
+from surgeon.ops.traversal import find_cycle, function_key, imports_of, require_finite_calls
 
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
@@ -321,6 +321,6 @@ def _refuse_twice(name: str, first: Node, second: Node) -> None:
 def _refuse_cycle(scope: Scope) -> None:
     """Refuse a cycle; unsorted nodes are accepted."""
     makers = scope.producers
-    around = circle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
+    around = find_cycle({node: [makers[name] for name in node.inputs if name in makers] for node in scope.nodes})
     if around:
         raise GraphError(f"The graph has a cycle through node {around[0].label!r}; mend the model or export it again.")

@@ -13,7 +13,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traits.trait_lookup import WITH_BODIES
-from surgeon.ops.traversal import attribute_graphs, circle, imports_of, names_read
+from surgeon.ops.traversal import attribute_graphs, find_cycle, imports_of, names_read
 
 Kind = Literal[
     "input twice", "initializer twice", "made twice", "not made", "output not made", "domain", "order", "circle"
@@ -174,4 +174,4 @@ def _circle(nodes: Sequence[NodeProto]) -> tuple[NodeProto, ...]:
     """Nodes that form a cycle, if there are any."""
     maker = {name: place for place, node in enumerate(nodes) for name in node.output if name}
     needs = {place: [maker[name] for name in names_read(node) if name in maker] for place, node in enumerate(nodes)}
-    return tuple(nodes[place] for place in circle(needs))
+    return tuple(nodes[place] for place in find_cycle(needs))

@@ -208,7 +208,7 @@ def known(namespace: str, name: str) -> tuple[TorchSchema, ...]:
     return tuple(found.values())
 
 
-def fitting(
+def matching_overload(
     namespace: str,
     name: str,
     overload: str | None = None,
@@ -240,7 +240,7 @@ def fitting(
     return min(fits, key=lambda one: (len(one.arguments), -len(one.tensors)))
 
 
-def homes(name: str) -> list[str]:
+def namespaces_of(name: str) -> list[str]:
     """The namespaces, but for ATen's, that have an operator of a name: declared, or of torch if that is loaded."""
     found = {namespace for namespace, own in _declared if own == name}
     listing = getattr(getattr(sys.modules.get("torch"), "_C", None), "_dispatch_get_all_op_names", None)

@@ -21,7 +21,7 @@ MOST_EXPANDED = 1 << 20
 """The nodes that a model may have once all calls of local functions are inlined: more than any exporter writes."""
 
 
-def bytes_but(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
+def bytes_without(message: AttributeProto | NodeProto | TensorProto, *fields: str) -> bytes:
     """The bytes of a message without some fields, such as its name; equal messages have equal bytes."""
     copy = type(message)()
     copy.CopyFrom(message)
@@ -59,13 +59,13 @@ def attribute_graphs(attribute: AttributeProto) -> Iterator[GraphProto]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Yield the graphs that a node holds: its bodies, not those inside them."""
+    """Yield the bodies of a node, without nested ones."""
     for attribute in node.attribute:
         yield from attribute_graphs(attribute)
 
 
 def nested_graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph, and those that its nodes hold, at any depth."""
+    """A graph and all nested bodies."""
     yield graph
     for node in graph.node:
         for body in subgraphs(node):
@@ -73,7 +73,7 @@ def nested_graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def graphs_and_functions(model: ModelProto) -> Iterator[GraphProto | FunctionProto]:
-    """All that hold nodes in a model: the graph, the local functions, and the bodies in both."""
+    """The graph, the local functions, and the bodies in both."""
     yield from nested_graphs(model.graph)
     for function in model.functions:
         yield function
@@ -83,7 +83,7 @@ def graphs_and_functions(model: ModelProto) -> Iterator[GraphProto | FunctionPro
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield nodes and those of the bodies that they hold, at any depth, a node before those inside it."""
+    """Yield nodes and those of nested bodies, each node before those inside it."""
     for node in nodes:
         yield node
         for graph in subgraphs(node):
@@ -103,12 +103,12 @@ def holds_any(model: ModelProto, ops: Collection[tuple[str, str]]) -> bool:
 
 
 def names_read(node: NodeProto) -> list[str]:
-    """Return what a node reads, each name once: its inputs, and what its bodies take from outside of themselves."""
+    """Return the names that a node reads, each once: its inputs, and captures of its bodies."""
     return list(dict.fromkeys([*filter(None, node.input), *captured_names(node)]))
 
 
 def captured_names(node: NodeProto) -> list[str]:
-    """Return what the bodies of a node take from outside of themselves, each name once, inputs of the node among it."""
+    """Return the outer names that a node's bodies read, each once; inputs of the node can be among them."""
     names: dict[str, None] = {}
     for graph in subgraphs(node):
         own = {value.name for value in graph.input}
@@ -121,14 +121,14 @@ def captured_names(node: NodeProto) -> list[str]:
 
 
 def unique_name(name: str, *taken: Container[str]) -> str:
-    """A name that stands in none of some collections: this one, or this one with numbers behind it."""
+    """A name that no collection contains: this one, or this one with a number appended."""
     found, number = name, 1
     while any(found in names for names in taken):
         found, number = f"{name}_{number}", number + 1
     return found
 
 
-def circle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
+def find_cycle(needs: Mapping[T, Iterable[T]]) -> Sequence[T]:
     """Items each of which needs the one behind it, and the last one the first; none where all can be put in order."""
     try:
         TopologicalSorter(needs).prepare()
@@ -161,7 +161,7 @@ def require_finite_calls(model: ModelProto) -> None:
         return
     functions = {function_key(function): function for function in model.functions}
     calls = {key: set(map(called_function_key, all_nodes(function.node))) for key, function in functions.items()}
-    around = circle({key: called & functions.keys() for key, called in calls.items()})
+    around = find_cycle({key: called & functions.keys() for key, called in calls.items()})
     if around:
         domain, name, _ = around[0]
         raise GraphError(

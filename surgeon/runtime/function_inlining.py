@@ -14,7 +14,7 @@ from surgeon.ops.traversal import (
     FunctionKey,
     all_nodes,
     called_function_key,
-    circle,
+    find_cycle,
     function_key,
     imports_of,
     nodes_of,
@@ -156,7 +156,7 @@ def inline_call(call: NodeProto, function: FunctionProto, find: FunctionLookup) 
         calls[function_key(body)] = set(found)
         waiting += (one for key, one in found.items() if key not in functions)
         functions.update(found)
-    if around := circle(calls):
+    if around := find_cycle(calls):
         domain, name, _ = around[0]
         raise GraphError(f"Local function {domain}::{name} calls itself, which ONNX forbids; mend the model.")
     versions = {one.domain: one.version for body in functions.values() for one in body.opset_import}

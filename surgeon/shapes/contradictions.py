@@ -16,14 +16,14 @@ from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, evaluate, symbol, symbols
 from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.onnx_inference import REFUSALS, infer
-from surgeon.shapes.op_rules.control_flow import carried
+from surgeon.shapes.op_rules.control_flow import loop_carried
 from surgeon.shapes.op_rules.rule_table import RULES, by_rule
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.tensor_types import NeedsOperands, PartialShape, PartialType, TensorType, run_rule, sane
+from surgeon.shapes.tensor_types import NeedsOperands, PartialShape, PartialType, TensorType, run_rule, sanitized
 from surgeon.text import and_more
 
 Differ: TypeAlias = Callable[[Size | None, Size | None], bool]
-_LEAST = (3, 48, 131)
+_FIRST_SIZES = (3, 48, 131)
 """Sizes tried for dynamic dims: these for the first, and larger by steps of two for the others."""
 
 
@@ -44,10 +44,10 @@ def find_contradictions(index: Index, shapes: ShapeInference, doubtful: Collecti
     Symbolic sizes never contradict.  Consumers of a tensor with a wrong declaration are skipped, since their outputs
     follow from it; so are consumers of `doubtful` tensors.
     """
-    return _of_scopes(index, [index.main], shapes, doubtful=doubtful, differ=_are_two_numbers)
+    return _in_scopes(index, [index.main], shapes, doubtful=doubtful, differ=_are_two_numbers)
 
 
-def _of_scopes(
+def _in_scopes(
     index: Index,
     scopes: Iterable[Scope],
     shapes: ShapeInference,
@@ -72,7 +72,7 @@ def _of_scopes(
             if node in holders or index.called(node) is not None:  # nor do declarations inside count
                 every: Sequence[PartialType | TensorType] = [undeclared.facts(scope, name) for name in node.outputs]
             else:
-                every = _made(shapes, node)
+                every = _inferred_types(shapes, node)
             for name, made in zip(node.outputs, every, strict=False):
                 wanted = _sizes(stated[name].type) if name in stated else None
                 if wanted is None or made.shape is None or not _contradict(wanted, made.shape, differ):
@@ -81,13 +81,13 @@ def _of_scopes(
                 yield Misstatement(node, _text(stated[name].type.tensor_type.shape.dim), _text(made.shape))
 
 
-def _of_turns(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -> Iterator[Misstatement]:
-    """The Loops with a carried tensor whose shape differs from the one that the body declares."""
+def _in_loops(scopes: Iterable[Scope], shapes: ShapeInference, differ: Differ) -> Iterator[Misstatement]:
+    """Loops with a carried tensor whose shape differs from the one that the body declares."""
     for body in scopes:
         owner, around = body.owner, body.parent
         if owner is None or around is None:
             continue
-        for given, first, last in carried(owner, body):
+        for given, first, last in loop_carried(owner, body):
             wanted = _sizes(given.type)
             for home, name in ((around, first), (body, last)):
                 made = None if wanted is None else shapes.facts(home, name).shape
@@ -120,18 +120,18 @@ def check_declared_shapes(index: Index, known: DeclaredShapeCheck | None = None)
 
     def look() -> DeclaredShapeCheck:
         stated = DeclaredTypes.of(OriginalModel(index))
-        found = known if known is not None else _looked_at(index, stated)
+        found = known if known is not None else _check(index, stated)
         if found.contradiction:
             stated.distrust()
         elif not found.is_verified:
-            stated.believe_only(lambda node: not _is_inferred(index, node))
+            stated.trust_only(lambda node: not _is_inferred(index, node))
         return found
 
     return index.cached_analysis(DeclaredShapeCheck, look)
 
 
 def _is_inferred(index: Index, node: Node) -> bool:
-    """Whether the outputs of a node have shapes without a statement: by our rule, onnx's inference, or a function."""
+    """Whether a node's outputs have shapes without declarations: by a rule, onnx's inference, or a function."""
     return node.op in RULES or index.called(node) is not None or _is_known_to_onnx(node.op)
 
 
@@ -141,14 +141,14 @@ def _is_known_to_onnx(op: str) -> bool:
     return onnx.defs.has(name, domain)
 
 
-def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
+def _check(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
     scopes = [scope for scope in index.scopes if scope.function is None]
-    differ = _Differing(stated.symbols)
+    differ = _SizeComparison(stated.symbols)
     settled = _settled(index.model.skeleton, differ)
     shapes = ShapeInference(OriginalModel(index))
     found = [
-        *_of_scopes(index, scopes, shapes, doubtful=(), differ=differ.apart, settled=settled),
-        *_of_turns(scopes, shapes, differ.apart),
+        *_in_scopes(index, scopes, shapes, doubtful=(), differ=differ.differs, settled=settled),
+        *_in_loops(scopes, shapes, differ.differs),
     ]
     if not found:
         return BELIEVED
@@ -158,13 +158,13 @@ def _looked_at(index: Index, stated: DeclaredTypes) -> DeclaredShapeCheck:
     return DeclaredShapeCheck(f"{where}: {difference}; no shape that the file states of inner tensors is believed")
 
 
-class _Differing:
+class _SizeComparison:
     """Compares sizes that depend only on dynamic dims of the inputs, by evaluating them."""
 
     def __init__(self, free: Collection[str]) -> None:
         self._free = frozenset(free)
         names = sorted(self._free)
-        self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _LEAST]
+        self._tried = [{name: least + 2 * place for place, name in enumerate(names)} for least in _FIRST_SIZES]
 
     def are_settled(self, stated: PartialShape | None, made: PartialShape | None) -> bool:
         """Whether a produced shape cannot contradict the declared one: sizes are equal, or depend on no dynamic dim."""
@@ -175,11 +175,11 @@ class _Differing:
         pairs = zip(stated, made, strict=True)
         return all(one == other or one is None or not symbols(one) <= self._free for one, other in pairs)
 
-    def apart(self, one: Size | None, other: Size | None) -> bool:
-        """Whether two sizes differ wherever they are tried."""
+    def differs(self, one: Size | None, other: Size | None) -> bool:
+        """Whether two sizes differ for all tried sizes."""
         if one is None or other is None or not symbols(one) | symbols(other) <= self._free:
             return False
-        if _may_name(one, other) or _may_name(other, one):
+        if _may_be_total(one, other) or _may_be_total(other, one):
             return False
         try:
             return all(evaluate(one, sizes) != evaluate(other, sizes) for sizes in self._tried)
@@ -187,46 +187,46 @@ class _Differing:
             return False
 
 
-def _may_name(one: Size, other: Size) -> bool:
+def _may_be_total(one: Size, other: Size) -> bool:
     """Whether a size is a new name, which may stand for a sum or product of others: a total of past and new."""
     mine, others = symbols(one), symbols(other)
-    is_lone = any(symbol(name) == one for name in mine)
-    return is_lone and bool(others) and mine.isdisjoint(others) and all(symbol(name) != other for name in others)
+    is_name = any(symbol(name) == one for name in mine)
+    return is_name and bool(others) and mine.isdisjoint(others) and all(symbol(name) != other for name in others)
 
 
-def _settled(model: onnx.ModelProto, differ: _Differing) -> set[str]:
+def _settled(model: onnx.ModelProto, differ: _SizeComparison) -> set[str]:
     """Tensors for which onnx, given only the inputs, infers the declared shape, or too little to judge."""
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    del bare.graph.value_info[:]
-    for value in bare.graph.output:
+    stripped = onnx.ModelProto()
+    stripped.CopyFrom(model)
+    del stripped.graph.value_info[:]
+    for value in stripped.graph.output:
         value.type.tensor_type.ClearField("shape")
     try:
-        inferred = onnx.shape_inference.infer_shapes(bare).graph
+        inferred = onnx.shape_inference.infer_shapes(stripped).graph
     except REFUSALS:
         return set()
     made = {value.name: value.type.SerializeToString() for value in (*inferred.value_info, *inferred.output)}
     stated = ((one.name, one.type.SerializeToString()) for one in (*model.graph.value_info, *model.graph.output))
 
-    @cache  # of thousands of tensors few types differ
+    @cache  # thousands of tensors have few types
     def are_settled(one: bytes, other: bytes) -> bool:
         return one == other or differ.are_settled(*(_sizes(onnx.TypeProto.FromString(item)) for item in (one, other)))
 
     return {name for name, wanted in stated if are_settled(wanted, made.get(name, b""))}
 
 
-def _made(shapes: ShapeInference, node: Node) -> Sequence[PartialType | TensorType]:
+def _inferred_types(shapes: ShapeInference, node: Node) -> Sequence[PartialType | TensorType]:
     """The output types of a node, regardless of declarations; empty without a rule and inference."""
     site = shapes.site(node)
     try:
-        drafts = [sane(draft) for draft in run_rule(by_rule, site) or ()]
+        drafts = [sanitized(draft) for draft in run_rule(by_rule, site) or ()]
     except NeedsOperands:
-        return ()  # it asks for more than for its inputs
-    return drafts if any(draft.shape is not None for draft in drafts) else [sane(draft) for draft in infer(site)]
+        return ()  # the rule needs more than its inputs
+    return drafts if any(draft.shape is not None for draft in drafts) else [sanitized(draft) for draft in infer(site)]
 
 
 def _sizes(type_: onnx.TypeProto) -> PartialShape | None:
-    """The sizes that are stated, None in the place of unknown ones; None where no shape is stated."""
+    """The declared dims, None for unknown ones; None without a declared shape."""
     tensor = type_.tensor_type
     if not type_.HasField("tensor_type") or not tensor.HasField("shape"):
         return None
@@ -241,7 +241,7 @@ def _size(dim: onnx.TensorShapeProto.Dimension) -> Size | None:
 
 
 def _named(size: Size | onnx.TensorShapeProto.Dimension | None) -> str:
-    """A size as people read it, "?" for one that has no name."""
+    """A size as text; "?" for an unknown one."""
     if isinstance(size, onnx.TensorShapeProto.Dimension):
         return str(size.dim_value) if size.HasField("dim_value") else size.dim_param or "?"
     return "?" if size is None or "?" in str(size) else str(size)
@@ -252,7 +252,7 @@ def _text(sizes: Sequence[Size | onnx.TensorShapeProto.Dimension | None]) -> str
 
 
 def _contradict(stated: PartialShape, made: PartialShape, differ: Differ) -> bool:
-    """Whether shapes are of different ranks, or differ in a size.  No axes at all are stated for "any shape" too."""
+    """Whether shapes differ in rank or in a size.  An empty declared shape can also mean "any shape"."""
     if len(stated) != len(made):
         return bool(stated)
     return any(map(differ, stated, made))

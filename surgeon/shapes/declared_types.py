@@ -1,4 +1,4 @@
-"""What a file states of its tensors: the types of graph inputs and outputs, and value_info."""
+"""The types that a file declares: of graph inputs and outputs, and in value_info."""
 
 import re
 from collections.abc import Callable
@@ -18,8 +18,8 @@ RANGES = "pkg.torch.export.ExportedProgram.range_constraints"
 """The metadata key under which torch's exporter records the dynamic dims of a program and their ranges."""
 
 
-class Infos:
-    """The ValueInfoProtos of a graph by name; the objects themselves are made when asked for."""
+class ValueInfos:
+    """The ValueInfoProtos of a graph by name, created on demand."""
 
     def __init__(self, scope: Scope) -> None:
         proto = scope.proto
@@ -29,22 +29,22 @@ class Infos:
         self._ends = {value.name: value for value in (*proto.output, *proto.input)} if is_graph else {}
 
     def get(self, name: str) -> onnx.ValueInfoProto | None:
-        """What the graph states of a tensor; its inputs and outputs go before value_info."""
+        """The declaration of a tensor; inputs and outputs have precedence over value_info."""
         place = self._places.get(name)
         found: onnx.ValueInfoProto | None = self._ends.get(name) or (None if place is None else self._values[place])
         return found
 
 
 class DeclaredTypes:
-    """The stated types of all scopes; a proto is looked at when its tensor is asked for.
+    """The declared types of all scopes, parsed on demand.
 
-    apart: take no two dimensions of the inputs for one, whatever they are called, and believe no other shape.
-    distrusted: believe no shape but those of the inputs.
+    ignore_dim_names: treat all dims of the inputs as different, whatever their names, and trust no other shape.
+    distrusted: trust only the shapes of inputs.
     """
 
-    def __init__(self, origin: OriginalModel, *, apart: bool = False, distrusted: bool = False) -> None:
-        self._is_apart = apart
-        self._infos: dict[int, Infos] = {}  # by the graph: a scope and its copies have one
+    def __init__(self, origin: OriginalModel, *, ignore_dim_names: bool = False, distrusted: bool = False) -> None:
+        self._ignores_dim_names = ignore_dim_names
+        self._infos: dict[int, ValueInfos] = {}  # by the graph: a scope and its copies have one
         self._by_type: dict[bytes, tuple[PartialType, TensorType | None]] = {}
         self._graph = graph = origin.model.skeleton.graph
         self._parsed: dict[str, Size] = {}
@@ -54,16 +54,16 @@ class DeclaredTypes:
         self.symbols = frozenset(name for shape in shapes for size in shape for name in symbols(size))
         """The dynamic dims of the inputs; a declared dim of these is trusted at once."""
         self._is_stale = bool(self.symbols) and _is_fixed(graph)
-        self._is_distrusted = apart or distrusted
+        self._is_distrusted = ignore_dim_names or distrusted
         self._believes: Callable[[Node], bool] | None = None
 
     @classmethod
     def of(cls, origin: OriginalModel) -> "DeclaredTypes":
-        """What the file of a model states, looked at once."""
+        """The declared types of a model, cached."""
         return origin.index.cached_analysis(cls, lambda: cls(origin))
 
     @cached_property
-    def names_hold(self) -> bool:
+    def has_reliable_dim_names(self) -> bool:
         """Whether dims of one name have one size, as torch.export guarantees: it names each dynamic dim.
 
         Hand-written names carry no such guarantee.  A model with more names than torch recorded was edited later, as by
@@ -76,7 +76,7 @@ class DeclaredTypes:
         """Believe no shape any more that graphs state, but those of the model's inputs."""
         self._is_distrusted = True
 
-    def believe_only(self, of: Callable[[Node], bool]) -> None:
+    def trust_only(self, of: Callable[[Node], bool]) -> None:
         """Believe the shapes that graphs state of the outputs of these nodes, and no others."""
         self._believes = of
 
@@ -84,7 +84,7 @@ class DeclaredTypes:
         """What is stated of a tensor where it is made; again as facts where it says all, in terms of the inputs."""
         key = id(home.proto)
         if key not in self._infos:
-            self._infos[key] = Infos(home)
+            self._infos[key] = ValueInfos(home)
         info = self._infos[key].get(name)
         if info is None:
             return UNSTATED
@@ -104,7 +104,7 @@ class DeclaredTypes:
             return PartialType(dtype, None), None
         sizes = [self._size(dim) for dim in shape.dim]
         closed = known(sizes)
-        # No dimensions at all are looked into: writers that mean "any shape" state that too.
+        # An empty shape is not trusted: some writers mean "any shape" by it.
         complete = closed and all(symbols(size) <= self.symbols for size in closed)
         return PartialType(dtype, sizes), TensorType(dtype, closed) if complete and dtype is not None else None
 
@@ -113,7 +113,7 @@ class DeclaredTypes:
         if shape is None:
             return TensorType(dtype, None)
         sizes = [self._size(dim) for dim in shape.dim]
-        kept = [size if isinstance(size, int) or not self._is_apart else None for size in sizes]
+        kept = [size if isinstance(size, int) or not self._ignores_dim_names else None for size in sizes]
         named = [symbol(f"{value.name}[{axis}]") if size is None else size for axis, size in enumerate(kept)]
         return TensorType(dtype, tuple(named))
 
@@ -130,9 +130,9 @@ class DeclaredTypes:
 
 
 def _is_fixed(graph: onnx.GraphProto) -> bool:
-    """Whether value_info has a number for each dimension of each tensor: none of it is of inputs that are free.
+    """Whether all dims in value_info are numbers, although the inputs have dynamic dims.
 
-    So it is where inputs were freed after the export, by hand say; what is stated speaks of the sizes before.
+    Then the dims were made dynamic after the export, and value_info is stale.
     """
     shapes = (_tensor(value.type)[1] for value in graph.value_info)
     known_shapes = (shape.dim for shape in shapes if shape is not None)

@@ -1,4 +1,4 @@
-"""Element types by the shortest road: what a file states, or what nodes tie to that, without a look at any shape."""
+"""Dtypes without shape inference: declared ones, and those that follow from type variables of nodes."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from surgeon.ops.traits.trait_lookup import CAST_OPS, ONE_TYPE, traits_of
 from surgeon.shapes.declared_types import DeclaredTypes
 from surgeon.shapes.tensor_types import FLOATS, schema_of
 
-TIED_LIMIT = 256  # tensors looked at for the dtype of one
+TIED_LIMIT = 256  # tensors visited to find one dtype
 UNKNOWN = frozenset({"unknown"})
 FLOAT_STRINGS = frozenset(map(type_string, FLOATS))
 
@@ -19,11 +19,11 @@ class Dtypes:
 
     def __init__(self, stated: DeclaredTypes, evaluated: Callable[[Scope, str], int | None]) -> None:
         self._stated, self._evaluated = stated, evaluated
-        self._known: dict[tuple[Scope, str], int] = {}  # a tensor keeps its dtype under its name
+        self._known: dict[tuple[Scope, str], int] = {}
 
     def find(self, scope: Scope, name: str) -> int | None:
-        """The dtype, or None where it takes an evaluation."""
-        found = self._known.get((scope, name)) or self._beside(scope, name)
+        """The dtype, or None if it needs shape inference."""
+        found = self._known.get((scope, name)) or self._from_stored_operand(scope, name)
         if not found:
             found = next((dtype for dtype, _ in self._of_one_type(scope, name) if dtype), None)
             if found:
@@ -37,15 +37,15 @@ class Dtypes:
                 return dtype is None or dtype in FLOATS
         return None
 
-    def _beside(self, scope: Scope, name: str) -> int | None:
-        """The dtype of a weight or constant that a node reads beside it, where all that it reads is of one type."""
+    def _from_stored_operand(self, scope: Scope, name: str) -> int | None:
+        """The dtype of a stored operand of the same node, if its inputs share one dtype."""
         source, initializers = scope.producers.get(name), scope.initializers
         for nodes in (() if source is None else (source,), scope.consumers.get(name, ())[:2]):
             for node in nodes:
                 if node.op in ONE_TYPE and node.scope is scope:
-                    for beside in node.inputs:
-                        if beside in initializers:
-                            return int(initializers[beside].data_type)
+                    for operand in node.inputs:
+                        if operand in initializers:
+                            return int(initializers[operand].data_type)
         return None
 
     def _of_one_type(self, scope: Scope, name: str) -> Iterator[tuple[int | None, frozenset[str]]]:
@@ -67,13 +67,13 @@ class Dtypes:
             fresh = [source for source in _tied_inputs(known, node.inputs, formal.type) if source not in seen]
             seen.update(fresh)
             # All have one dtype: look at a stored weight first, since the way back through the data may be long.
-            # Not so of a norm, whose scale TorchScript leaves in half precision where its data became float32.
+            # Norms are an exception: TorchScript leaves the scale in half precision where the data became float32.
             if traits_of(node.op).numerics.norm_axis is None:
                 fresh.sort(key=home.initializers.__contains__, reverse=True)
             waiting += [(home, source) for source in reversed(fresh)]
 
     def _own(self, home: Scope, name: str, node: Node | None) -> int | None:
-        """The dtype that the file or the node itself states, or that was found before."""
+        """The dtype that the file or the node declares, or that is cached."""
         known = self._known.get((home, name))
         if known is not None:
             return known

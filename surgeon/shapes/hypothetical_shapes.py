@@ -1,4 +1,4 @@
-"""Shapes of a model in which some nodes read other tensors than the file has them read: what would follow from it."""
+"""Shapes of a model as if some nodes read other tensors."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ class HypotheticalShapes(ShapeInference):
         self._doubted = self._stated = _Doubted(self.origin)
         self._dtypes = Dtypes(self._stated, lambda scope, name: self.facts(scope, name).dtype)
         self.index = index
-        self._escapes: dict[Place, list[Node]] = {}  # nodes whose bodies give a tensor
+        self._escapes: dict[Place, list[Node]] = {}  # nodes whose bodies return a tensor
         self._owned: dict[Node, list[Scope]] = {}
         for scope in index.scopes:
             if scope.owner is not None:
@@ -51,7 +51,7 @@ class HypotheticalShapes(ShapeInference):
             self.doubt((node.scope, output) for output in node.outputs if output)
 
     def doubt(self, places: Iterable[Place]) -> set[Place]:
-        """Forget tensors of the index's scopes and all that follows from them; returns these."""
+        """Forget tensors and all that depend on them; returns these."""
         waiting, seen = list(places), set[Place]()
         while waiting:
             scope, name = waiting.pop()
@@ -70,13 +70,13 @@ class HypotheticalShapes(ShapeInference):
         return seen
 
     def _is_open(self, scope: Scope, name: str) -> bool:
-        """Whether nothing is known of a tensor that is doubted already: then nothing that follows from it is."""
+        """Whether a doubted tensor is still unknown, so that its consumers are, too."""
         home = self.origin.scope(scope)
         known = (home, name) in self._facts or (home, name) in self._values
         return not known and (id(home.proto), name) in self._doubted.doubted
 
     def is_constant(self, scope: Scope, name: str) -> bool:
-        """Whether a tensor is fixed in the file and follows from no supposition."""
+        """Whether a tensor is constant and depends on no supposition."""
         home = self.origin.scope(scope).defining_scope(name)
         if home is None or (id(home.proto), name) in self._doubted.doubted:
             return False
@@ -86,7 +86,7 @@ class HypotheticalShapes(ShapeInference):
         return super()._constant(home, name) if self.is_constant(home, name) else None
 
     def _input_draft(self, home: Scope, name: str) -> PartialType:
-        """As `ShapeInference` has it; what a Loop carries keeps its shape where the file states a fixed one."""
+        """As in `ShapeInference`; a loop-carried tensor keeps its shape if the file declares a fixed one."""
         found = super()._input_draft(home, name)
         said = self._doubted.stated(home, name).shape
         owner = home.owner
@@ -104,19 +104,19 @@ class HypotheticalShapes(ShapeInference):
         return self._called(call)
 
     def bodies(self, node: Node) -> list[Scope]:
-        """The bodies of a node, as the index has them."""
+        """The bodies of a node in the index."""
         return self._owned.get(node, [])
 
 
 class _Doubted(DeclaredTypes):
-    """What a file states, but for the shapes of some tensors."""
+    """Declared types without the shapes of some tensors."""
 
     def __init__(self, origin: OriginalModel) -> None:
         super().__init__(origin)
         self.doubted: set[tuple[int, str]] = set()
 
     def stated(self, home: Scope, name: str) -> PartialType:
-        """What the file states, believed or not."""
+        """The declared type, trusted or not."""
         return super().draft(home, name)[0]
 
     def draft(self, home: Scope, name: str) -> tuple[PartialType, TensorType | None]:
@@ -128,21 +128,21 @@ class _Doubted(DeclaredTypes):
 
 
 class _SupposedOrigin(OriginalModel):
-    """A source some of whose nodes read other tensors."""
+    """An original model in which some nodes read other tensors."""
 
     def __init__(self, index: Index) -> None:
         super().__init__(index)
         self.given: dict[Node, tuple[str, ...]] = {}
 
     def add(self, name: str) -> Scope:
-        """Have the main graph make a tensor."""
+        """Add a tensor to the main graph."""
         main = self.scope(self.index.main)
         assert isinstance(main, _SupposedScope)
         main.supposed.add(name)
         return main
 
     def inputs(self, node: Node) -> tuple[str, ...]:
-        """What a node reads under the suppositions."""
+        """The inputs of a node under the suppositions."""
         return self.given[node] if node in self.given else super().inputs(node)
 
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
@@ -152,7 +152,7 @@ class _SupposedOrigin(OriginalModel):
 
 
 class _SupposedScope(Scope):
-    """A copy of a scope with tensors that nothing makes yet."""
+    """A copy of a scope with tensors that have no producer yet."""
 
     supposed: set[str]
 

@@ -1,4 +1,4 @@
-"""The shapes of a model that is being rewritten, evaluated on demand and kept with its index."""
+"""Shapes of a model that is being rewritten, inferred on demand and cached with its index."""
 
 from surgeon.file.tensors.decoding import Array
 from surgeon.ir.index import Index
@@ -11,60 +11,63 @@ from surgeon.shapes.shape_inference import ShapeInference
 
 
 def shapes_of(index: Index) -> ShapeInference:
-    """Facts of the tensors of the source, and of those that rules made.
+    """Shapes of original tensors, and of those that rules inserted.
 
-    They hold whatever is rewritten later: a tensor keeps its value under its name.
+    They stay valid during rewriting: a tensor keeps its value under its name.
     """
-    return index.cached_analysis(ShapeInference, lambda: ShapeInference(_Grown(index)))
+    return index.cached_analysis(ShapeInference, lambda: ShapeInference(_EditedOrigin(index)))
 
 
-class ShapesApart(ShapeInference):
-    """Shapes in which dimensions of two inputs are two, of whatever name: many give one name to all that they free."""
+class ShapesWithoutDimNames(ShapeInference):
+    """Shapes in which equal dim names of two inputs need not mean equal sizes."""
 
 
 def shapes_without_dim_names(index: Index) -> ShapeInference:
-    """The same as `shapes_of` where names of dimensions hold; else no shape is believed but inputs' fixed sizes."""
-    origin = _Grown(index)
-    if DeclaredTypes.of(origin).names_hold:
+    """As `shapes_of` if dim names are reliable; else only fixed sizes of inputs are trusted."""
+    origin = _EditedOrigin(index)
+    if DeclaredTypes.of(origin).has_reliable_dim_names:
         return shapes_of(index)
-    return index.cached_analysis(ShapesApart, lambda: ShapesApart(origin, stated=DeclaredTypes(origin, apart=True)))
+    return index.cached_analysis(
+        ShapesWithoutDimNames,
+        lambda: ShapesWithoutDimNames(origin, stated=DeclaredTypes(origin, ignore_dim_names=True)),
+    )
 
 
 def elements_of(index: Index) -> SymbolicElements:
-    """What is known of all elements of such tensors, likewise."""
+    """Symbolic elements of the same tensors."""
     return index.cached_analysis(SymbolicElements, lambda: SymbolicElements(shapes_of(index)))
 
 
 def columns_of(index: Index) -> EqualColumns:
-    """Which columns of such tensors are equal; more are known to be once rules have computed some."""
+    """Equal columns of the same tensors; rules that compute constants make more of them known."""
     columns = index.cached_analysis(EqualColumns, lambda: EqualColumns(shapes_of(index)))
     columns.renew(sum(len(scope.fixed) for scope in index.scopes))
     return columns
 
 
-class _Grown(OriginalModel):
-    """The source, and beside it every tensor that a rule has made by the time it is asked for."""
+class _EditedOrigin(OriginalModel):
+    """The original model with the tensors that rules have inserted so far."""
 
     def constant(self, home: Scope, name: str) -> Array | None:
-        """As of the source, or what a rule has found it to be and written down."""
+        """The original constant, or a value that a rule computed."""
         found = super().constant(home, name)
-        return home.live.fixed.get(name) if found is None and isinstance(home, _GrownScope) else found
+        return home.live.fixed.get(name) if found is None and isinstance(home, _EditedScope) else found
 
     def _copy(self, scope: Scope, parent: Scope | None) -> Scope:
-        made = _GrownScope.beside(scope, parent)
+        made = _EditedScope.beside(scope, parent)
         made.live = scope
         return restore_file_state(scope, made)
 
 
-class _GrownScope(Scope):
-    """A copy of a scope as the file has it, which takes over what was made in it since when that is looked for."""
+class _EditedScope(Scope):
+    """A copy of an original scope, which copies inserted tensors from the live scope on demand."""
 
     live: Scope
 
     def defines(self, name: str) -> bool:
-        return super().defines(name) or self._takes_over(name)
+        return super().defines(name) or self._copy_if_produced(name)
 
-    def _takes_over(self, name: str) -> bool:
+    def _copy_if_produced(self, name: str) -> bool:
         node = self.live.producers.get(name)
         if node is not None:
             self._producers.update({output: node for output in node.outputs if output})

@@ -1,4 +1,4 @@
-"""What nodes make that look like one evaluated before: most layers of a model are alike, and so are their shapes."""
+"""A cache of inferred types: most layers of a model are equal, and so are their shapes."""
 
 from collections.abc import Container, Hashable, Sequence
 
@@ -17,25 +17,25 @@ class InferenceCache:
 
     def __init__(self, other: Container[str] = ()) -> None:
         self._ops = frozenset(op for op in BY_FACTS if op not in other)
-        # The inputs are kept beside what they give: an id is good for as long as its object lives.
+        # The inputs are kept alive, since an id is unique only during the lifetime of its object.
         self._found: dict[Hashable, tuple[TensorType, Sequence[TensorType]]] = {}
         self._one: dict[TensorType, TensorType] = {}
 
     def one(self, facts: TensorType) -> TensorType:
-        """The same object for equal facts."""
+        """The same object for equal types."""
         return self._one.setdefault(facts, facts)
 
     def find(self, home: Scope, node: Node, given: Sequence[TensorType]) -> TensorType | None:
-        """The facts of the output of a node of which nothing is stated; None where they are still to be found."""
+        """The type of a node's output without a declaration; None if not cached."""
         if node.op not in self._ops or len(node.outputs) > 1:
             return None
         found = self._found.get((node.op, home.versions.get(""), *map(id, given)))
         return None if found is None else found[0]
 
     def keep(self, home: Scope, node: Node, given: Sequence[TensorType], facts: TensorType) -> TensorType:
-        """Take in what a rule said of such a node; returns the same object for equal facts.
+        """Cache the type that a rule inferred; returns the same object for equal types.
 
-        Facts that are not whole, or have a dimension that is named after the tensor, are the node's own.
+        Incomplete types, and those with a dim named after the tensor, belong only to this node.
         """
         if node.op not in self._ops or len(node.outputs) > 1 or not all(map(_is_whole, (*given, facts))):
             return facts

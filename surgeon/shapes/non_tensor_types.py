@@ -14,13 +14,13 @@ def type_of_no_tensor(model: ModelProto, name: str) -> TypeProto | None:
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        return None  # a model of which onnx can infer nothing: who asks says that nothing is known
+        return None  # onnx cannot infer anything; the caller reports an unknown type
     found = next((value.type for value in graph.value_info if value.name == name), None)
     return None if found is None or found.WhichOneof("value") in (None, TENSOR) else found
 
 
 def is_no_tensor(model: ModelProto, name: str) -> bool:
-    """Whether a node of the main graph makes something that by the schema of its op is never a tensor."""
+    """Whether a node of the main graph produces a value that is never a tensor, by its schema."""
     return any(_makes_no_tensor(node, place, model) for node in model.graph.node
                for place, made in enumerate(node.output) if made == name)
 

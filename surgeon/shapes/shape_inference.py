@@ -14,7 +14,7 @@ from onnx import AttributeProto
 
 from surgeon.ir.original_model import OriginalModel
 from surgeon.ir.scope import Node, Scope
-from surgeon.shapes.algebra.integer_width import held
+from surgeon.shapes.algebra.integer_width import drop_overflows
 from surgeon.shapes.algebra.size_expressions import Expr, symbol
 from surgeon.shapes.declared_types import UNSTATED, DeclaredTypes
 from surgeon.shapes.dtype_inference import Dtypes
@@ -36,7 +36,7 @@ from surgeon.shapes.tensor_types import (
     ValueArray,
     merged,
     run_rule,
-    sane,
+    sanitized,
 )
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
@@ -262,7 +262,7 @@ class ShapeInference:
         return ()
 
     def _facts_of(self, home: Scope, names: Sequence[str]) -> tuple[list[TensorType], list[Task]]:
-        """The facts of a node's inputs, and what is still to be found."""
+        """The types of a node's inputs, and those still to be inferred."""
         given, missing = [], []
         for name in names:
             found = self._facts.get((home, name))
@@ -276,17 +276,17 @@ class ShapeInference:
         return given, missing
 
     def _apply(self, site: NodeView) -> None:
-        """Find the facts of all outputs of a node, those of whose inputs are known."""
+        """Infer the types of a node's outputs from those of its inputs."""
         home, node = site.scope, site.node
         drafts = run_rule(self._by_rule, site) or ()
         inferred: Sequence[PartialType] = ()
         for place, output in enumerate(node.outputs):
             if not output or self._at_hand(home, output) is not None:
                 continue
-            draft = sane(drafts[place]) if place < len(drafts) else PartialType(*UNKNOWN)
+            draft = sanitized(drafts[place]) if place < len(drafts) else PartialType(*UNKNOWN)
             if not inferred and self._is_bare(home, output, draft):
                 inferred = infer(site)
-            other = sane(inferred[place]) if inferred else PartialType(*UNKNOWN)
+            other = sanitized(inferred[place]) if inferred else PartialType(*UNKNOWN)
             self._facts[home, output] = self._settled(home, output, draft, other)
 
     def _by_rule(self, site: NodeView) -> Sequence[PartialType | TensorType]:
@@ -295,7 +295,7 @@ class ShapeInference:
             inner = self._inside(site.scope, site.node, called)
             outputs: Any = called.proto.output
             return [] if inner is None else [inner.facts(called, name) for name in outputs]
-        if site.node.op in control_flow.OWNERS and self.origin.bodies(site.node):
+        if site.node.op in control_flow.BODY_OPS and self.origin.bodies(site.node):
             return control_flow.output_drafts(site, self, control_flow.bodies_of(self.origin, site.node))
         return by_rule(site)
 
@@ -307,7 +307,7 @@ class ShapeInference:
     def _settled(
         self, home: Scope, name: str, draft: PartialType | TensorType, inferred: PartialType | TensorType
     ) -> TensorType:
-        """Facts from the rule, the file and onnx's inference, in this order; what is unknown gets a name."""
+        """The type by the rule, the file and onnx's inference, in this order; unknown dims get a name."""
         stated, _ = self._stated.draft(home, name)
         if stated.shape is None and isinstance(draft, TensorType) and draft.dtype and draft.shape is not None:
             return draft
@@ -336,7 +336,7 @@ class ShapeInference:
         return overloads.get(node.proto.overload)
 
     def _inside(self, home: Scope, call: Node, scope: Scope) -> "ShapeInference | None":
-        """As `inside`, once the facts and values of the call's inputs are there, else they are asked for."""
+        """The shapes inside a call; interrupts the rule while types of the call's inputs are unknown."""
         if call not in self._insides:
             if next(self._calls) >= MOST_CALLS:
                 return None
@@ -370,11 +370,11 @@ class ShapeInference:
         numbers = [size for size in shape or () if isinstance(size, int)]
         fixed = shape is not None and len(numbers) == len(shape)
         is_whole = dtype is None or dtype in INTEGERS_AND_BOOL
-        # Floats count where they may be sizes on the way; to look at all others would take a walk over the model.
+        # Small floats may be sizes on the way; tracing all others would walk the model.
         if not (is_whole or (dtype in FLOATS and fixed)) or (fixed and prod(numbers) > integer_values.LIMIT):
             self._values[home, name] = None
             return ()
-        blank = integer_values.blank(dtype, numbers) if fixed else None
+        blank = integer_values.unknown_value(dtype, numbers) if fixed else None
         node = home.producers.get(name)
         if node is None or name in home.inputs:
             found = self._value_of_input(home, name)
@@ -389,7 +389,7 @@ class ShapeInference:
                     found = self._constant(home, name)
                 is_large = found is not None and found.size > integer_values.LIMIT
                 is_odd = found is not None and (is_large or (fixed and found.shape != tuple(numbers)))
-                self._values[home, name] = blank if found is None or is_odd else held(found, dtype)
+                self._values[home, name] = blank if found is None or is_odd else drop_overflows(found, dtype)
         return ()
 
     def _by_value_rule(self, site: NodeView) -> Sequence[ValueArray | None]:
@@ -400,7 +400,7 @@ class ShapeInference:
                 return []
             return [inner._solved_value(home, x) if (home := called.defining_scope(x)) else None for x in outputs]
         if site.node.op == "If":
-            chosen = control_flow.bodies_of(self.origin, site.node).get(control_flow.taken(site) or "")
+            chosen = control_flow.bodies_of(self.origin, site.node).get(control_flow.taken_branch(site) or "")
             proto: Any = None if chosen is None else chosen.proto
             return [] if chosen is None else [self.need_value(chosen, value.name) for value in proto.output]
         rule = integer_values.RULES.get(site.node.op)

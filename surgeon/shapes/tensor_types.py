@@ -251,8 +251,8 @@ class NodeView:
         found = self.attribute(name)
         return None if found is None else [int(axis) for axis in found]
 
-    def gives_axes(self, position: int, name: str = "axes") -> bool:
-        """Whether axes are given at all."""
+    def has_axes(self, position: int, name: str = "axes") -> bool:
+        """Whether axes are given."""
         return self.has(position) or self.attribute(name) is not None
 
 
@@ -263,28 +263,28 @@ def schema_of(scope: Scope, op: str) -> Schema | None:
 
 
 def require(fits: bool) -> None:
-    """Raise CannotInfer where a graph does not keep to what a rule counts on."""
+    """Raise CannotInfer if a graph violates what a rule assumes."""
     if not fits:
         raise CannotInfer("the graph breaks the rules of the op")
 
 
 def is_unknown(size: Size) -> bool:
-    """Whether a dimension of which nothing is known has a part in a size."""
+    """Whether a size contains an unknown dim."""
     return not isinstance(size, int) and any(name.startswith("?") for name in symbols(size))
 
 
-def spelled(size: Size | None) -> str:
-    """A size as people read it: ? where nothing is known of it."""
+def size_text(size: Size | None) -> str:
+    """A size as text; "?" for an unknown one."""
     return "?" if size is None or is_unknown(size) else str(size)
 
 
 def known(shape: PartialShape | None) -> Shape | None:
-    """The shape itself where every dimension is known, else None."""
+    """The shape if every dim is known, else None."""
     return None if shape is None or any(size is None for size in shape) else tuple(x for x in shape if x is not None)
 
 
-def sane(draft: PartialType | TensorType) -> PartialType | TensorType:
-    """A draft as it is, unless odd attributes have made it of other things than sizes, or of negative ones."""
+def sanitized(draft: PartialType | TensorType) -> PartialType | TensorType:
+    """A draft without invalid dims, which malformed attributes can produce."""
     dtype, shape = draft
     listed = shape is None or isinstance(shape, (tuple, list))
     if not listed or not all(type(x) is Expr or x is None or (type(x) is int and x >= 0) for x in shape or ()):
@@ -294,7 +294,7 @@ def sane(draft: PartialType | TensorType) -> PartialType | TensorType:
 
 
 def merged(drafts: Sequence[PartialType | TensorType]) -> PartialType:
-    """What drafts of one tensor say together; of two that differ, what the first says."""
+    """Merge drafts of one tensor; the first has precedence."""
     dtype = next((draft.dtype for draft in drafts if draft.dtype), None)
     shapes = [draft.shape for draft in drafts if draft.shape is not None]
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
@@ -302,19 +302,19 @@ def merged(drafts: Sequence[PartialType | TensorType]) -> PartialType:
 
 
 def _best(sizes: Sequence[Size | None]) -> Size | None:
-    """The first that says something, rather one without an unknown dimension."""
+    """The first known size; better one without unknown dims."""
     given = [size for size in sizes if size is not None]
     return next((size for size in given if not is_unknown(size)), given[0] if given else None)
 
 
 def length_of(shape: Shape | None) -> int | None:
-    """The number of elements of a list, such as one of axes or of dimensions; None where it is open or no list."""
+    """The length of a 1-d tensor, such as axes or dims; None if it is symbolic or too long."""
     length = shape[0] if shape is not None and len(shape) == 1 else None
     return length if isinstance(length, int) and length <= MOST_AXES else None
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """An axis counted from the front.  Raises CannotInfer where there is none such."""
+    """A non-negative axis.  Raises CannotInfer if it is out of range."""
     require(-rank <= axis < rank)
     return axis % rank
 

@@ -20,7 +20,7 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.trait_lookup import CAST_OPS
 from surgeon.rules.matching.match_state import plain
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.tensor_types import PartialShape, spelled
+from surgeon.shapes.tensor_types import PartialShape, size_text
 from surgeon.text import format_count
 
 LONGEST_ROW, LONGEST_LIST, SHOWN_ELEMENTS = 40, 8, 4
@@ -194,7 +194,7 @@ def type_text(dtype: int, shape: PartialShape | None) -> str:
     name = dtype_name(dtype) if dtype else ""
     if shape is None:
         return name
-    return f"{name or '?'}[{','.join(map(spelled, shape))}]"
+    return f"{name or '?'}[{','.join(map(size_text, shape))}]"
 
 
 def attribute_text(op: str, item: AttributeProto) -> str:

@@ -30,7 +30,7 @@ from surgeon.rules.replacing.splicer import Splicer, opset_to_import
 from surgeon.rules.rule import Rule, RulePlan, describe_rule_error
 from surgeon.runtime.provider_support import CPU
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.tensor_types import spelled
+from surgeon.shapes.tensor_types import size_text
 from surgeon.target_registry import beside, provider, target_of
 from surgeon.text import close_matches
 
@@ -283,7 +283,7 @@ def _type_text(match: Match, name: str) -> str:
     text = dtype_word(dtype) if dtype is not None else "unknown dtype"
     if shape is None:
         return f"{text}, rank unknown"
-    return f"{text}[{', '.join(map(spelled, shape))}]"
+    return f"{text}[{', '.join(map(size_text, shape))}]"
 
 
 def _is_about_dtypes(match: Match, fragment: Replacement) -> bool:

@@ -22,7 +22,7 @@ from surgeon.rules.replacing.rule_functions import run_condition
 from surgeon.rules.replacing.splicer import opset_to_import
 from surgeon.rules.rule import RulePlan
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.shapes.scope_inputs import Entrances
+from surgeon.shapes.scope_inputs import ShapesByCall
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.target_registry import Provider
 
@@ -73,8 +73,8 @@ class ReplacementCache:
         return shapes_of(self._index)
 
     @cached_property
-    def _entrances(self) -> Entrances:
-        return Entrances(self._index, self._shapes)
+    def _shapes_by_call(self) -> ShapesByCall:
+        return ShapesByCall(self._index, self._shapes)
 
     def known(self, match: Match) -> Replacement | None:
         """The replacement of an earlier match of the same template and facts; None without one."""
@@ -135,7 +135,7 @@ class ReplacementCache:
 
     def _calls(self, match: Match) -> list[ShapeInference]:
         """Shapes in each call of the local function that contains a match; empty outside functions."""
-        return [] if match.scope.function is None else self._entrances.into(match.scope)
+        return [] if match.scope.function is None else self._shapes_by_call.for_scope(match.scope)
 
     def _once(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]) -> T:
         """The result of a rule's function for a match; it is called only if no equal match is cached."""

@@ -258,8 +258,8 @@ def _region(site: Site, handed_on: set[tuple[Scope, str]], inner: set[str], rule
     """
     steps = site.steps
     removed = [node for step in steps for node in step.removed if node.original]
-    rests_on = dict.fromkeys(node for step in steps for node in step.match.kept if node.original)
-    kept = [node for node in rests_on if node not in removed] if rests_on else []
+    supporting_tensors = dict.fromkeys(node for step in steps for node in step.match.kept if node.original)
+    kept = [node for node in supporting_tensors if node not in removed] if supporting_tensors else []
     added = [node for step in steps for node in step.added if node.alive]
     made = {name for node in removed for name in node.outputs}
     scope = steps[-1].scope

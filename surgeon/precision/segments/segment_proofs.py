@@ -22,7 +22,7 @@ from surgeon.file.save import OutputModel
 from surgeon.file.tensors.casting import cast_array, finite_limits
 from surgeon.file.tensors.decoding import raw_size
 from surgeon.ops.traits.dtype_traits import SELECTING
-from surgeon.ops.traversal import bytes_but, holds_any, imports_of, names_read, subgraphs
+from surgeon.ops.traversal import bytes_without, holds_any, imports_of, names_read, subgraphs
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.upgrading.upgrade import plan_upgrade
 from surgeon.precision.convert_report import SegmentProof
@@ -177,13 +177,13 @@ class Segments:
         numbers: dict[str, int] = {}
         content: list[Hashable] = []
         for node in part.nodes:
-            content.append(bytes_but(node, "name", "input", "output", "doc_string", "metadata_props"))
+            content.append(bytes_without(node, "name", "input", "output", "doc_string", "metadata_props"))
             content += [name and numbers.setdefault(name, len(numbers)) for name in (*node.input, "", *node.output)]
         for name in part.reads:
             tensor = self._weight(name)
             content += [self._dtypes.get(name), None if tensor is None else tuple(tensor.dims)]
             if tensor is not None and prod(tensor.dims) <= _SMALL:
-                content.append(bytes_but(tensor, "name"))
+                content.append(bytes_without(tensor, "name"))
         return tuple(content)
 
     def required_inputs(self, parts: Sequence[Segment]) -> list[str]:

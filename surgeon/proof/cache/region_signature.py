@@ -13,7 +13,7 @@ from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas import schema
 from surgeon.ops.traits.trait_lookup import RESHAPE_OPS, TRANSPARENT
-from surgeon.ops.traversal import bytes_but
+from surgeon.ops.traversal import bytes_without
 from surgeon.proof.region.backward_slice import EXACT_DTYPES, MAX_CONSTANT_ELEMENTS, RegionSlice
 from surgeon.proof.region.data_dependence import DataDependence
 from surgeon.proof.region.region import Region
@@ -304,13 +304,13 @@ def _attributes(node: Node, shapes: ShapeInference) -> Hashable:
     items: list[AttributeProto] = list(proto.attribute)
     given = [shapes.attribute(node, item.name) if item.ref_attr_name else item for item in items]
     named = zip(items, given, strict=True)
-    content = sorted((old.name, _short(bytes_but(item, "name"))) for old, item in named if item is not None)
+    content = sorted((old.name, _short(bytes_without(item, "name"))) for old, item in named if item is not None)
     return (*content, proto.overload) if proto.overload else tuple(content)
 
 
 def _content(tensor: TensorProto) -> Hashable:
     """A tensor without its name."""
-    return _short(bytes_but(tensor, "name"))
+    return _short(bytes_without(tensor, "name"))
 
 
 def _short(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ from onnx import ModelProto
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.op_traits import OpTraits
 from surgeon.ops.traits.trait_lookup import guess_node_traits
-from surgeon.ops.traversal import bytes_but, nodes_of, subgraphs
+from surgeon.ops.traversal import bytes_without, nodes_of, subgraphs
 from surgeon.proof.proof_case import RegionModels
 
 
@@ -34,7 +34,7 @@ def _numbered(
         return numbers.setdefault(content, len(numbers))
 
     known = {value.name: number("input", value.name) for value in model.graph.input}
-    known |= {tensor.name: number("weight", bytes_but(tensor, "name")) for tensor in model.graph.initializer}
+    known |= {tensor.name: number("weight", bytes_without(tensor, "name")) for tensor in model.graph.initializer}
     selected = set[int]()
     count = 0
     for node in model.graph.node:

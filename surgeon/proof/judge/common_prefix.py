@@ -15,7 +15,7 @@ from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.trait_lookup import guess_node_traits
-from surgeon.ops.traversal import bytes_but, subgraphs
+from surgeon.ops.traversal import bytes_without, subgraphs
 from surgeon.proof.proof_case import RegionModels
 from surgeon.runtime.sessions.oracle import Oracle
 from surgeon.runtime.sessions.ort_session import SessionError
@@ -97,7 +97,7 @@ def _numbered(model: ModelProto, numbers: dict[Hashable, int]) -> dict[int, tupl
         return numbers.setdefault(content, len(numbers))
 
     known = {port.name: number("input", port.name) for port in model.graph.input}
-    known |= {tensor.name: number("weight", bytes_but(tensor, "name")) for tensor in model.graph.initializer}
+    known |= {tensor.name: number("weight", bytes_without(tensor, "name")) for tensor in model.graph.initializer}
     found: dict[int, tuple[str, ...]] = {}
     for node in model.graph.node:
         reads = tuple(known[name] if name else -1 for name in node.input)

@@ -25,7 +25,7 @@ from surgeon.proof.site_proof import CannotSlice
 from surgeon.rules.replacing.node_builder import with_renamed_bodies
 from surgeon.runtime.function_inlining import IR_VERSION, node_label
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, symbols
-from surgeon.shapes.op_rules.size_constraints import SizeConstraint, most_looked_up, size_constraints
+from surgeon.shapes.op_rules.size_constraints import SizeConstraint, max_index_counts, size_constraints
 
 BodyLookup = Callable[[Node], FunctionProto | None]
 """Gives the reference function of a node that ONNX Runtime may have no kernel for."""
@@ -289,7 +289,7 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
         position_literals=position_literals(cut),
         costs=tuple(_costs(cut)),
         size_constraints=tuple(_constraints(cut)),
-        max_dims=most_looked_up(cut.shapes, (*cut.prefix, *cut.before)),
+        max_dims=max_index_counts(cut.shapes, (*cut.prefix, *cut.before)),
         reductions=tuple(reductions(cut)),
         picks_by_products=picks_by_products(cut),
         weights=cut.weights,

@@ -22,7 +22,7 @@ from surgeon.proof.region.region_models import BodyLookup, build_proof_case
 from surgeon.proof.region.value_equivalence import NodeEquivalence
 from surgeon.proof.site.worker_proofs import needs_this_process, prove_cases, prove_in_process, run_inner_shapes
 from surgeon.proof.site_proof import CannotSlice, SiteProof, weakest_proof
-from surgeon.shapes.scope_inputs import Entrances
+from surgeon.shapes.scope_inputs import ShapesByCall
 from surgeon.shapes.shape_inference import ShapeInference
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may be right only for its model's values there
@@ -54,7 +54,7 @@ class SiteProver:
         self._classes: dict[ProofClass, Signature] = {}  # which is proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._failed_in_context: Counter[Signature] = Counter()
-        self._entrances = Entrances(index, self._shapes)
+        self._shapes_by_call = ShapesByCall(index, self._shapes)
         self._rests: dict[Region, set[TensorAddress]] = {}  # of regions proved by comparing nodes
         self._cuts: dict[tuple[Region, ShapeInference], RegionSlice] = {}  # until their regions are proved
         self._read = 0
@@ -95,7 +95,7 @@ class SiteProver:
         if region in self._rests:
             return set(self._rests[region])
         found: set[TensorAddress] = set()
-        for shapes in self._entrances.into(region.scope):
+        for shapes in self._shapes_by_call.for_scope(region.scope):
             for depth in (0, max(DEEPER)):
                 with suppress(CannotSlice):  # then this depth proved nothing
                     found |= RegionSlice(region, self._origin, shapes, depth=depth).assumed_equal
@@ -103,7 +103,7 @@ class SiteProver:
 
     def _with_signatures(self, region: Region) -> Iterator[tuple[Signature, ShapeInference]]:
         """The signature of a region for each way in which its scope is entered."""
-        for shapes in self._entrances.into(region.scope):
+        for shapes in self._shapes_by_call.for_scope(region.scope):
             yield self._signatures.of(region, shapes), shapes
 
     def _of(self, region: Region, ways: Sequence[tuple[Signature, ShapeInference]]) -> SiteProof:
@@ -292,7 +292,7 @@ class SiteProver:
         }  # a sequence comes as elements
         for name, (dtype, shape) in tensors.items():
             self._shapes.add_observed(unknown[name], name, dtype, shape)
-        self._entrances.forget()
+        self._shapes_by_call.forget()
         self._cuts.clear()
         self._origin.of_data.clear()
         return bool(tensors)

@@ -124,7 +124,7 @@ class CapturedTensor(Operators, gs.Variable):
         """As `columns`, for the positions of the last `axes` axes together, in row-major order."""
         self._ask("values")
         known = columns_of(self._match.index)
-        self._match.rest_on(known.rests_on(self._match.scope, self._name))
+        self._match.rest_on(known.supporting_tensors(self._match.scope, self._name))
         return known.of(self._match.scope, self._name, axes)
 
     def columns_beside(self, other: "CapturedTensor") -> tuple[tuple[int, ...] | None, ...]:
@@ -132,7 +132,7 @@ class CapturedTensor(Operators, gs.Variable):
         for one in (self, other):
             one._ask("values")
         known, scope, names = columns_of(self._match.index), self._match.scope, (self._name, other._name)
-        self._match.rest_on(known.rests_on(scope, *names))
+        self._match.rest_on(known.supporting_tensors(scope, *names))
         return tuple(known.of(scope, name) if self.shape == other.shape else None for name in names)
 
     @property

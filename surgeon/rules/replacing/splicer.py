@@ -230,8 +230,8 @@ class Splicer:
         return step
 
     def _dependencies(self, step: RewriteStep) -> Sequence[RewriteStep]:
-        rests_on = () if self._is_duplicate(step) else step.match.kept
-        used = (*step.removed, *rests_on, *step.orphans)
+        supporting_tensors = () if self._is_duplicate(step) else step.match.kept
+        used = (*step.removed, *supporting_tensors, *step.orphans)
         found = [
             *step.before,
             *[self.step_of[node] for node in used if node.encoded is not None and node in self.step_of],

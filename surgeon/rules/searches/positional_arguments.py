@@ -11,7 +11,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope, split_op
 from surgeon.ops.schemas.op_schema import domains
 from surgeon.ops.torch_fallbacks import ATEN_DOMAIN, NO_ATTRIBUTES, TORCHSCRIPT_DOMAIN, lost, operator_of
-from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema, fitting, homes, known
+from surgeon.ops.torch_schema import SCALAR_TYPES, Argument, TorchSchema, known, matching_overload, namespaces_of
 from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 
@@ -81,7 +81,7 @@ def _named(index: Index, scope: Scope, node: Node) -> _NamedArguments | None:
     if not is_aten and (own or not _stands_by_place(namespace, name, values)):
         return None
     named = _NamedArguments(f"{namespace}::{name}")
-    if is_aten and not known(namespace, name) and (others := homes(name)):  # the exporter omits the namespace
+    if is_aten and not known(namespace, name) and (others := namespaces_of(name)):  # the exporter omits the namespace
         namespace = others[0]
         named.operator = f"{namespace}::{name}"
         if len(others) > 1:
@@ -111,10 +111,12 @@ def _schema(namespace: str, name: str, overload: str | None, values: Sequence["_
     """The overload that a node calls.  Raises UsageError."""
     given = len(values)
     try:
-        return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].suits(item))
+        return matching_overload(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].suits(item))
     except UsageError:
         # Perhaps a number is computed: then the error names it.
-        return fitting(namespace, name, overload, inputs=given, takes=lambda at, item: values[at].may_suit(item))
+        return matching_overload(
+            namespace, name, overload, inputs=given, takes=lambda at, item: values[at].may_suit(item)
+        )
 
 
 def _sort(named: _NamedArguments, schema: TorchSchema, values: Sequence["_Value"]) -> None:

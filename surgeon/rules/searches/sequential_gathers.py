@@ -10,7 +10,7 @@ from surgeon.rules.matching.match_state import VariadicBinding
 from surgeon.rules.matching.pattern import Found, Search
 from surgeon.shapes.algebra.size_expressions import Size, product
 from surgeon.shapes.index_shapes import elements_of
-from surgeon.shapes.op_rules.values.affine_index import AffineIndex, apart
+from surgeon.shapes.op_rules.values.affine_index import AffineIndex, split_by_axis
 from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 from surgeon.shapes.tensor_types import INT64, Shape
 
@@ -89,7 +89,7 @@ def _by_flat_index(index: Index, elements: SymbolicElements, node: Node) -> _Sel
             return None
         nodes = (node, end)
     found = elements.affine(scope, indices)
-    steps = None if found is None else apart(found, own)
+    steps = None if found is None else split_by_axis(found, own)
     if steps is None:
         return None
     is_shared = len(scope.readers(flat.outputs[0])) > 1 or index.pin_reason(scope, flat.outputs[0]) is not None

@@ -1,4 +1,4 @@
-"""Which sizes the integers of a dtype hold: what they do not goes round, and is another number."""
+"""Which sizes fit an integer dtype; others overflow."""
 
 from math import isqrt
 
@@ -23,7 +23,7 @@ WIDE = 32  # bits that hold any usual size
 
 
 def fits(size: Size, dtype: int | None) -> bool:
-    """Whether integers of a dtype hold a size, whatever is free in it, as long as that is a usual size."""
+    """Whether a size fits a dtype, for usual sizes of its dynamic dims."""
     bits = 0 if dtype is None else BITS.get(dtype, 0)
     least, most = (0, 2**bits - 1) if dtype in UNSIGNED else (-(2**bits) // 2, 2**bits // 2 - 1)
     if not isinstance(size, Expr):
@@ -32,13 +32,13 @@ def fits(size: Size, dtype: int | None) -> bool:
     return bits >= WIDE and is_small and (least < 0 or at_least(size, 0))
 
 
-def held(value: ValueArray | None, dtype: int | None) -> ValueArray | None:
-    """A value without what its dtype does not hold: integers too large, and ratios that a broken graph mixes in."""
+def drop_overflows(value: ValueArray | None, dtype: int | None) -> ValueArray | None:
+    """A value with None for elements that do not fit its dtype: overflows, and ratios of invalid graphs."""
     if value is None or dtype not in INTEGERS:
         return value
     items = value.reshape(-1).tolist()
-    return objects([item if _stands(item, dtype) else None for item in items], value.shape)
+    return objects([item if _fits_item(item, dtype) else None for item in items], value.shape)
 
 
-def _stands(item: Number | bool | None, dtype: int | None) -> bool:
+def _fits_item(item: Number | bool | None, dtype: int | None) -> bool:
     return item is None or isinstance(item, bool) or (not isinstance(item, Ratio) and fits(item, dtype))

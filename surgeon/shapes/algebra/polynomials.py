@@ -102,7 +102,7 @@ class Expr:
     def __rmod__(self, other: Size) -> Size:
         return other - self * floor_div(other, self)
 
-    def is_cut_of(self, whole: Size) -> bool:
+    def is_min_with_number(self, whole: Size) -> bool:
         """Whether it is the minimum of another size and a number above 1, as of a slice of a buffer.
 
         An axis of this size that broadcasts with one of the other size must equal it: it is 1 only if the other is.
@@ -112,8 +112,8 @@ class Expr:
             return False
         return all(other == whole or (isinstance(other, int) and other > 1) for other in call.args)
 
-    def is_one_beside(self, whole: Size) -> bool:
-        """Whether it is the smaller of another size and of 1, so that it spreads to the other wherever that is."""
+    def is_min_with_one(self, whole: Size) -> bool:
+        """Whether it is min(1, whole), which broadcasts to `whole`."""
         call = as_function(self)
         return call is not None and call.kind == "min" and set(call.args) == {1, whole}
 

@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan, and of local functions: where they are, what goes into them, and what comes out."""
+"""Bodies of If, Loop and Scan, and of local functions: their inputs and outputs."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, TypeAlias
@@ -22,18 +22,18 @@ from surgeon.shapes.tensor_types import (
 )
 
 Functions: TypeAlias = dict[str, dict[str, Scope]]
-OWNERS = frozenset(("If", "Loop", "Scan"))
+BODY_OPS = frozenset(("If", "Loop", "Scan"))
 
 
 def input_draft(owner: NodeView, body: Scope, name: str) -> PartialType:
-    """What the node that holds a body says of one of the body's inputs."""
+    """What the owner of a body determines about one of its inputs."""
     proto: Any = body.proto
     position = [value.name for value in proto.input].index(name)
     if owner.node.op == "Loop":
         if position < 2:
             return PartialType((INT64, BOOL)[position], ())
         dtype, shape = owner.facts(position)
-        # The number of elements may change from turn to turn; the number of axes hardly ever does.
+        # Dims may change between iterations; the rank hardly ever does.
         return PartialType(dtype, None if shape is None else [None] * len(shape))
     if owner.node.op != "Scan" or owner.opset < 9:
         return PartialType(*UNKNOWN)
@@ -41,12 +41,12 @@ def input_draft(owner: NodeView, body: Scope, name: str) -> PartialType:
     states = _states(owner)
     if position < states or shape is None:
         return PartialType(dtype, shape)
-    axis = normalize_axis(_listed(owner, "scan_input_axes", position - states), len(shape))
+    axis = normalize_axis(_axis_at(owner, "scan_input_axes", position - states), len(shape))
     return PartialType(dtype, (*shape[:axis], *shape[axis + 1 :]))
 
 
-def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
-    """What goes from turn to turn of a Loop: the body's input, what it is at first, and what it is after a turn."""
+def loop_carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
+    """Loop-carried tensors: the body's input, the initial tensor, and the tensor after an iteration."""
     proto: Any = body.proto
     if owner.op == "Loop":
         yield from zip(proto.input[2:], owner.proto.input[2:], (out.name for out in proto.output[1:]), strict=False)
@@ -55,25 +55,25 @@ def carried(owner: Node, body: Scope) -> Iterator[tuple[Any, str, str]]:
 def output_drafts(
     site: NodeView, evaluator: InferenceContext, bodies: Mapping[str, Scope]
 ) -> Sequence[PartialType | TensorType]:
-    """What the bodies of a node say of its outputs."""
+    """The types of a node's outputs by its bodies."""
     found = {name: _facts_of(evaluator, body, body.proto.output) for name, body in bodies.items()}
     if site.node.op == "If":
-        chosen = taken(site)
+        chosen = taken_branch(site)
         if chosen:
             return found.get(chosen, ())
         pairs = zip(found.get("then_branch", ()), found.get("else_branch", ()), strict=False)
-        return [_either(one, other) for one, other in pairs]
+        return [_common_type(one, other) for one, other in pairs]
     require("body" in bodies)
     body, results = bodies["body"], found["body"]
     if site.node.op == "Scan":
         return _scan(site, results)
     proto: Any = body.proto
     carried = _facts_of(evaluator, body, proto.input[2:])
-    return _loop(site, results, carried, free=evaluator.free, turns=_turns(site, evaluator, body))
+    return _loop(site, results, carried, free=evaluator.free, trip_count=_trip_count(site, evaluator, body))
 
 
-def taken(site: NodeView) -> str | None:
-    """The branch of an If that is always taken, where the condition follows from the sizes."""
+def taken_branch(site: NodeView) -> str | None:
+    """The branch of an If that is always taken, if sizes determine the condition."""
     condition = site.sizes(0)
     return None if not condition else "then_branch" if condition[0] else "else_branch"
 
@@ -82,25 +82,25 @@ def _facts_of(evaluator: InferenceContext, body: Scope, tensors: Any) -> list[Te
     return [evaluator.need_facts(body, value.name) for value in tensors]
 
 
-def _either(one: TensorType, other: TensorType) -> PartialType:
-    """What holds for both."""
+def _common_type(one: TensorType, other: TensorType) -> PartialType:
+    """The dtype and dims that two types share."""
     dtype = one.dtype if one.dtype == other.dtype else None
     if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
         return PartialType(dtype, None)
     return PartialType(dtype, [a if a == b else None for a, b in zip(one.shape, other.shape, strict=True)])
 
 
-def _turns(site: NodeView, evaluator: InferenceContext, body: Scope) -> Size | None:
-    """How often a Loop runs its body: as often as its first input says, where no condition ends it before."""
-    turns = site.sizes(0) if site.has(0) else None
-    if turns is None or len(turns) != 1 or not isinstance(turns[0], (int, Expr)) or turns[0] == -1:
+def _trip_count(site: NodeView, evaluator: InferenceContext, body: Scope) -> Size | None:
+    """The trip count of a Loop; None if it is unknown, or a condition may end the Loop before."""
+    trip_count = site.sizes(0) if site.has(0) else None
+    if trip_count is None or len(trip_count) != 1 or not isinstance(trip_count[0], (int, Expr)) or trip_count[0] == -1:
         return None
     starts = not site.has(1) or site.sizes(1) == [True]
-    return turns[0] if starts and _goes_on(evaluator, body) else None
+    return trip_count[0] if starts and _condition_stays_true(evaluator, body) else None
 
 
-def _goes_on(evaluator: InferenceContext, body: Scope) -> bool:
-    """Whether the condition of a Loop stays as it comes in, or is true."""
+def _condition_stays_true(evaluator: InferenceContext, body: Scope) -> bool:
+    """Whether the condition of a Loop is passed through, or true."""
     proto: Any = body.proto
     name, given = proto.output[0].name, proto.input[1].name
     while name != given:
@@ -115,28 +115,29 @@ def _goes_on(evaluator: InferenceContext, body: Scope) -> bool:
 
 
 def _loop(
-    site: NodeView, results: Sequence[TensorType], carried: Sequence[TensorType], free: Set[str], turns: Size | None
+    site: NodeView,
+    results: Sequence[TensorType],
+    carried: Sequence[TensorType],
+    free: Set[str],
+    trip_count: Size | None,
 ) -> Sequence[PartialType]:
-    """carried: what the body says of what goes from turn to turn, as it comes in.  free: as in `_invariant`.
-
-    turns: how often it runs.
-    """
+    """carried: the body's types of loop-carried inputs.  free: as in `_invariant`."""
     first = [site.facts(2 + place) for place in range(len(site.inputs) - 2)]
     same = _invariant(first, carried, results[1:], free)
     results = [_with(facts, same) for facts in results]
-    ends = [_either(one, facts) for one, facts in zip(first, results[1:], strict=False)]
-    return [*ends, *[_stacked(facts, 0, turns) for facts in results[1 + len(first) :]]]
+    ends = [_common_type(one, facts) for one, facts in zip(first, results[1:], strict=False)]
+    return [*ends, *[_stacked(facts, 0, trip_count) for facts in results[1 + len(first) :]]]
 
 
 def _invariant(
     first: Sequence[TensorType], carried: Sequence[TensorType], ends: Sequence[TensorType], free: Set[str]
 ) -> dict[str, Size]:
-    """Dimensions of what is carried that are in all turns what they are in the first, by the body's names of them.
+    """Dims of loop-carried tensors that stay as in the first iteration, by their names in the body.
 
-    By induction: if all of these are so at the start of a turn, they are so at its end.  free: the dimensions of the
-    model's inputs; any other name that a body states (tf2onnx writes a new one for each dimension) says nothing.
+    By induction: if all of them are equal at the start of an iteration, they are at its end.  free: the dynamic dims of
+    the model's inputs; other declared names carry no information (tf2onnx writes a new one for each dim).
     """
-    dims: dict[str, tuple[Size, Size]] = {}  # at first, and at the end of a turn
+    dims: dict[str, tuple[Size, Size]] = {}  # initially, and after an iteration
     for one, inside, end in zip(first, carried, ends, strict=False):
         if one.shape is not None and inside.shape is not None and end.shape is not None:
             sizes = zip(one.shape, inside.shape, end.shape, strict=False)
@@ -163,29 +164,29 @@ def _scan(site: NodeView, results: Sequence[TensorType]) -> Sequence[PartialType
         return []
     states = _states(site)
     first = site.shape(states)
-    turns = None if first is None else first[normalize_axis(_listed(site, "scan_input_axes", 0), len(first))]
+    trip_count = None if first is None else first[normalize_axis(_axis_at(site, "scan_input_axes", 0), len(first))]
     ends = [PartialType(*site.facts(place)) for place in range(states)]
     for place, facts in enumerate(results[states:]):
-        ends.append(_stacked(facts, _listed(site, "scan_output_axes", place), turns))
+        ends.append(_stacked(facts, _axis_at(site, "scan_output_axes", place), trip_count))
     return ends
 
 
 def _states(scan: NodeView) -> int:
-    """How many of the inputs of a Scan are states; the others are scanned."""
+    """How many inputs of a Scan are states; the others are scanned."""
     states = len(scan.inputs) - int(scan.attribute("num_scan_inputs", 0))
     require(states >= 0)
     return states
 
 
-def _stacked(facts: TensorType, axis: int, turns: Any) -> PartialType:
+def _stacked(facts: TensorType, axis: int, trip_count: Any) -> PartialType:
     if facts.shape is None:
         return PartialType(facts.dtype, None)
     shape: PartialShape = facts.shape
     axis = normalize_axis(axis, len(shape) + 1)
-    return PartialType(facts.dtype, [*shape[:axis], turns, *shape[axis:]])
+    return PartialType(facts.dtype, [*shape[:axis], trip_count, *shape[axis:]])
 
 
-def _listed(site: NodeView, name: str, place: int) -> int:
+def _axis_at(site: NodeView, name: str, place: int) -> int:
     axes = site.attribute(name)
     return int(axes[place]) if axes else 0
 

@@ -74,7 +74,7 @@ def _squeeze(site: NodeView) -> Sequence[TensorType]:
     dtype, shape = site.ranked_type(0)
     axes = site.axes(1)
     if axes is None:  # every dimension of size 1 goes, so all sizes must be known
-        require(not site.gives_axes(1) and all(isinstance(size, int) for size in shape))
+        require(not site.has_axes(1) and all(isinstance(size, int) for size in shape))
         return [TensorType(dtype, tuple(size for size in shape if size != 1))]
     gone = {normalize_axis(axis, len(shape)) for axis in axes}
     return [TensorType(dtype, tuple(size for axis, size in enumerate(shape) if axis not in gone))]

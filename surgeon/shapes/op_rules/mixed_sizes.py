@@ -40,7 +40,7 @@ def _along(site: NodeView, _: Sequence[TensorType]) -> Mixed:
     rank = len(site.shape(0) or ())
     if traits_of(site.node.op).numerics.reduces:
         axes = site.axes(1)
-        if axes is None and site.gives_axes(1):
+        if axes is None and site.has_axes(1):
             return (None,)
         return _sizes(site, 0, axes or (range(0) if site.attribute("noop_with_empty_axes", 0) else None))
     return _sizes(site, 0, range(normalize_axis(site.attribute("axis", -1), max(rank, 1)), rank))

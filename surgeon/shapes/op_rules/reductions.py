@@ -10,7 +10,7 @@ def _reduce(site: NodeView) -> Sequence[PartialType]:
     dtype, shape = site.ranked_type(0)
     keep = site.attribute("keepdims", 1)
     axes = site.axes(1)
-    if axes is None and site.gives_axes(1):
+    if axes is None and site.has_axes(1):
         count = length_of(site.shape(1))
         rank = len(shape) if keep else None if not count else len(shape) - count
         return [PartialType(dtype, None if rank is None else [None] * rank)]

@@ -39,7 +39,7 @@ def size_constraints(shapes: ShapeInference, nodes: Iterable[Node]) -> Iterator[
         yield from _Reader(shapes, node).constraints()
 
 
-def most_looked_up(shapes: ShapeInference, nodes: Iterable[Node]) -> dict[str, int]:
+def max_index_counts(shapes: ShapeInference, nodes: Iterable[Node]) -> dict[str, int]:
     """The fewest rows of the tables that are indexed, by the dynamic dim that counts the indices (position tables)."""
     found: dict[str, int] = {}
     for node in nodes:

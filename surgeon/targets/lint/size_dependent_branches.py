@@ -10,7 +10,7 @@ from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.constraints.input_dims import dynamic_dims, known_dims, required_inputs
 from surgeon.shapes.index_shapes import shapes_of
 from surgeon.shapes.shape_inference import ShapeInference
-from surgeon.shapes.tensor_types import Shape, spelled
+from surgeon.shapes.tensor_types import Shape, size_text
 
 
 class SizedIf(NamedTuple):
@@ -80,4 +80,4 @@ def _difference(shapes: ShapeInference, node: Node) -> tuple[str, str] | None:
 
 
 def _text(shape: Shape) -> str:
-    return f"[{', '.join(map(spelled, shape))}]"
+    return f"[{', '.join(map(size_text, shape))}]"

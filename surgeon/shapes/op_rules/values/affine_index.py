@@ -30,11 +30,11 @@ class AffineIndex(NamedTuple):
         return not any(stride != 0 for stride in self.strides)
 
     def fits(self, dtype: int) -> bool:
-        """Whether integers of a dtype hold all elements along axes of usual sizes: what they do not goes round."""
+        """Whether integers of a dtype hold all elements along axes of usual sizes, without overflow."""
         return fits(self.offset, dtype) and all(fits(stride * PLACES, dtype) for stride in self.strides)
 
     def plus(self, other: "AffineIndex", factor: Size = 1) -> "AffineIndex":
-        """The sum with another of as many axes, `factor` times."""
+        """The sum with `factor` times another index of the same rank."""
         pairs = zip(self.strides, other.strides, strict=True)
         return AffineIndex(self.offset + other.offset * factor, tuple(a + b * factor for a, b in pairs))
 
@@ -47,7 +47,7 @@ class AffineIndex(NamedTuple):
         return AffineIndex(self.offset * factor, tuple(stride * factor for stride in self.strides))
 
     def least(self, shape: Shape) -> Size | None:
-        """A number that no element of a tensor of this shape is below; None where the sign of a stride is unknown."""
+        """A lower bound of all elements for this shape; None if the sign of a stride is unknown."""
         total = self.offset
         for stride, size in zip(self.strides, shape, strict=True):
             if at_least(0, stride):
@@ -57,18 +57,18 @@ class AffineIndex(NamedTuple):
         return total
 
     def is_at_least(self, bound: Size, shape: Shape) -> bool:
-        """Whether surely no element of a tensor of this shape is below a bound."""
+        """Whether all elements are provably at least a bound, for this shape."""
         least = self.least(shape)
         return least is not None and at_least(least, bound)
 
 
 def normal(offset: Size, strides: Sequence[Size], shape: Shape) -> AffineIndex:
-    """An affine index with strides of 0 where an axis has one place."""
+    """An affine index with strides of 0 on axes of size 1."""
     return AffineIndex(offset, tuple(0 if size == 1 else stride for stride, size in zip(strides, shape, strict=True)))
 
 
 def of_array(array: "np.ndarray[Any, Any]") -> AffineIndex | None:
-    """The affine index that an array of integers or sizes is, or None."""
+    """An array of integers or sizes as an affine index, or None."""
     if not array.size:
         return None
     first = array[(0,) * array.ndim]
@@ -87,7 +87,7 @@ def of_array(array: "np.ndarray[Any, Any]") -> AffineIndex | None:
 
 
 def spread(found: AffineIndex, shape: Shape, wanted: Shape) -> AffineIndex | None:
-    """The index of a tensor broadcast to another shape; None where a size may or may not be 1."""
+    """The index broadcast to another shape; None if a size may or may not be 1."""
     added = len(wanted) - len(shape)
     strides: list[Size] = [0] * added
     for stride, size, target in zip(found.strides, shape, wanted[added:], strict=True):
@@ -103,7 +103,7 @@ def spreading(shape: Shape, wanted: Shape) -> Callable[[AffineIndex], AffineInde
 
 
 def regrouped(found: AffineIndex, shape: Shape, wanted: Shape) -> AffineIndex | None:
-    """The index of a tensor reshaped so that axes of size 1 come or go; None for any other reshape."""
+    """The index after a reshape that adds or removes axes of size 1; None for other reshapes."""
     if found.is_constant:
         return AffineIndex(found.offset, (0,) * len(wanted))
     kept = [(size, stride) for size, stride in zip(shape, found.strides, strict=True) if size != 1]
@@ -116,7 +116,7 @@ def regrouped(found: AffineIndex, shape: Shape, wanted: Shape) -> AffineIndex | 
 def sliced(
     found: AffineIndex, shape: Shape, made: Shape, axis: int, start: Size | None, step: int
 ) -> AffineIndex | None:
-    """The index of a slice forwards along one axis, from a start as a Slice has it; `made` is its shape."""
+    """The index of a forward slice along one axis; `made` is its shape."""
     stride, size = found.strides[axis], shape[axis]
     if stride == 0:
         return found
@@ -130,8 +130,8 @@ def sliced(
     return normal(found.offset + start * stride, strides, made)
 
 
-def apart(found: AffineIndex, own: Shape) -> list[AffineIndex] | None:
-    """A flat index into a tensor as one for each of its axes, where each stride is that of one axis, in order."""
+def split_by_axis(found: AffineIndex, own: Shape) -> list[AffineIndex] | None:
+    """A flat index into a tensor as one index per axis, if each stride belongs to one axis, in order."""
     if found.offset != 0:
         return None
     steps, at = [], 0
@@ -149,7 +149,7 @@ def apart(found: AffineIndex, own: Shape) -> list[AffineIndex] | None:
 
 
 def picked(found: AffineIndex, columns: Sequence[AffineIndex]) -> AffineIndex:
-    """The index of what is picked from a tensor.  columns: an index along each of its axes."""
+    """The index of gathered elements.  columns: an index along each axis."""
     made = columns[0].times(0).plus_number(found.offset)
     for stride, column in zip(found.strides, columns, strict=True):
         made = made.plus(column, stride)
@@ -157,7 +157,7 @@ def picked(found: AffineIndex, columns: Sequence[AffineIndex]) -> AffineIndex:
 
 
 def joined(parts: Sequence[tuple[AffineIndex, Shape]], axis: int) -> AffineIndex | None:
-    """The index of tensors put behind one another along an axis, where each goes on as the one before it ends."""
+    """The index of concatenated tensors, if each continues the one before."""
     (first, shape), (second, _) = parts[0], parts[min(1, len(parts) - 1)]
     steps = [found.strides[axis] for found, _ in parts if found.strides[axis] != 0]
     step: Size = steps[0] if steps else second.offset - first.offset if shape[axis] == 1 else 0

@@ -38,7 +38,7 @@ class AffineMask(NamedTuple):
         return AffineMask(self.outside, self.inside, (self.bounds[0].times(-1).plus_number(-1),))
 
     def is_in_each_row(self, holds: Callable[[Any], bool], shape: Shape) -> bool:
-        """Whether each row of a tensor of this shape surely has an element of a value for which something holds.
+        """Whether a condition provably holds for some element of each row, for this shape.
 
         Looked for among the first elements of the rows, and the last ones before a diagonal.
         """
@@ -58,13 +58,13 @@ class AffineMask(NamedTuple):
 
 
 def _holds_at(bound: AffineIndex, place: AffineIndex, shape: Shape) -> bool:
-    """Whether a bound is at least 0 at one place of every row, which is an index of the rows."""
+    """Whether a bound is at least 0 at one element of every row, given as an index."""
     *rows, step = bound.strides
     return bound._replace(strides=(*rows, 0)).plus(place, step).is_at_least(0, shape)
 
 
 def _end_of(bound: AffineIndex, shape: Shape) -> AffineIndex | None:
-    """The last place before a diagonal, as an index of the rows; None where rows may end before it."""
+    """The last element before a diagonal, as an index; None if rows may end before it."""
     if len(shape) < 2 or any(bound.strides[:-2]) or tuple(bound.strides[-2:]) != (1, -1):
         return None
     end = bound._replace(strides=(*bound.strides[:-1], 0))
@@ -78,7 +78,7 @@ def uniform(value: Any) -> AffineMask:
 
 
 def chosen(inside: Any, outside: Any, bounds: tuple[AffineIndex, ...], shape: Shape) -> AffineMask | None:
-    """A choice in a tensor of this shape, without bounds that always hold; uniform where one never does."""
+    """A mask of this shape without bounds that always hold; uniform if one never holds."""
     left: list[AffineIndex] = []
     for bound in bounds:
         if bound.times(-1).is_at_least(1, shape):
@@ -97,7 +97,7 @@ def _differ(one: Any, other: Any) -> bool:
 
 
 def of_array(array: "np.ndarray[Any, Any]") -> AffineMask | None:
-    """The choice that an array holds: equal elements, or two values divided by a diagonal of its last two axes."""
+    """An array as a mask: equal elements, or two values on the sides of a diagonal of its last two axes."""
     if not array.size or array.dtype.kind in "OSUc":
         return None
     first = array.reshape(-1)[0]
@@ -119,7 +119,7 @@ def of_array(array: "np.ndarray[Any, Any]") -> AffineMask | None:
 
 
 def moved(choice: AffineMask, move: Callable[[AffineIndex], AffineIndex | None], shape: Shape) -> AffineMask | None:
-    """What becomes of a choice when elements go to other places, in a tensor of this shape."""
+    """The mask after its elements are moved, in a tensor of this shape."""
     found = [move(bound) for bound in choice.bounds]
     bounds = tuple(bound for bound in found if bound is not None)
     return chosen(choice.inside, choice.outside, bounds, shape) if len(bounds) == len(found) else None
@@ -128,7 +128,7 @@ def moved(choice: AffineMask, move: Callable[[AffineIndex], AffineIndex | None],
 def combined(
     function: Callable[[Any, Any], Any], one: tuple[AffineMask, Shape], other: tuple[AffineMask, Shape], shape: Shape
 ) -> AffineMask | None:
-    """A function of the elements of two choices that broadcast to a shape; None where it has more than two values."""
+    """A function of two masks that broadcast to a shape; None if the result has more than two values."""
     first, second = (moved(choice, spreading(own, shape), shape) for choice, own in (one, other))
     if first is None or second is None:
         return None

@@ -46,15 +46,15 @@ class EqualColumns:
         It is the other's negative for those that are each other's.  axes: how many last ones the places are of, which
         are then counted together, in order.
         """
-        found, shape = self._asked(scope, name, 0), self.shapes.facts(scope, name).shape or ()
+        found, shape = self._lookup(scope, name, 0), self.shapes.facts(scope, name).shape or ()
         ends = _fixed(shape[-axes:])
         if ends is not None and found is not None and found.ndim < len(ends):
-            found = self._held(scope, name, (*shape[: -len(ends)], prod(ends)))
+            found = self._of_constant(scope, name, (*shape[: -len(ends)], prod(ends)))
         if ends is None or found is None:
             return None
         return tuple(self._signed(column) for column in found.reshape(-1, prod(ends)).T.tolist())
 
-    def rests_on(self, scope: Scope, *names: str) -> list[str]:
+    def supporting_tensors(self, scope: Scope, *names: str) -> list[str]:
         """The tensors, these and those before them, by whose nodes some columns are known to be as others."""
         seen, found = dict.fromkeys(names), dict[str, None]()
         while new := [read for read in seen if read not in found and self._has_equal_columns(scope, read, seen)]:
@@ -72,16 +72,18 @@ class EqualColumns:
         """Whether a node makes columns as others in it, or in another tensor that is seen and not made of it."""
         if self._maker(scope, name) is None:
             return False
-        numbers, made = self._kinds(scope, name), {name}
+        numbers, made = self._column_numbers(scope, name), {name}
         if len({*numbers}) < len(numbers):
             return True
         while more := {other for other in seen if other not in made and made.intersection(self._reads(scope, other))}:
             made |= more
-        return any(not {*numbers}.isdisjoint(filter(None, self._kinds(scope, other))) for other in {*seen} - made)
+        return any(
+            not {*numbers}.isdisjoint(filter(None, self._column_numbers(scope, other))) for other in {*seen} - made
+        )
 
-    def _kinds(self, scope: Scope, name: str) -> list[int]:
+    def _column_numbers(self, scope: Scope, name: str) -> list[int]:
         """The numbers of a tensor's last axes, without signs."""
-        found = self._asked(scope, name, 0)
+        found = self._lookup(scope, name, 0)
         return [] if found is None else np.abs(found).reshape(-1).tolist()
 
     def _maker(self, scope: Scope, name: str) -> Node | None:
@@ -93,7 +95,7 @@ class EqualColumns:
         node = self._maker(scope, name)
         return [] if node is None else [*filter(None, self.shapes.origin.inputs(node))]
 
-    def _asked(self, scope: Scope, name: str, depth: int) -> Numbers | None:
+    def _lookup(self, scope: Scope, name: str, depth: int) -> Numbers | None:
         home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None or depth > DEEPEST:
             return None
@@ -106,16 +108,16 @@ class EqualColumns:
         if not shape or not isinstance(shape[-1], int) or not 0 < shape[-1] <= MOST_COLUMNS:
             return None
         node = home.producers.get(name)
-        held = self._held(home, name, shape)
+        held = self._of_constant(home, name, shape)
         if held is not None:
             return held
         site = None if node is None or home.versions.get("", 1) < 7 else self.shapes.site(node)
-        made = None if site is None else self._made(site, name, shape, depth + 1)
+        made = None if site is None else self._computed_columns(site, name, shape, depth + 1)
         if made is None or made.shape != tuple(shape[-made.ndim :]):
             return self._named(np.arange(1, shape[-1] + 1), home, name)
         return made
 
-    def _held(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
+    def _of_constant(self, home: Scope, name: str, shape: Shape) -> Numbers | None:
         """Those of a constant, seen in a shape; None for what is none, or is too large to be read."""
         sizes = _fixed(shape)
         array = self.shapes.origin.constant(home, name) if sizes is not None else None
@@ -162,27 +164,27 @@ class EqualColumns:
             return sign * self._number(op, said_too, *map(abs, row))
         return self._number(op, said_too, *row)
 
-    def _made(self, site: NodeView, name: str, shape: Shape, depth: int) -> Numbers | None:
+    def _computed_columns(self, site: NodeView, name: str, shape: Shape, depth: int) -> Numbers | None:
         """What an op makes of the columns of its inputs; None for one of which that is not known."""
         op, home, rank = site.node.op, site.scope, len(shape)
         if op in POINTWISE:
-            return self._computed(site, shape, depth)
+            return self._pointwise(site, shape, depth)
         taken = piece(site)
         if taken is not None:
-            return self._taken(taken, site, name, depth)
-        parts = [self._asked(home, read, depth) for read in (site.inputs if op == "Concat" else site.inputs[:1])]
+            return self._from_sequence(taken, site, name, depth)
+        parts = [self._lookup(home, read, depth) for read in (site.inputs if op == "Concat" else site.inputs[:1])]
         given = [part for part in parts if part is not None]
         if len(given) < len(parts) or not given:
             return None
         own, behind = given[0], given[0].ndim
         if op == "Concat" and len({part.ndim for part in given}) == 1:
             axis = normalize_axis(site.attribute("axis", 0), rank) - rank
-            return np.concatenate(given, axis) if axis >= -behind else self._by_itself(site, given)
-        made = _taken_out(site, own) if op == "Gather" else self._cut(site, name, own)
+            return np.concatenate(given, axis) if axis >= -behind else self._column_by_column(site, given)
+        made = _gathered(site, own) if op == "Gather" else self._cut(site, name, own)
         if op in RESHAPE_OPS:
             ends = (_fixed(shape[-count:]) for count in range(1, rank + 1))
             wanted = next((end for end in ends if end is not None and prod(end) == own.size), None)
-            made = self._held(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
+            made = self._of_constant(home, site.inputs[0], shape) if wanted is None else own.reshape(wanted)
             made = self._regrouped(own, shape[-1]) if made is None else made
         elif op == "Expand":
             wanted = _fixed(shape[-behind:])
@@ -229,10 +231,10 @@ class EqualColumns:
         count = shape[before]
         return np.broadcast_to(made, (count, *made.shape)) if isinstance(count, int) else made
 
-    def _taken(self, taken: SequenceElement, site: NodeView, name: str, depth: int) -> Numbers | None:
+    def _from_sequence(self, taken: SequenceElement, site: NodeView, name: str, depth: int) -> Numbers | None:
         """What is taken out of a sequence: a tensor that was put in, or columns cut out of one that is followed."""
         whole = taken.node.inputs[taken.position]
-        own, given = self._asked(taken.node.scope, whole, depth), taken.node.shape(taken.position)
+        own, given = self._lookup(taken.node.scope, whole, depth), taken.node.shape(taken.position)
         if own is None or given is None or taken.drops or taken.axis is None:
             return None if taken.drops else own
         axis = taken.axis - len(given)
@@ -273,13 +275,13 @@ class EqualColumns:
         """Whether an op cuts along an axis before the last ones, which may leave as many rows, and others."""
         return any(axis < -behind for _, _, axis, _ in self._bounds(site, name) or ())
 
-    def _computed(self, site: NodeView, shape: Shape, depth: int) -> Numbers | None:
+    def _pointwise(self, site: NodeView, shape: Shape, depth: int) -> Numbers | None:
         """Each column by itself, with what is one for all of them."""
         sides: list[Numbers] = []
         for place, read in enumerate(site.inputs):
             own = site.shape(place)
             if own is None or (own and own[-1] != 1):
-                found = self._asked(site.scope, read, depth)
+                found = self._lookup(site.scope, read, depth)
                 if found is None:
                     return None
                 sides.append(found)
@@ -287,9 +289,9 @@ class EqualColumns:
                 value = self.shapes.origin.constants.get(site.scope, read)
                 content = (site.scope, read) if value is None else value.content
                 sides.append(np.array(self._number(*content)))
-        return self._by_itself(site, sides)
+        return self._column_by_column(site, sides)
 
-    def _by_itself(self, site: NodeView, sides: Sequence[Numbers]) -> Numbers | None:
+    def _column_by_column(self, site: NodeView, sides: Sequence[Numbers]) -> Numbers | None:
         """A number for what an op makes of each column, and of what is one for all of them."""
         if len({side.shape for side in sides if side.ndim}) != 1:
             return None
@@ -300,7 +302,7 @@ class EqualColumns:
         return np.array(made).reshape(spread[0].shape)
 
 
-def _taken_out(site: NodeView, own: Numbers) -> Numbers | None:
+def _gathered(site: NodeView, own: Numbers) -> Numbers | None:
     """Columns by their places, as a Gather takes them, or as they are where it takes other rows."""
     rank, places, sizes = len(site.shape(0) or ()), site.numbers(1), site.shape(1)
     at = normalize_axis(site.attribute("axis", 0), rank) - rank + own.ndim

@@ -12,7 +12,7 @@ import numpy as np
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from surgeon.shapes.algebra import ratios
-from surgeon.shapes.algebra.integer_width import held
+from surgeon.shapes.algebra.integer_width import drop_overflows
 from surgeon.shapes.algebra.size_expressions import (
     Expr,
     Size,
@@ -57,13 +57,13 @@ def of_array(array: np.ndarray) -> ValueArray | None:
 
 def as_array(value: ValueArray | None, dtype: int | None) -> np.ndarray | None:
     """A value as an array of integers or booleans; None if an element is symbolic, unknown or of another type."""
-    value = held(value, dtype)
+    value = drop_overflows(value, dtype)
     if value is None or dtype not in INTEGERS_AND_BOOL or not all(isinstance(item, int) for item in value.flat):
         return None
     return value.astype(tensor_dtype_to_np_dtype(dtype))
 
 
-def blank(dtype: int | None, sizes: Sequence[int]) -> ValueArray | None:
+def unknown_value(dtype: int | None, sizes: Sequence[int]) -> ValueArray | None:
     """A value of which only the number of elements is known; None for what holds no sizes."""
     count = prod(sizes)
     return objects([None] * count, tuple(sizes)) if count and dtype in (*INTEGERS, BOOL) else None
@@ -82,19 +82,19 @@ def _array(value: Any) -> ValueArray:
     return value if isinstance(value, np.ndarray) else objects([value], ())
 
 
-def _spread(function: Callable[..., Any], *arrays: ValueArray) -> ValueArray:
+def _broadcast_map(function: Callable[..., Any], *arrays: ValueArray) -> ValueArray:
     """The function on each element of arrays that broadcast.  Raises CannotInfer for arrays that do not."""
     _by_numpy(np.broadcast_shapes, *[array.shape for array in arrays])
     return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
 
-def _each(function: Callable[..., Any], *arrays: ValueArray, kinds: Kinds = SIZES) -> ValueArray:
+def _map_known(function: Callable[..., Any], *arrays: ValueArray, kinds: Kinds = SIZES) -> ValueArray:
     """As `_spread`, with None where an element is unknown, or of none of the kinds that the function takes."""
 
     def on_known(*items: Any) -> Any:
         return function(*items) if all(isinstance(item, kinds) for item in items) else None
 
-    return _spread(on_known, *arrays)
+    return _broadcast_map(on_known, *arrays)
 
 
 def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Kinds = SIZES) -> ValueRule:
@@ -104,7 +104,7 @@ def _elementwise(function: Callable[..., Any], inputs: int | None = 2, kinds: Ki
         require(len(site.inputs) > 0)
         arrays = [site.value(position) for position in range(len(site.inputs) if inputs is None else inputs)]
         given = [array for array in arrays if array is not None]
-        return [_each(function, *given, kinds=kinds) if len(given) == len(arrays) else None]
+        return [_map_known(function, *given, kinds=kinds) if len(given) == len(arrays) else None]
 
     return compute
 
@@ -127,8 +127,8 @@ def _arithmetic(of_floats: np.ufunc, of_sizes: Callable[..., Any] | None = None)
             return [None]
         dtype = site.dtype(0) or site.dtype(len(given) - 1)
         if dtype in FLOATS:
-            return [_each(partial(ratios.computed, of_floats, dtype), *given, kinds=NUMBERS)]
-        return [None if of_sizes is None else _each(of_sizes, *given)]
+            return [_map_known(partial(ratios.computed, of_floats, dtype), *given, kinds=NUMBERS)]
+        return [None if of_sizes is None else _map_known(of_sizes, *given)]
 
     return compute
 
@@ -139,8 +139,8 @@ def _modulo(site: NodeView) -> Sequence[ValueArray | None]:
     if a is None or b is None:
         return [None]
     if site.attribute("fmod", 0):
-        return [_each(lambda x, y: None if (q := _divide(x, y)) is None else x - y * q, a, b)]
-    return [_each(lambda x, y: None if y == 0 else x - y * floor_div(x, y), a, b)]
+        return [_map_known(lambda x, y: None if (q := _divide(x, y)) is None else x - y * q, a, b)]
+    return [_map_known(lambda x, y: None if y == 0 else x - y * floor_div(x, y), a, b)]
 
 
 def equals(a: Size, b: Size) -> bool | None:
@@ -171,7 +171,7 @@ def _where(site: NodeView) -> Sequence[ValueArray | None]:
     def choose(truth: bool | None, a: Any, b: Any) -> Any:
         return a if truth is True or (truth is None and a == b) else b if truth is False else None
 
-    return [_spread(choose, condition, first, second)]
+    return [_broadcast_map(choose, condition, first, second)]
 
 
 def _is_small(sizes: Sequence[int]) -> bool:
@@ -188,13 +188,13 @@ def _cast_to(site: NodeView, target: int | None) -> Sequence[ValueArray | None]:
     if value is None or target not in (*INTEGERS, *FLOATS, BOOL):
         return [None]
     if target in FLOATS:
-        wide = _each(lambda item: int(item) if isinstance(item, bool) else item, value, kinds=NUMBERS)
-        return [_each(lambda item: ratios.rounded(item, target), wide, kinds=NUMBERS)]
+        wide = _map_known(lambda item: int(item) if isinstance(item, bool) else item, value, kinds=NUMBERS)
+        return [_map_known(lambda item: ratios.rounded(item, target), wide, kinds=NUMBERS)]
     if site.dtype(0) in FLOATS:
-        return [_each(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None]
+        return [_map_known(ratios.truncated, value, kinds=NUMBERS) if target in INTEGERS else None]
     if target == BOOL:
-        return [_each(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
-    return [_each(lambda item: int(item) if isinstance(item, bool) else item, value)]
+        return [_map_known(lambda item: item if isinstance(item, bool) else _not(equals(item, 0)), value)]
+    return [_map_known(lambda item: int(item) if isinstance(item, bool) else item, value)]
 
 
 def _not(truth: bool | None) -> bool | None:
@@ -264,7 +264,7 @@ def _unsqueeze(site: NodeView) -> Sequence[ValueArray | None]:
 
 def _squeeze(site: NodeView) -> Sequence[ValueArray | None]:
     value, axes = site.value(0), site.axes(1)
-    if value is None or (axes is None and site.gives_axes(1)):
+    if value is None or (axes is None and site.has_axes(1)):
         return [None]
     return [_array(_by_numpy(np.squeeze, value, None if axes is None else tuple(axes)))]
 
@@ -342,7 +342,7 @@ def _reducing(reduce: Callable[..., Size]) -> ValueRule:
             return [None]
         value = site.value(0)
         axes = site.axes(1)
-        flat = value is not None and value.ndim == 1 and (axes in ([0], [-1], []) or not site.gives_axes(1))
+        flat = value is not None and value.ndim == 1 and (axes in ([0], [-1], []) or not site.has_axes(1))
         if not flat or (not axes and site.attribute("noop_with_empty_axes", 0)):
             return [None]
         return [objects([reduce(items)], (1,) if site.attribute("keepdims", 1) else ())]

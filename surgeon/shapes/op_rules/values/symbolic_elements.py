@@ -1,7 +1,7 @@
-"""Elements of tensors of any size: affine indices and choices, found on demand and remembered.
+"""Symbolic elements of tensors of any size: affine indices and affine masks, computed on demand and cached.
 
-Followed are Range and what exporters do with it to write index grids and masks: arithmetic with sizes, comparisons,
-conjunctions, and moves to other shapes.
+They follow Range through the ops that exporters use for index grids and masks: arithmetic with sizes, comparisons,
+conjunctions, and reshapes.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,8 +23,8 @@ from surgeon.shapes.op_rules.values.integer_values import as_array
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INT32, INT64, INTEGERS, NeedsOperands, NodeView, Shape, normalize_axis, run_rule
 
-MOST_ELEMENTS = 1 << 24  # of a constant that is read
-Key: TypeAlias = tuple[bool, Scope, str]  # whether the choice is wanted, the scope that makes the tensor, its name
+MOST_ELEMENTS = 1 << 24  # of a constant
+Key: TypeAlias = tuple[bool, Scope, str]  # whether the mask is wanted, the scope that defines the tensor, its name
 COMPARISONS = {
     "LessOrEqual": (0, 1, 0),
     "GreaterOrEqual": (1, 0, 0),
@@ -49,8 +49,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 Move: TypeAlias = Callable[[AffineIndex], AffineIndex | None]
 
 
-def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
-    """Where an op puts the elements of its first input; None for an op that does more than that."""
+def element_move(site: NodeView, own: Shape, shape: Shape) -> Move | None:
+    """How an op moves the elements of its first input; None if it does more than that."""
     if site.node.op in RESHAPE_OPS:
         return lambda found: affine.regrouped(found, own, shape)
     if site.node.op == "Expand":
@@ -59,10 +59,10 @@ def move_of(site: NodeView, own: Shape, shape: Shape) -> Move | None:
         perm = site.attribute("perm") or list(reversed(range(len(own))))
         return lambda found: AffineIndex(found.offset, tuple(found.strides[axis] for axis in perm))
     cut = slice_parameters(site) if site.node.op == "Slice" else None
-    return None if cut is None else lambda found: _cut_out(found, cut, own, shape)
+    return None if cut is None else lambda found: _sliced_index(found, cut, own, shape)
 
 
-def _cut_out(found: AffineIndex, cut: Any, own: Shape, shape: Shape) -> AffineIndex | None:
+def _sliced_index(found: AffineIndex, cut: Any, own: Shape, shape: Shape) -> AffineIndex | None:
     """The index of a Slice of a tensor."""
     made: AffineIndex | None = found
     for start, _, axis, step in zip(*cut, strict=True):
@@ -71,8 +71,8 @@ def _cut_out(found: AffineIndex, cut: Any, own: Shape, shape: Shape) -> AffineIn
     return None if made is None else affine.normal(made.offset, made.strides, shape)
 
 
-def handed_on(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> AffineMask | None:
-    """What an op of one choice makes of it: the same elements elsewhere, in another dtype, or some of them."""
+def moved_mask(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> AffineMask | None:
+    """The mask after an op that moves, casts or drops elements of a mask."""
     op = site.node.op
     if op == "Identity":
         return choice
@@ -86,12 +86,12 @@ def handed_on(site: NodeView, choice: AffineMask, own: Shape, shape: Shape) -> A
         return choice if choice.is_uniform and choice.inside == 0 else None
     if op in DATA_MOVEMENT and choice.is_uniform:
         return choice
-    move = move_of(site, own, shape)
+    move = element_move(site, own, shape)
     return None if move is None else affine_mask.moved(choice, move, shape)
 
 
 def _half(site: NodeView, choice: AffineMask, shape: Shape) -> AffineMask | None:
-    """Trilu of equal elements: they stay on one side of a diagonal, and are 0 on the other (ONNX, Trilu)."""
+    """Trilu of equal elements: they stay on one side of a diagonal, and are 0 on the other."""
     shift = site.sizes(1) if site.has(1) else [0]
     if not choice.is_uniform or not shift or len(shift) != 1 or len(shape) < 2:
         return None
@@ -102,7 +102,7 @@ def _half(site: NodeView, choice: AffineMask, shape: Shape) -> AffineMask | None
 
 
 class SymbolicElements:
-    """Affine indices and choices of the tensors that an evaluator of shapes knows.  Nothing here raises."""
+    """Affine indices and masks of tensors.  Its methods do not raise."""
 
     def __init__(self, shapes: ShapeInference) -> None:
         self.shapes = shapes
@@ -110,19 +110,19 @@ class SymbolicElements:
         self._is_solving = False
 
     def affine(self, scope: Scope, name: str) -> AffineIndex | None:
-        """The affine index that a tensor of integers is, or None."""
-        found: AffineIndex | None = self._asked(False, scope, name)
+        """An integer tensor as an affine index, or None."""
+        found: AffineIndex | None = self._lookup(False, scope, name)
         return found
 
     def choice(self, scope: Scope, name: str) -> AffineMask | None:
-        """The choice of two values that a tensor holds, or None."""
-        found: AffineMask | None = self._asked(True, scope, name)
+        """A tensor as an affine mask, or None."""
+        found: AffineMask | None = self._lookup(True, scope, name)
         return found
 
     def columns(self, scope: Scope, name: str) -> list[AffineIndex] | None:
-        """A tensor of integers as an affine index for each place of its last axis, which is left out; or None.
+        """An integer tensor as one affine index per element of its last axis, or None.
 
-        That is what the indices of a GatherND are: a column for each axis that it picks from.
+        The indices of a GatherND are such columns, one per indexed axis.
         """
         home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None:
@@ -136,7 +136,7 @@ class SymbolicElements:
         return columns if columns and len(columns) == len(found) else None
 
     def _joined(self, home: Scope, name: str) -> list[AffineIndex | None]:
-        """The columns that a Concat puts beside each other, or the one that there is."""
+        """The columns that a Concat joins, or the only one."""
         site, shape = self._site(home, name), self.shapes.facts(home, name).shape
         own = self.affine(home, name) if shape and shape[-1] == 1 else None
         if own is not None:
@@ -152,13 +152,13 @@ class SymbolicElements:
             found.append(AffineIndex(own.offset, own.strides[:-1]) if known and own is not None else None)
         return found
 
-    # Without recursion: what misses something is found again once that is there
+    # Without recursion: a rule that misses an operand is run again once that is known
 
-    def _asked(self, is_choice: bool, scope: Scope, name: str) -> Any:
+    def _lookup(self, is_mask: bool, scope: Scope, name: str) -> Any:
         home = self.shapes.origin.scope(scope).defining_scope(name)
         if home is None:
             return None
-        key = (is_choice, home, name)
+        key = (is_mask, home, name)
         if key not in self._known:
             if self._is_solving:
                 raise NeedsOperands(key)
@@ -177,18 +177,18 @@ class SymbolicElements:
                 self._known[key] = self._find(*key)
             except NeedsOperands as stopped:
                 if stopped.tasks[0] in waiting:
-                    self._known[stopped.tasks[0]] = None  # a circle in a broken graph
+                    self._known[stopped.tasks[0]] = None  # a cycle in an invalid graph
                 else:
                     waiting[stopped.tasks[0]] = True
             else:
                 del waiting[key]
 
-    def _find(self, is_choice: bool, home: Scope, name: str) -> Any:
+    def _find(self, is_mask: bool, home: Scope, name: str) -> Any:
         shape = self.shapes.facts(home, name).shape
         if shape is None:
             return None
-        if is_choice:
-            return run_rule(self._find_choice, home, name, shape)
+        if is_mask:
+            return run_rule(self._find_mask, home, name, shape)
         found: AffineIndex | None = run_rule(self._find_affine, home, name, shape)
         dtype = self.shapes.facts(home, name).dtype
         is_held = found is None or dtype not in (INT32, INT64) or found.fits(dtype)
@@ -196,7 +196,7 @@ class SymbolicElements:
 
     def _site(self, home: Scope, name: str) -> NodeView | None:
         node = home.producers.get(name)
-        if node is None or node.outputs[0] != name or home.versions.get("", 1) < 7:  # others broadcast before
+        if node is None or node.outputs[0] != name or home.versions.get("", 1) < 7:  # older ops broadcast differently
             return None
         return self.shapes.site(node)
 
@@ -242,11 +242,11 @@ class SymbolicElements:
             return first
         if op == "Neg":
             return first.times(-1)
-        move = move_of(site, own, shape)
+        move = element_move(site, own, shape)
         return None if move is None else move(first)
 
     def _picked(self, site: NodeView) -> AffineIndex | None:
-        """What a GatherND, or a Gather from a flattened tensor, picks from an affine index."""
+        """The result of a GatherND, or of a Gather from a flattened tensor, on an affine index."""
         home, (data, indices) = site.scope, site.inputs
         shape = site.shape(1)
         line = self._site(home, data) if site.node.op == "Gather" else None
@@ -255,7 +255,7 @@ class SymbolicElements:
             own = self.shapes.facts(home, data).shape
             if flat is None or not lines or not own or shape is None or lines[0] != product(own):
                 return None
-            columns = affine.apart(flat, own)
+            columns = affine.split_by_axis(flat, own)
             extents = [size for size in shape if size != 1]
             found = self.affine(home, data)
             if columns is None or found is None or extents != [size for size in own if size != 1]:
@@ -280,7 +280,7 @@ class SymbolicElements:
 
     # Choices
 
-    def _find_choice(self, home: Scope, name: str, shape: Shape) -> AffineMask | None:
+    def _find_mask(self, home: Scope, name: str, shape: Shape) -> AffineMask | None:
         array = self._constant(home, name)
         if array is None:
             array = as_array(self.shapes.value(home, name), self.shapes.facts(home, name).dtype)
@@ -303,7 +303,7 @@ class SymbolicElements:
         first, own = self.choice(home, site.inputs[0]), self.shapes.facts(home, site.inputs[0]).shape
         if first is None or own is None:
             return None
-        return handed_on(site, first, own, shape)
+        return moved_mask(site, first, own, shape)
 
     def _compared(self, site: NodeView, shape: Shape) -> AffineMask | None:
         """a ≤ b for two affine indices is b − a ≥ 0."""
