@@ -93,7 +93,7 @@ def test_a_result_without_a_site_to_blame_is_not_written(tmp_path: Path, monkeyp
     path, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(model_of("a = Add(x, x) y = Swish(a)", opset=24), path)
     # As if no table had it.
-    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: None)
     found = run("upgrade", path, out, "--opset", 25, "--check", "none")
     assert found.exit_code == 1
     assert (
@@ -107,14 +107,14 @@ def test_a_result_without_a_site_to_blame_is_not_written(tmp_path: Path, monkeyp
 
 
 def test_a_node_without_a_name_is_named_by_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: None)
     onnx.save(model_of("a = Swish(x) y = Swish(a)", opset=24), tmp_path / "in.onnx")
     with pytest.raises(CheckFailed, match="node with name '': Swish at a, y; nothing was written"):
         surgeon.upgrade(tmp_path / "in.onnx", 25, tmp_path / "out.onnx", check="none")
 
 
 def test_what_edits_and_merges_make_is_loaded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: None)
     swish, other, out = model_of("y = Swish(x)", opset=24), model_of("y = Abs(x)", opset=25), tmp_path / "out.onnx"
     onnx.save(swish, tmp_path / "in.onnx")
     edits = [surgeon.edits.Rename("x", "z"), surgeon.edits.RaiseOpset(25)]
@@ -187,7 +187,7 @@ def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch:
     (made,) = seen
     assert made.graph.initializer[0].external_data[0].key == "location"
     assert made.ByteSize() < 10_000
-    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: "")
+    monkeypatch.setattr("surgeon.pipeline.upgrading.upgrade._UpgradePlan._lacking", lambda *_: None)
     model.graph.node.append(onnx.helper.make_node("Swish", ["y"], ["s"]))
     model.opset_import[0].version = 24
     onnx.save(model, path)

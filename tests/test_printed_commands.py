@@ -336,13 +336,13 @@ CASES = [
         says="a rule that writes it in ops that the target has",
     ),
     Case(
-        "surgeon.pipeline.acceptance.match_acceptance._too_old",
+        "surgeon.pipeline.acceptance.match_acceptance._opset_too_old",
         HARD_SWISH,
         "explain IN --rules hard_swish",
         "surgeon upgrade IN OUT --opset 14",
     ),
     Case(
-        "surgeon.pipeline.acceptance.match_acceptance._written",
+        "surgeon.pipeline.acceptance.match_acceptance._build",
         at(17, "(float[2, 4] x) => (float[2, 4] y) { a = Neg(x) y = Neg(a) }"),
         f"{REWRITE} --check none",
         "surgeon upgrade IN OUT --opset 20",
@@ -433,7 +433,7 @@ CASES = [
         says="there is no Erf in the model",
     ),
     Case(
-        "surgeon.diagnostics.explanation._named",
+        "surgeon.diagnostics.explanation._nodes_named",
         RELU,
         "explain IN --rules gelu --node nothing",
         "surgeon view IN",

@@ -14,7 +14,7 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import ModelLike, resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.pipeline.acceptance.already_fused import present
+from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import (
     Explainer,
@@ -45,7 +45,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.rule import Rule
 from surgeon.text import close_matches, join_first
 
-_ROOM = "surgeon.display.content.explanation"  # a higher layer, imported only to print
+_DISPLAY = "surgeon.display.content.explanation"  # a higher layer, imported only to print
 MAX_PER_RULE = 5  # different near misses reported for each rule
 MAX_DETAILED_RULES = 8  # rules explained in full; the rules of a large group fail for the same reasons
 INSTEAD = ("op", "operand")  # kinds of mismatch with another node in the place of the wanted one
@@ -96,8 +96,8 @@ class Explanations(ResultBase, list[Explanation]):
     node: str | None = None
 
     def __str__(self) -> str:
-        """What the command line prints."""
-        return str(import_module(_ROOM).explanations_text(self))
+        """The text that the command line prints."""
+        return str(import_module(_DISPLAY).explanations_text(self))
 
 
 class Mismatches(ResultBase, list[Mismatch]):
@@ -106,7 +106,7 @@ class Mismatches(ResultBase, list[Mismatch]):
     explanations: Explanations | None = None
 
     def __str__(self) -> str:
-        """What the command line prints."""
+        """The text that the command line prints."""
         return repr(self) if self.explanations is None else str(self.explanations)
 
 
@@ -168,16 +168,16 @@ def explanations(
     chosen = unique_rules(resolve(rules))
     early, last = [rule for rule in chosen if not rule.last], [rule for rule in chosen if rule.last]
     with gc_paused(), Model.open(resolve_model(source)) as model:
-        found_by_rule = _after(model, early, early, target=target, ep=ep, node=node, top=top, before={})
-        found_by_rule |= _after(
+        found_by_rule = _explain_after_run(model, early, early, target=target, ep=ep, node=node, top=top, before={})
+        found_by_rule |= _explain_after_run(
             model, chosen, last, target=target, ep=ep, node=node, top=top, before=found_by_rule
-        )  # what is left to these others would take
+        )
     found = Explanations(found_by_rule[rule] for rule in chosen)
     found.node = node
     return found
 
 
-def _after(
+def _explain_after_run(
     model: Model,
     rules: Sequence[Rule],
     about: Sequence[Rule],
@@ -195,7 +195,7 @@ def _after(
     if not about:
         return {}
     index = open_index(model)
-    asked = None if node is None else _named(index, node)
+    asked = None if node is None else _nodes_named(index, node)
     run = RuleRun(model, index, DriverSettings(rules, target, ep))
     followed = None if asked is None else _Followed.of(run, asked)
     for rule, explanation in before.items():
@@ -203,7 +203,7 @@ def _after(
         if explanation.fires:  # these rules may have produced the missing op
             explanation.misses = [miss for miss in explanation.misses if miss.node]
     history = OpHistory(index, run.driver.log)
-    found = {rule: _of_rule(run, rule, history, followed=followed, top=top) for rule in about}
+    found = {rule: _explain_rule(run, rule, history, followed=followed, top=top) for rule in about}
     for rule, explanation in found.items():
         if len(rules) <= MAX_DETAILED_RULES:
             explanation.misses = [mention_decomposable_ops(index, miss) for miss in explanation.misses]
@@ -248,7 +248,9 @@ def _sites(run: RuleRun, rule: Rule, followed: _Followed | None) -> list[Site]:
     return [site for site in run.sites if rule.name in site.fired]
 
 
-def _of_rule(run: RuleRun, rule: Rule, history: OpHistory, followed: _Followed | None, top: int | None) -> Explanation:
+def _explain_rule(
+    run: RuleRun, rule: Rule, history: OpHistory, followed: _Followed | None, top: int | None
+) -> Explanation:
     found, work = Explanation(rule.name), _RuleOnModel(run.index, rule, run.settings.target, run.settings.ep)
     fires = list(work.fires())  # matches that the run left to other rules
     if followed is not None:
@@ -263,16 +265,16 @@ def _of_rule(run: RuleRun, rule: Rule, history: OpHistory, followed: _Followed |
             misses = list(filter(is_near, misses))
         elif not misses and not found.fires:
             misses = list(absent)
-        found.misses = work.edited(sorted(misses, key=nearness))
+        found.misses = work.with_fixes(sorted(misses, key=nearness))
         return found
-    misses = [miss for miss in (*work.refused, *work.everywhere()) if not miss.of_written or miss.opset]
+    misses = [miss for miss in (*work.refused, *work.in_whole_model()) if not miss.of_written or miss.opset]
     near = group_equal(filter(is_near, misses))
     if not misses and not found.fires:
-        near = work.instead()
+        near = work.misses_with_another_op()
     if not near and not found.fires:
-        there = present(run.index, rule, run.settings.target)
+        there = already_fused_mismatch(run.index, rule, run.settings.target)
         near = group_equal(misses)[:1] or ([there] if there is not None else list(islice(absent, 1)))
-    found.misses = work.edited(near[:top])
+    found.misses = work.with_fixes(near[:top])
     found.more = len(near) - len(found.misses)
     return found
 
@@ -312,7 +314,7 @@ class _RuleOnModel:
             return False
         return True
 
-    def edited(self, misses: list[Mismatch]) -> list[Mismatch]:
+    def with_fixes(self, misses: list[Mismatch]) -> list[Mismatch]:
         """Mismatches with edits of the rule that make it fire there, if the user can edit it."""
         if not misses or not is_user_rule(self.rule):
             return misses
@@ -321,17 +323,17 @@ class _RuleOnModel:
             for miss in misses
         ]
 
-    def instead(self) -> list[Mismatch]:
+    def misses_with_another_op(self) -> list[Mismatch]:
         """Near misses with another op in place of an absent one: r · r for r²; or with an edit that fires."""
         nodes = (node for scope in self.index.scopes for node in scope.live_nodes())
         doubled = {node.label for node in nodes if len(node.inputs) > len(set(node.inputs)) == 1}
         if not doubled and not is_user_rule(self.rule):
             return []
-        others = group_equal(miss for miss in self.everywhere(may_lack=True) if miss.kind in INSTEAD and miss.at)
-        mended = (miss for miss in self.edited(others[:MAX_PER_RULE]) if miss.edits)
+        others = group_equal(miss for miss in self.in_whole_model(may_lack=True) if miss.kind in INSTEAD and miss.at)
+        mended = (miss for miss in self.with_fixes(others[:MAX_PER_RULE]) if miss.edits)
         return [miss for miss in others if miss.at in doubled and is_near(miss)] or list(islice(mended, 1))
 
-    def everywhere(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
+    def in_whole_model(self, *, may_lack: bool = False) -> Iterator[Mismatch]:
         """The near misses in the whole model.  may_lack: even if the model lacks an op of the pattern."""
         found: list[NearMissSite] = []
         for scope, compiled, accept in self._sources():
@@ -349,7 +351,7 @@ class _RuleOnModel:
             around = [place for place in found if any(node in place.best.nodes for node in here)]
             yield from (place.miss for place in (around or found)[:1])
 
-    def fit_at(self, node: Node) -> Match | None:
+    def match_containing(self, node: Node) -> Match | None:
         """A match that contains a node and that the rule would rewrite; None without one."""
         for scope, compiled, accept in self._sources():
             if scope is not node.scope:
@@ -373,7 +375,7 @@ def mismatches_at(index: Index, rule: Rule, target: str, ep: str | None, node: N
 
 def match_covering(index: Index, rule: Rule, target: str, node: Node) -> Match | None:
     """The match of a rule that contains a node; None without one.  The index is not edited."""
-    return _RuleOnModel(index, rule, target, None).fit_at(node)
+    return _RuleOnModel(index, rule, target, None).match_containing(node)
 
 
 def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
@@ -382,7 +384,7 @@ def _roots(scope: Scope, compiled: CompiledPattern, node: Node) -> list[Node]:
     return [*reversed(straight), *reversed(around)] or [node]
 
 
-def _named(index: Index, name: str) -> list[Node]:
+def _nodes_named(index: Index, name: str) -> list[Node]:
     """Nodes of this name in all scopes, else the producer of a tensor of this name."""
     if not isinstance(name, str):
         raise UsageError(f"node={name!r} is no name; give that of a node, or of a tensor that one makes.")

@@ -48,11 +48,11 @@ def suggest_rules(
     ops = {node.op for found, _ in wanted for node in found.where}
     for rule in sorted((rule for _, _, rule in all_rules()), key=lambda rule: not rule.is_exact) if ops else ():
         for chosen in (target.name, *target.also):
-            plan = _plan(rule, chosen, index.main.opset)
-            found_ops = set() if plan is None else _ops(plan, ops)
+            plan = _plan_or_none(rule, chosen, index.main.opset)
+            found_ops = set() if plan is None else _ops_of_patterns(plan, ops)
             if plan is None or not found_ops:
                 continue
-            fires = _places(rule, index, chosen, target=target, ep=ep)
+            fires = _replaced_nodes(rule, index, chosen, target=target, ep=ep)
             for found, help_ in wanted:
                 nodes = [node for node in found.where if node.op in found_ops]
                 if nodes:
@@ -75,7 +75,7 @@ class _RuleForTarget:
     """The rule."""
     target: str
     """Target that it writes for."""
-    is_aside: bool
+    is_other_target: bool
     """Whether that is not the requested target, but one whose forms it runs too."""
     ep: str | None
     """Execution provider; None for any."""
@@ -105,7 +105,7 @@ class _RuleForTarget:
             return f"rule {self.rule.name} may do from opset {miss.opset} on: {upgrade_to(miss.opset)}"
         if miss is not None and self.rule.lacking and _is_of_node(miss):
             return f"rule {self.rule.name} writes it otherwise, but not here: {miss.reason}"
-        if miss is None or not miss.near or not is_placeholder or self.is_aside:
+        if miss is None or not miss.near or not is_placeholder or self.is_other_target:
             return None
         why = f"does not fire ({miss.reason})"
         return f"rule {self.rule.name} looks for it and {why}: {self._command('explain', 'IN')}"
@@ -120,7 +120,7 @@ def _is_of_node(miss: Mismatch) -> bool:
     return not miss.also and (is_whole or (miss.total == 1 and miss.kind == "operand"))
 
 
-def _plan(rule: Rule, target: str, opset: int | None) -> RulePlan | None:
+def _plan_or_none(rule: Rule, target: str, opset: int | None) -> RulePlan | None:
     try:
         plan = rule.plan(target, opset)
     except SurgeonError:  # a user's rule that cannot be traced is not a fault of the model
@@ -128,7 +128,7 @@ def _plan(rule: Rule, target: str, opset: int | None) -> RulePlan | None:
     return plan if isinstance(plan, RulePlan) else None
 
 
-def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
+def _ops_of_patterns(plan: RulePlan, wanted: set[str]) -> set[str]:
     """Those of these ops that a rule's patterns contain; for a search, the placeholders that it may replace."""
     found: set[str] = set()
     for compiled in plan.sources:
@@ -142,7 +142,7 @@ def _ops(plan: RulePlan, wanted: set[str]) -> set[str]:
     return found
 
 
-def _places(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
+def _replaced_nodes(rule: Rule, index: Index, chosen: str, target: Target, ep: str | None) -> set[Node]:
     """The nodes that a rule replaces by ops that the target runs.  chosen: target that the rule writes for."""
     driver = GreedyDriver(index, DriverSettings([rule], chosen, ep))
     found: set[Node] = set()

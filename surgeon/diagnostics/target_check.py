@@ -16,7 +16,7 @@ from surgeon.ops.plugins.plugin_declaration import declare_plugin_files
 from surgeon.ops.torch_fallbacks import lost
 from surgeon.pipeline.acceptance.kernel_support import resolve_provider
 from surgeon.pipeline.rewriting.rewrite import gc_paused
-from surgeon.pipeline.upgrading.declared_opset import declaration
+from surgeon.pipeline.upgrading.declared_opset import fitting_opset
 from surgeon.printed_commands import upgrade_to
 from surgeon.runtime.implementations.implementation import is_python
 from surgeon.runtime.run_limits import DEFAULT_TIMEOUT, require_run_time
@@ -81,14 +81,14 @@ def check(
         >>> surgeon.check("notebooks/models/tiny_distilbert.onnx")
         []
     """
-    wanted = _wanted(target)
+    wanted = _target_named(target)
     if ep is not None and len(wanted.providers) < 2:
         raise UsageError(f"An execution provider is ONNX Runtime's, and the target is {target}; leave ep out.")
     provider = resolve_provider(target, ep)
     custom_ops = declare_plugin_files(custom_ops)
     own = [str(path) for path in custom_ops if wanted.loads_plugins and not is_python(path)]
     request = _request(
-        wanted, load, run_time, trt=trt, build=build, sm=sm, dims=dims or {}, plugins=tuple(map(_found, own))
+        wanted, load, run_time, trt=trt, build=build, sm=sm, dims=dims or {}, plugins=tuple(map(_library_path, own))
     )
     libraries = require_libraries([path for path in custom_ops if str(path) not in own])
     custom = UserOps(libraries)
@@ -102,7 +102,7 @@ def check(
             found.extend([] if refused is None else [refused])
         is_of_torch = is_torch_export(model.skeleton)
     for one in found:
-        _complete(one, is_of_torch)
+        _add_origin(one, is_of_torch)
     found.sort(key=lambda one: not one.stops)
     return found
 
@@ -138,7 +138,7 @@ def _range(name: str, size: Any) -> tuple[int, int, int]:
     return least, best, largest
 
 
-def _found(library: str) -> str:
+def _library_path(library: str) -> str:
     """The absolute path of a library.  Raises UsageError if it does not exist."""
     if not Path(library).is_file():
         raise UsageError(f"There is no library of plugins '{library}': give the path of a shared library.")
@@ -150,7 +150,7 @@ def checkable_targets() -> list[str]:
     return [target.name for target in targets() if isinstance(target, Target)]
 
 
-def _wanted(name: str) -> Target:
+def _target_named(name: str) -> Target:
     """The target of this name.  Raises UsageError for an unknown one."""
     found = target_of(name) if name in names() else None
     if not isinstance(found, Target):
@@ -194,7 +194,7 @@ def _findings(model: Model, target: Target, provider: str | None, custom: UserOp
     )
     (target.examine or op_support.examine)(examination)
     _check_opset(target, index, found)
-    is_sound = _is_sound(index)
+    is_sound = _rules_can_run(index)
     if is_sound:
         check_dynamic_dims(index, found)
     findings = Findings(without_consequences(list(found), wrong))
@@ -212,7 +212,7 @@ def _add_declared(findings: Findings, index: Index) -> None:
     """Add the command that declares the opset of the nodes, after the rules that help."""
     newer = [found for found in findings if found.kind == "opset"]
     try:
-        opset = declaration(index, newest_opset())[0] if newer else 0
+        opset = fitting_opset(index, newest_opset())[0] if newer else 0
     except GraphError:  # no opset fits all nodes
         return
     for found in newer if opset else ():
@@ -233,7 +233,7 @@ def _check_opset(target: Target, index: Index, found: DiagnosticCollector) -> No
         found.add("advice", "", reason, stops=version < opsets[0] and not is_read)
 
 
-def _complete(found: Diagnostic, is_of_torch: bool) -> None:
+def _add_origin(found: Diagnostic, is_of_torch: bool) -> None:
     """Add the origin of the nodes, and the loss that cannot be repaired."""
     protos = [node.proto for node in found.where]
     found.came_from = next(filter(None, map(source_location, protos)), "")
@@ -245,7 +245,7 @@ def _complete(found: Diagnostic, is_of_torch: bool) -> None:
         found.helps = [loss.rstrip(".")]
 
 
-def _is_sound(index: Index) -> bool:
+def _rules_can_run(index: Index) -> bool:
     """Whether rules can run over the index."""
     try:
         index.check()

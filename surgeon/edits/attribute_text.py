@@ -27,12 +27,12 @@ def parse_attribute(text: str) -> tuple[str, Any]:
     name, _, kind = head.partition(":")
     if not sign or not name or (kind and kind.removesuffix("s") not in _KINDS):
         raise UsageError(f"{text!r} is not of the form {_FORM}.")
-    read = _KINDS[kind.removesuffix("s")] if kind else _guess
+    read = _KINDS[kind.removesuffix("s")] if kind else _parse_untyped
     bracketed = value.startswith("[") and value.endswith("]")
     try:
         if kind.endswith("s") or (not kind and (bracketed or "," in value)):
             parts = [part.strip() for part in value.strip("[]").split(",") if part.strip()]
-            return name, _alike([read(part) for part in parts])
+            return name, _of_one_type([read(part) for part in parts])
         return name, read(value)
     except ValueError:
         raise UsageError(f"{value!r} is no value of the kind {kind} in {text!r}; it is of the form {_FORM}.") from None
@@ -78,7 +78,7 @@ def _attribute(node: NodeProto, schema: Schema | None, plugin: Plugin | None, na
         raise UsageError(f"The attribute {name!r} cannot be {value!r}; give a number, a string or a list.") from None
 
 
-def _guess(text: str) -> Plain:
+def _parse_untyped(text: str) -> Plain:
     """A number if the text is one, else the text."""
     try:
         found = ast.literal_eval(text.strip())
@@ -89,7 +89,7 @@ def _guess(text: str) -> Plain:
     return text
 
 
-def _alike(values: list[Plain]) -> list[Plain]:
+def _of_one_type(values: list[Plain]) -> list[Plain]:
     """Values of one type: floats if one is a float, strings if one is a string."""
     if any(isinstance(value, str) for value in values):
         return [str(value) for value in values]

@@ -79,11 +79,11 @@ class Insert(Edit):
         return shlex.join([cuts, self.op, *(format_attribute(name, value) for name, value in self.attributes.items())])
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Put it there."""
+        """Insert it."""
         if not self.froms or not self.tos or not self.op:
             raise UsageError("A node needs tensors to read, tensors to make and an operator; name them.")
         region, graph = subgraph_between(draft, self.froms, self.tos, weights=True), draft.graph
-        self._require_no_circle(draft)
+        self._require_no_cycle(draft)
         domain, op = split_op(self.op)
         imports = imports_of(draft.skeleton.opset_import)
         known = schema(domain, op, imports.get(domain))
@@ -96,11 +96,11 @@ class Insert(Edit):
         stated = [] if known is not None else self._stated(draft)
         if domain not in imports and all(function_key(item)[:2] != (domain, op) for item in draft.skeleton.functions):
             draft.skeleton.opset_import.append(helper.make_opsetid(domain, known.since_version if known else 1))
-        idle = _idle(graph, region)
+        idle = _unused_nodes(graph, region)
         for place in region.nodes - idle:
             rename_outputs_of(draft, graph.node[place], region.tos)
-        _place(graph, node, region, idle)
-        _clear(draft, region)
+        _insert_node(graph, node, region, idle)
+        _remove_unused(draft, region)
         graph.value_info.extend(stated)
         draft.claim.by_structure = False
         draft.changed()
@@ -109,7 +109,7 @@ class Insert(Edit):
         stays = f"{format_count(left, 'node')} between stay{'s' * (left == 1)}, as others read what is made there"
         return (done, *([stays] if left else ()), *(complaint.rstrip(".") for complaint in wrong))
 
-    def _require_no_circle(self, draft: ModelDraft) -> None:
+    def _require_no_cycle(self, draft: ModelDraft) -> None:
         graph = draft.graph
         after = {name for place in nodes_reachable_from(graph, self.tos) for name in graph.node[place].output}
         circle = next((name for name in self.froms if name in after), None)
@@ -126,14 +126,14 @@ class Insert(Edit):
         return [draft.facts(name) for name, found in facts.items() if None not in found]
 
 
-def _idle(graph: GraphProto, region: Subgraph) -> frozenset[int]:
+def _unused_nodes(graph: GraphProto, region: Subgraph) -> frozenset[int]:
     """Indices of the nodes that are unused once another node produces the tensors of the second cut."""
     others = [node for place, node in enumerate(graph.node) if place not in region.nodes]
     read = {name for node in others for name in names_read(node)} | {value.name for value in graph.output}
     return region.nodes - required_nodes(graph, read.union(region.froms), region.tos)[0]
 
 
-def _place(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collection[int]) -> None:
+def _insert_node(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collection[int]) -> None:
     """Insert a node after the producers of its inputs, move its consumers after it, and remove unused nodes."""
     reads = set(node.input)
     makers = [place for place, other in enumerate(graph.node) if not reads.isdisjoint(other.output)]
@@ -145,7 +145,7 @@ def _place(graph: GraphProto, node: NodeProto, region: Subgraph, idle: Collectio
     delete_slots(graph.node, {place if place < at else place + 1 + len(moved) for place in {*early, *idle}})
 
 
-def _clear(draft: ModelDraft, region: Subgraph) -> None:
+def _remove_unused(draft: ModelDraft, region: Subgraph) -> None:
     """Remove initializers, value_info, annotations and functions that only removed nodes used."""
     graph = draft.graph
     read = {name for node in graph.node for name in names_read(node)} | {value.name for value in graph.output}

@@ -97,13 +97,13 @@ class PrependImage(KeyedEdit):
 
     @property
     def spelling(self) -> str:
-        """INPUT, and settings behind it."""
+        """INPUT, and the settings after it."""
         resize = None if self.resize is None else "{}x{}".format(*self.resize)
         settings = {name: getattr(self, name) for name in self.settings}
         return format_keyed(self.input, {**settings, "resize": resize})
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Put it in front."""
+        """Prepend it."""
         value = draft.input(self.input)
         if self.input in initializer_names(draft.graph):
             raise UsageError(

@@ -37,18 +37,18 @@ def make_selection(
     """The selection of some nodes of a scope.  froms, tos: its boundaries; those of the nodes by default."""
     names = tuple(node.label for node in nodes)
     if not (froms or tos):
-        froms, tos = _given(scope, nodes), _taken(scope, nodes)
+        froms, tos = _inputs_of(scope, nodes), _outputs_of(scope, nodes)
     return Selection(names, tuple(froms), tuple(tos), scope.label)
 
 
-def _given(scope: Scope, nodes: Sequence[Node]) -> list[str]:
+def _inputs_of(scope: Scope, nodes: Sequence[Node]) -> list[str]:
     """Tensors that the nodes read but do not produce, without constants."""
     made = {name for node in nodes for name in node.outputs}
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in made)
     return [name for name in read if not is_constant(scope, name)]
 
 
-def _taken(scope: Scope, nodes: Sequence[Node]) -> list[str]:
+def _outputs_of(scope: Scope, nodes: Sequence[Node]) -> list[str]:
     """Outputs of the nodes that other nodes read or that the scope returns."""
     inside = set(nodes)
     ends = {item if isinstance(item, str) else item.name for item in scope.proto.output}

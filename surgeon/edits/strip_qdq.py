@@ -63,7 +63,7 @@ class StripQdq(Edit):
                 continue
             source, floats = _source_of(draft, node, made.get(node.input[0])), None
             if source is None and node.output[0] not in ends:
-                floats = _floats(draft, node)
+                floats = _dequantized(draft, node)
             if floats is not None:
                 stored.append(floats)
                 gone.add(place)
@@ -80,14 +80,14 @@ class StripQdq(Edit):
         if pairs or stored:
             filter_repeated(draft.graph.node, lambda place, _: place not in gone)
             draft.store(*stored, *stored_limits)
-            _read_others(draft, renamed)
+            _replace_tensors(draft, renamed)
             prune(draft)
             draft.claim.by_structure = False
             if pairs:  # without pairs, the stored floats equal the dequantized integers
                 draft.claim.untold = UNTOLD
-        return self._said(draft, pairs, len(stored))
+        return self._sentences(draft, pairs, len(stored))
 
-    def _said(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
+    def _sentences(self, draft: ModelDraft, pairs: int, stored: int) -> Iterator[str]:
         if pairs:
             yield f"{format_count(pairs, 'pair')} of {QUANTIZE} and {DEQUANTIZE} went"
         if stored:
@@ -166,7 +166,7 @@ def _is_same(draft: ModelDraft, one: str, other: str) -> bool:
     return bool(np.array_equal(values[0].reshape(-1), values[1].reshape(-1)))
 
 
-def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
+def _dequantized(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
     """The output of a DequantizeLinear of constants as an initializer; None if an input is not constant."""
     scope, constants = draft.index.main, draft.index.constants
     arrays = [constants.array(scope, name) if name else None for name in node.input]
@@ -177,7 +177,7 @@ def _floats(draft: ModelDraft, node: NodeProto) -> onnx.TensorProto | None:
     return numpy_helper.from_array(np.asarray(values), node.output[0])
 
 
-def _read_others(draft: ModelDraft, names: dict[str, str]) -> None:
+def _replace_tensors(draft: ModelDraft, names: dict[str, str]) -> None:
     """Replace tensors by others in all nodes of the main graph and their bodies."""
     final = {}
     for name in names:

@@ -43,7 +43,7 @@ class ShapesOf(Edit):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read which of the two."""
-        return cls(text)  # type: ignore[arg-type]  # what it is not is refused when it is applied
+        return cls(text)  # type: ignore[arg-type]  # `apply` refuses another value
 
     @property
     def spelling(self) -> str:

@@ -32,11 +32,11 @@ class DetectorHead:
     nms_thresholds: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the suppression that follows the head in the model."""
     is_suppressed: bool = False
-    """Whether the model itself suppresses boxes (NonMaxSuppression) behind the head."""
+    """Whether the model itself suppresses boxes (NonMaxSuppression) after the head."""
 
 
 def find_head(draft: ModelDraft) -> DetectorHead:
-    """The head of a model: the inputs of its own suppression, or else the outputs that are boxes and their scores.
+    """The head of a model: the inputs of its suppression, or else the outputs that are boxes and their scores.
 
     Of several pairs, such as one per decoder layer, the one that depends on most nodes is chosen.  Raises UsageError if
     there is none, or two are equally good.

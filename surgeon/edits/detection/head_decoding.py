@@ -34,7 +34,7 @@ class HeadDecoder:
     background: str = ""
     """Class that is no object, "first" or "last"; its scores are dropped."""
     extra: int = 0
-    """Further values per box behind its scores."""
+    """Further values per box after its scores."""
 
     @property
     def first_class(self) -> int:

@@ -166,7 +166,7 @@ class _Judge:
         walk = SizePropagation(made.index, {self.samples.claim.name: old}, choices)
         walk.run(check)
         _apply(made, walk)
-        assert self.draft.runs is not None  # otherwise there is no judge
+        assert self.draft.runs is not None  # a judge exists only with runs
         with self.draft.runs.written(made) as path:
             found = self.samples.run(path, batch_sizes(old))
             return found if found.equal else self.samples.run(path, long_sizes(old), every=False)
@@ -178,7 +178,7 @@ class _Choice:
     def __init__(self, search: Interpretations, judge: _Judge | None, outputs: frozenset[str]) -> None:
         """outputs: names in the original."""
         self.search, self.judge, self.outputs = search, judge, outputs
-        self._judged: list[tuple[Interpretation, SampleRun]] = []
+        self._runs: list[tuple[Interpretation, SampleRun]] = []
 
     def made(self) -> tuple[SizePropagation, frozenset[str]]:
         """The right interpretation, and the outputs that keep samples independent.  Raises GraphError."""
@@ -189,21 +189,21 @@ class _Choice:
             elif not found.has_others or self.judge is None or self._is_right(found):
                 return found.walk, self.outputs
         mixing.sort(key=lambda found: (len(found.mixed_outputs), len(found.mixed)))
-        if self.judge is None or not any(found.has_others for found in (*mixing, *(one for one, _ in self._judged))):
-            return self._unrun(mixing)
+        if self.judge is None or not any(found.has_others for found in (*mixing, *(one for one, _ in self._runs))):
+            return self._by_operators(mixing)
         for found in mixing:
             if self._is_right(found):
                 return found.walk, self.outputs
-        return self._best()
+        return self._by_runs()
 
     def _is_right(self, found: Interpretation) -> bool:
         """Whether all outputs of an interpretation equal the original for each sample, on an axis of samples."""
         assert self.judge is not None
         run = self.judge.run(found.choices)
-        self._judged.append((found, run))
+        self._runs.append((found, run))
         return run.right | (run.equal - found.mixed_outputs) >= self.outputs and not run.merged
 
-    def _unrun(self, mixing: list[Interpretation]) -> tuple[SizePropagation, frozenset[str]]:
+    def _by_operators(self, mixing: list[Interpretation]) -> tuple[SizePropagation, frozenset[str]]:
         """The choice by operators if nothing runs or there is only one interpretation.  Raises GraphError."""
         if not mixing:
             raise self.search.refusal()
@@ -218,9 +218,9 @@ class _Choice:
             raise self._ambiguous(best)
         return best.walk, right
 
-    def _best(self) -> tuple[SizePropagation, frozenset[str]]:
+    def _by_runs(self) -> tuple[SizePropagation, frozenset[str]]:
         """The interpretation with the most right outputs; if none has any, the only one.  Raises GraphError."""
-        ran = [(found, run) for found, run in self._judged if run.ran]
+        ran = [(found, run) for found, run in self._runs if run.ran]
         if not ran:
             raise self.search.refusal()
         best, run = max(ran, key=_rank)
@@ -231,7 +231,7 @@ class _Choice:
         if not run.right:
             self._require_known(best)
             for other, answers in ran:
-                if _rank((other, answers)) == _rank((best, run)) and _differ(run, answers):
+                if _rank((other, answers)) == _rank((best, run)) and _outputs_differ(run, answers):
                     raise self._ambiguous(other)
         return best.walk, right
 
@@ -267,7 +267,7 @@ def _rank(item: tuple[Interpretation, SampleRun]) -> tuple[int, int, int, int]:
     return len(run.right), -len(run.merged), -len(found.mixed_outputs), -len(found.mixed)
 
 
-def _differ(one: SampleRun, other: SampleRun) -> bool:
+def _outputs_differ(one: SampleRun, other: SampleRun) -> bool:
     """Whether two interpretations differ at a size at which both ran, or have no such size."""
     sizes = one.answers.keys() & other.answers.keys()
     return not sizes or any(

@@ -17,7 +17,7 @@ from surgeon.pipeline.editing.declared_dims import (
 )
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_pair
-from surgeon.pipeline.editing.inline_branch import decided_ifs, take_branches
+from surgeon.pipeline.editing.inline_branch import constant_ifs, inline_branches
 from surgeon.shapes.algebra.size_expressions import SizeError, parse_size, substitute, symbol
 from surgeon.shapes.constraints.input_dims import dynamic_dims, require_size, required_inputs
 from surgeon.text import did_you_mean, format_count
@@ -88,7 +88,7 @@ class Dim(Edit):
             if axis >= len(dims):
                 raise UsageError(f"The input {place['input']!r} has {len(dims)} axes, so none is {axis}; count from 0.")
             if dims[axis].HasField("dim_value"):
-                return self._as_it_is(dims[axis].dim_value)
+                return self._require_same_size(dims[axis].dim_value)
             name = dims[axis].dim_param or name
         known = dynamic_dim_names(draft.skeleton)
         if name not in known:
@@ -97,25 +97,25 @@ class Dim(Edit):
         require_size(name, self.size, dynamic_dims(list(required_inputs(draft.graph).values())))
         return self._fix(draft, name, self.size)
 
-    def _as_it_is(self, size: int) -> Iterable[str]:
+    def _require_same_size(self, size: int) -> Iterable[str]:
         if size != self.size:
             raise UsageError(f"{self.name!r} is {size} and not free; free it first, as in --dim {self.name}=batch.")
         return ()
 
     def _fix(self, draft: ModelDraft, name: str, size: int) -> Iterable[str]:
         place = INPUT_AXIS.match(name)
-        before = frozenset(output for node, _ in decided_ifs(draft) for output in node.outputs)
-        draft.claim.sizes.update(dict.fromkeys(_originals(draft, name), size))
-        if place is not None and name not in _stated(draft):
+        before = frozenset(output for node, _ in constant_ifs(draft) for output in node.outputs)
+        draft.claim.sizes.update(dict.fromkeys(_original_names(draft, name), size))
+        if place is not None and name not in _declared_names(draft):
             draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_value = size
         else:
             for dim in dims_of(draft.skeleton):
                 if dim.dim_param:
-                    _put_in(dim, name, size)
+                    _substitute_size(dim, name, size)
         draft.changed()
         said = [f"{name!r} is {size:,}"]
         folded, taken = fold_constant_sizes(draft), 0
-        while more := take_branches(draft, before):  # an inlined branch may make further sizes constant
+        while more := inline_branches(draft, before):  # an inlined branch may make further sizes constant
             taken += more
             folded += fold_constant_sizes(draft)
         wrong = shape_inference_error(draft.skeleton)  # after branches that are not taken are removed
@@ -132,7 +132,7 @@ class Dim(Edit):
         return said
 
 
-def _put_in(dim: object, name: str, size: int) -> None:
+def _substitute_size(dim: object, name: str, size: int) -> None:
     text = dim.dim_param.strip()  # type: ignore[attr-defined]  # a Dimension, which has no name in onnx's stubs
     try:
         found = substitute(parse_size(text), {name: size})
@@ -182,8 +182,8 @@ class RenameDim(Edit):
                 f"Another dimension is called {self.new!r}; choose another name, or where both are always of one size "
                 f"say so by --join-dim {self.old}={self.new}."
             )
-        draft.claim.dims[self.new] = _originals(draft, self.old)
-        _call(draft, self.old, self.new)
+        draft.claim.dims[self.new] = _original_names(draft, self.old)
+        _rename(draft, self.old, self.new)
         draft.changed()
         return (f"dimension {self.old!r} is called {self.new!r}",)
 
@@ -223,36 +223,36 @@ class JoinDim(Edit):
             return ()
         if INPUT_AXIS.match(self.other) is not None:
             raise UsageError(f"The dimension {self.other!r} has no name; give it one: --rename-dim {self.other}=batch.")
-        draft.claim.dims[self.other] = (*_originals(draft, self.other), *_originals(draft, self.name))
-        _call(draft, self.name, self.other)
+        draft.claim.dims[self.other] = (*_original_names(draft, self.other), *_original_names(draft, self.name))
+        _rename(draft, self.name, self.other)
         draft.changed()
         return (f"dimension {self.name!r} is always as large as {self.other!r}, and called so",)
 
 
-def _originals(draft: ModelDraft, name: str) -> tuple[str, ...]:
+def _original_names(draft: ModelDraft, name: str) -> tuple[str, ...]:
     """Names in the original of a dynamic dim and of those declared equal to it."""
     place = INPUT_AXIS.match(name)
-    if place is not None and name not in _stated(draft):
+    if place is not None and name not in _declared_names(draft):
         return (f"{draft.claim.original(place['input'])}[{place['axis']}]",)
     return draft.claim.dims.get(name, (name,))
 
 
-def _stated(draft: ModelDraft) -> set[str]:
+def _declared_names(draft: ModelDraft) -> set[str]:
     return {dim.dim_param.strip() for dim in dims_of(draft.skeleton) if dim.dim_param}
 
 
 def _known(draft: ModelDraft, name: str) -> list[str]:
     """All dims of the model.  Raises UsageError if `name` is not one of them."""
-    known = list(dict.fromkeys([*dynamic_dim_names(draft.skeleton), *sorted(_stated(draft))]))
+    known = list(dict.fromkeys([*dynamic_dim_names(draft.skeleton), *sorted(_declared_names(draft))]))
     if name not in known:
         raise UsageError(f"The model has no dimension {name!r}; {did_you_mean(name, known)}")
     return known
 
 
-def _call(draft: ModelDraft, old: str, new: str) -> None:
+def _rename(draft: ModelDraft, old: str, new: str) -> None:
     """Rename a dim in all declared shapes."""
     place = INPUT_AXIS.match(old)
-    if place is not None and old not in _stated(draft):
+    if place is not None and old not in _declared_names(draft):
         draft.input(place["input"]).type.tensor_type.shape.dim[int(place["axis"])].dim_param = new
     else:
         rename_dims(draft.skeleton, lambda name: new if name == old else name)

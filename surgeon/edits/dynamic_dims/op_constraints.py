@@ -39,20 +39,20 @@ def check(walk: SizePropagation, site: NodeView) -> None:
     if op in CHECKS:
         CHECKS[op](walk, site)
     elif traits_of(op).shape.broadcasts:
-        _broadcasting(walk, site)
+        _broadcast(walk, site)
     made = [walk.view.facts(site.scope, name) for name in site.node.outputs if name]
     if any(facts.shape is None for facts in made) and not walk.shapes.bodies(site.node):
         walk.notes.unknown_nodes[site.node] = None
 
 
-def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
+def make_equal(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: bool) -> None:
     """Make sizes equal.  spreads: a size of 1 matches any other."""
     sizes = [item for item in held if not (spreads and item[2] == 1)]
     wanted = next((size for _, _, size in sizes if walk.is_dynamic([size])), None)
     if wanted is None:
         return
     for position, axis, size in sizes:
-        if _alike(walk, size, wanted) or (not isinstance(size, int) and not walk.is_dynamic([size])):
+        if _are_equal(walk, size, wanted) or (not isinstance(size, int) and not walk.is_dynamic([size])):
             continue
         if size != walk.fixed_size(wanted):
             raise CannotBeDynamic(
@@ -61,12 +61,12 @@ def agree(walk: SizePropagation, site: NodeView, held: Iterable[Held], spreads: 
         make_follow(walk, site, position, axis=axis, size=wanted)
 
 
-def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
+def _are_equal(walk: SizePropagation, size: Size, other: Size) -> bool:
     """Whether two sizes are equal, or differ only if a division has a remainder.
 
     A picture that is halved and doubled again has its old size if that is even.
     """
-    size, other = _bare(size), _bare(other)
+    size, other = _without_bound(size), _without_bound(other)
     if size == other or not (walk.is_dynamic([size]) and walk.is_dynamic([other])):
         return size == other
     if not (has_calls(size, "floor") or has_calls(other, "floor")):
@@ -75,7 +75,7 @@ def _alike(walk: SizePropagation, size: Size, other: Size) -> bool:
     return all(substitute(size, known) == substitute(other, known) for known in multiples)
 
 
-def _bare(size: Size) -> Size:
+def _without_bound(size: Size) -> Size:
     """A size without a constant bound, which a size that must match another does not reach.
 
     A table that is sliced to a length has such a bound: its own length.
@@ -85,7 +85,7 @@ def _bare(size: Size) -> Size:
     return others[0] if len(others) == 1 else size
 
 
-def _aligned(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
+def _broadcast_axes(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
     """Axes of some inputs, grouped by the axis of the output that they broadcast to."""
     shapes = {place: shape for place in positions if (shape := site.shape(place)) is not None}
     rank = max(map(len, shapes.values()), default=0)
@@ -96,17 +96,17 @@ def _aligned(site: NodeView, positions: Iterable[int]) -> list[list[Held]]:
     return found
 
 
-def _broadcasting(walk: SizePropagation, site: NodeView) -> None:
-    for held in _aligned(site, range(len(site.inputs))):
-        agree(walk, site, held, spreads=True)
+def _broadcast(walk: SizePropagation, site: NodeView) -> None:
+    for held in _broadcast_axes(site, range(len(site.inputs))):
+        make_equal(walk, site, held, spreads=True)
 
 
 def _concat(walk: SizePropagation, site: NodeView) -> None:
     shape = site.shape(0)
     along = normalize_axis(site.attribute("axis", 1 if site.opset < 4 else 0), len(shape or ())) if shape else -1
-    for axis, held in enumerate(_aligned(site, range(len(site.inputs)))):
+    for axis, held in enumerate(_broadcast_axes(site, range(len(site.inputs)))):
         if axis != along:
-            agree(walk, site, held, spreads=False)
+            make_equal(walk, site, held, spreads=False)
 
 
 def _matmul(walk: SizePropagation, site: NodeView) -> None:
@@ -114,11 +114,11 @@ def _matmul(walk: SizePropagation, site: NodeView) -> None:
     if not left or not right:
         return
     inner = (1, max(len(right) - 2, 0))
-    agree(walk, site, [(0, len(left) - 1, left[-1]), (*inner, right[inner[1]])], spreads=False)
+    make_equal(walk, site, [(0, len(left) - 1, left[-1]), (*inner, right[inner[1]])], spreads=False)
     rank = max(len(left), len(right)) - 2
     for axis in range(rank):
         places = [(place, axis - rank + len(shape) - 2, shape) for place, shape in enumerate((left, right))]
-        agree(walk, site, [(place, own, shape[own]) for place, own, shape in places if own >= 0], spreads=True)
+        make_equal(walk, site, [(place, own, shape[own]) for place, own, shape in places if own >= 0], spreads=True)
 
 
 def _gemm(walk: SizePropagation, site: NodeView) -> None:
@@ -128,10 +128,10 @@ def _gemm(walk: SizePropagation, site: NodeView) -> None:
     transposed = bool(site.attribute("transA")), bool(site.attribute("transB"))
     rows, first = (1, 0) if transposed[0] else (0, 1)
     second, columns = (1, 0) if transposed[1] else (0, 1)
-    agree(walk, site, [(0, first, left[first]), (1, second, right[second])], spreads=False)
+    make_equal(walk, site, [(0, first, left[first]), (1, second, right[second])], spreads=False)
     made = ((0, rows, left[rows]), (1, columns, right[columns]))
     for axis, size in enumerate(added or ()):
-        agree(walk, site, [made[axis - len(added or ()) + 2], (2, axis, size)], spreads=True)
+        make_equal(walk, site, [made[axis - len(added or ()) + 2], (2, axis, size)], spreads=True)
 
 
 def _einsum(walk: SizePropagation, site: NodeView) -> None:
@@ -145,10 +145,10 @@ def _einsum(walk: SizePropagation, site: NodeView) -> None:
         for axis, label in enumerate(term):
             labels.setdefault(label, []).append((position, axis, shape[axis]))
     for held in labels.values():
-        agree(walk, site, held, spreads=True)
+        make_equal(walk, site, held, spreads=True)
 
 
-def _channels(walk: SizePropagation, site: NodeView) -> None:
+def _per_channel(walk: SizePropagation, site: NodeView) -> None:
     """Ops with weights per channel of [N, C, ...]."""
     shape = site.shape(0)
     if shape is not None and walk.is_dynamic(shape[1:2]):
@@ -157,9 +157,9 @@ def _channels(walk: SizePropagation, site: NodeView) -> None:
         )
 
 
-def _normalized(walk: SizePropagation, site: NodeView) -> None:
-    for held in _aligned(site, range(len(site.inputs))):
-        agree(walk, site, held, spreads=True)
+def _normalization(walk: SizePropagation, site: NodeView) -> None:
+    for held in _broadcast_axes(site, range(len(site.inputs))):
+        make_equal(walk, site, held, spreads=True)
 
 
 def _reshape(walk: SizePropagation, site: NodeView) -> None:
@@ -251,7 +251,7 @@ def _gather(walk: SizePropagation, site: NodeView) -> None:
         )
 
 
-def _beside(walk: SizePropagation, site: NodeView) -> None:
+def _gather_elements(walk: SizePropagation, site: NodeView) -> None:
     """Ops whose indices and updates have the axes of the table, equal except for one."""
     table, indices = site.shape(0), site.shape(1)
     if table is None or indices is None or len(table) != len(indices):
@@ -262,12 +262,12 @@ def _beside(walk: SizePropagation, site: NodeView) -> None:
         raise CannotBeDynamic(
             site.node, f"picks fixed places of {table[along]}, which was {walk.fixed_size(table[along])}"
         )
-    for axis, held in enumerate(_aligned(site, range(len(site.inputs)))):
+    for axis, held in enumerate(_broadcast_axes(site, range(len(site.inputs)))):
         own = held if axis != along else held[1:]
-        agree(walk, site, [(place, at, size) for place, at, size in own], spreads=False)
+        make_equal(walk, site, [(place, at, size) for place, at, size in own], spreads=False)
 
 
-def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
+def _gather_nd(walk: SizePropagation, site: NodeView) -> None:
     table, indices, updates = site.shape(0), site.shape(1), site.shape(2)
     width = indices[-1] if indices else None
     if table is None or indices is None or not isinstance(width, int):
@@ -275,7 +275,7 @@ def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
         return
     batch = site.attribute("batch_dims", 0)
     for axis in range(batch):
-        agree(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
+        make_equal(walk, site, [(0, axis, table[axis]), (1, axis, indices[axis])], spreads=False)
     for element, size in enumerate(table[batch : batch + width]):
         if not walk.is_dynamic([size]) or site.node in walk.notes.position_readers:
             continue
@@ -290,7 +290,7 @@ def _by_tuples(walk: SizePropagation, site: NodeView) -> None:
             beside = (1, axis, indices[axis]) if axis < len(indices) - 1 else None
             rest = axis - len(indices) + 1 + width
             held = beside or (0, rest, table[rest])
-            agree(walk, site, [held, (2, axis, size)], spreads=False)
+            make_equal(walk, site, [held, (2, axis, size)], spreads=False)
 
 
 def _split(walk: SizePropagation, site: NodeView) -> None:
@@ -307,12 +307,12 @@ def _split(walk: SizePropagation, site: NodeView) -> None:
         walk.plan_size_input(site, 1, [shape[axis]])
 
 
-def _sampled(walk: SizePropagation, site: NodeView) -> None:
+def _grid_sample(walk: SizePropagation, site: NodeView) -> None:
     """One picture [N, ...] per grid [N, ...]."""
-    agree(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
+    make_equal(walk, site, [(place, 0, shape[0]) for place in (0, 1) if (shape := site.shape(place))], spreads=False)
 
 
-def _gridded(walk: SizePropagation, site: NodeView) -> None:
+def _affine_grid(walk: SizePropagation, site: NodeView) -> None:
     """AffineGrid: one matrix per picture, so the batch of its size input follows."""
     matrices, value = site.shape(0), site.value(1)
     if not matrices or value is None:
@@ -322,7 +322,7 @@ def _gridded(walk: SizePropagation, site: NodeView) -> None:
     if walk.is_dynamic([matrices[0]]) and count == walk.fixed_size(matrices[0]):
         walk.plan_size_input(site, 1, [matrices[0], *rest])
     elif count is not None:
-        agree(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
+        make_equal(walk, site, [(1, 0, count), (0, 0, matrices[0])], spreads=False)
 
 
 def _squeeze(walk: SizePropagation, site: NodeView) -> None:
@@ -366,7 +366,7 @@ def _recurrent(walk: SizePropagation, site: NodeView) -> None:
     for position in (5, 6):
         state: Shape | None = site.shape(position)
         held += [] if state is None else [(position, batch, state[batch])]
-    agree(walk, site, held, spreads=False)
+    make_equal(walk, site, held, spreads=False)
 
 
 def _require_input(site: NodeView, position: int) -> None:
@@ -380,7 +380,7 @@ def _listed(sizes: "Sequence[Size | None]") -> str:
     return f"[{', '.join(map(str, sizes))}]"
 
 
-def _labels(walk: SizePropagation, site: NodeView) -> None:
+def _loss(walk: SizePropagation, site: NodeView) -> None:
     """Losses: scores [N, C, ...] and labels [N, ...] with values below C."""
     scores, labels = site.shape(0), site.shape(1)
     if scores is None or labels is None:
@@ -389,25 +389,25 @@ def _labels(walk: SizePropagation, site: NodeView) -> None:
         raise CannotBeDynamic(site.node, f"picks fixed places of {scores[1]}, which was {walk.fixed_size(scores[1])}")
     held = [(0, axis + (axis > 0), size) for axis, size in enumerate(scores[:1] + scores[2:])]
     for axis, item in enumerate(held[: len(labels)]):
-        agree(walk, site, [item, (1, axis, labels[axis])], spreads=False)
+        make_equal(walk, site, [item, (1, axis, labels[axis])], spreads=False)
 
 
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
-    **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _channels),
-    **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _channels),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalized),
+    **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _per_channel),
+    **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _per_channel),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalization),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
-    **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _beside),
-    **dict.fromkeys(("GatherND", "ScatterND"), _by_tuples),
+    **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _gather_elements),
+    **dict.fromkeys(("GatherND", "ScatterND"), _gather_nd),
     **dict.fromkeys(("MatMul", "MatMulInteger"), _matmul),
-    **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _labels),
-    "AffineGrid": _gridded,
+    **dict.fromkeys(("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"), _loss),
+    "AffineGrid": _affine_grid,
     "Concat": _concat,
     "Einsum": _einsum,
     "Expand": _expand,
     "Gather": _gather,
     "Gemm": _gemm,
-    "GridSample": _sampled,
+    "GridSample": _grid_sample,
     "Loop": check_loop,
     "Reshape": _reshape,
     "Resize": _resize,

@@ -19,11 +19,11 @@ def enumerate_tuples(walk: SizePropagation, site: NodeView, element: int) -> Non
     """
     name, shape, size = site.inputs[1], site.shape(1) or (), (site.shape(0) or ())[element]
     array = walk.constant(site, 1)
-    axes = [] if array is None else _counting(array, walk.fixed_size(size), element)
+    axes = [] if array is None else _enumerated_axes(array, walk.fixed_size(size), element)
     if not axes or not all(isinstance(width, int) for width in shape):
         raise CannotBeDynamic(site.node, f"picks fixed places by {name!r} of what is to be free")
     axis = axes[walk.choose(site, (site.node.op, shape, element), len(axes))]
-    made = _at(shape, axis, size)
+    made = _with_size(shape, axis, size)
     walk.notes.position_readers.add(site.node)
     walk.plan_input(
         site, 1, IndexTuples(name, element, axis, shape=made, cut=shape[axis] != 1), TensorType(site.dtype(1), made)
@@ -41,16 +41,20 @@ def enumerate_concatenated(walk: SizePropagation, site: NodeView, element: int, 
         width = (joined.shape(position) or (0,))[-1]
         if not isinstance(width, int):
             return
-        source = _source(walk, joined, position, walk.fixed_size(size)) if before == element and width == 1 else None
+        source = (
+            _enumeration_source(walk, joined, position, walk.fixed_size(size))
+            if before == element and width == 1
+            else None
+        )
         if source is not None:
             walk.notes.position_readers.add(site.node)
-            _count(walk, *source, size)
+            _enumerate(walk, *source, size)
         before += width
 
 
-def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
+def _enumeration_source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> tuple[NodeView, int] | None:
     """The consumer of the constant enumeration that a tensor only moves and repeats; None without one."""
-    while not _axes(walk, site, position, old):
+    while not _input_enumerated_axes(walk, site, position, old):
         source = walk.shapes.origin.producer(site.scope, site.inputs[position])
         if source is None or not (
             traits_of(source[1].op).data.copies_elements or traits_of(source[1].op).dtype.is_cast
@@ -60,21 +64,21 @@ def _source(walk: SizePropagation, site: NodeView, position: int, old: Size) -> 
     return site, position
 
 
-def _count(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
+def _enumerate(walk: SizePropagation, site: NodeView, position: int, size: Size) -> None:
     """Replace a constant enumeration by one of the dynamic size.  Raises Revisit."""
-    axes = _axes(walk, site, position, walk.fixed_size(size))
+    axes = _input_enumerated_axes(walk, site, position, walk.fixed_size(size))
     shape = site.shape(position) or ()
     walk.plan_range(site, position, axes[walk.choose(site, (site.node.op, shape, position), len(axes))], size)
     raise Revisit(site.node)
 
 
-def _axes(walk: SizePropagation, site: NodeView, position: int, old: Size) -> list[int]:
+def _input_enumerated_axes(walk: SizePropagation, site: NodeView, position: int, old: Size) -> list[int]:
     """Axes along which a constant input enumerates the old size; empty if it is not constant."""
     array = walk.constant(site, position)
-    return [] if array is None or array.size != old else _counting(array[..., None], old, 0)
+    return [] if array is None or array.size != old else _enumerated_axes(array[..., None], old, 0)
 
 
-def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int]:
+def _enumerated_axes(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int]:
     """Axes along which one element of tuples is 0, 1, 2, ..., and the others are constant."""
     found = []
     for axis in (axis for axis, width in enumerate(array.shape[:-1]) if width == size):
@@ -87,13 +91,15 @@ def _counting(array: np.ndarray[Any, Any], size: Size, element: int) -> list[int
 
 def enumerate_flat(walk: SizePropagation, site: NodeView, size: Size) -> None:
     """The same for indices into a flattened table: an enumeration that is multiplied by the length of a row."""
-    row = exact_quotient(size, _size(walk, size))
-    for factor, position in _counts(walk, site, site.inputs[1], row=row, old=walk.fixed_size(_size(walk, size))):
+    row = exact_quotient(size, _dynamic_dim(walk, size))
+    for factor, position in _scaled_enumerations(
+        walk, site, site.inputs[1], row=row, old=walk.fixed_size(_dynamic_dim(walk, size))
+    ):
         walk.notes.position_readers.add(site.node)
-        _count(walk, factor, position, _size(walk, size))
+        _enumerate(walk, factor, position, _dynamic_dim(walk, size))
 
 
-def _counts(
+def _scaled_enumerations(
     walk: SizePropagation, site: NodeView, name: str, row: Size | None, old: Size
 ) -> Iterator[tuple[NodeView, int]]:
     """Consumers of an enumeration that is multiplied by the length of a row, on the path to an index tensor."""
@@ -106,26 +112,26 @@ def _counts(
         for position in (0, 1):
             if (
                 traits.algebra.family == "product"
-                and _is(maker, 1 - position, row)
-                and _axes(walk, maker, position, old)
+                and _is_constant_number(maker, 1 - position, row)
+                and _input_enumerated_axes(walk, maker, position, old)
             ):
                 yield maker, position
             elif traits.algebra.family == "sum":
-                yield from _counts(walk, maker, maker.inputs[position], row=row, old=old)
+                yield from _scaled_enumerations(walk, maker, maker.inputs[position], row=row, old=old)
     elif traits.shape.is_reshape or traits.dtype.is_cast:
-        yield from _counts(walk, maker, maker.inputs[0], row=row, old=old)
+        yield from _scaled_enumerations(walk, maker, maker.inputs[0], row=row, old=old)
 
 
-def _is(site: NodeView, position: int, number: Size) -> bool:
+def _is_constant_number(site: NodeView, position: int, number: Size) -> bool:
     """Whether all elements of an input equal a number."""
     found: Any = site.value(position)
     return found is not None and found.size > 0 and bool(np.all(found.reshape(-1) == number))
 
 
-def _size(walk: SizePropagation, size: Size) -> Size:
+def _dynamic_dim(walk: SizePropagation, size: Size) -> Size:
     """The dynamic dim that a size depends on."""
     return symbol(next(iter(walk.fixed_sizes.keys() & symbols(size))))
 
 
-def _at(shape: Shape, axis: int, size: Size) -> Shape:
+def _with_size(shape: Shape, axis: int, size: Size) -> Shape:
     return (*shape[:axis], size, *shape[axis + 1 :])

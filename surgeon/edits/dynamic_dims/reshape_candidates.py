@@ -31,11 +31,11 @@ def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, fre
     fits = len(now) == len(target) and times(now) == times(given)
     if fits and any(symbols(size) & free.keys() for size in target):
         return [now]  # the target is dynamic already
-    placed = dict.fromkeys(islice(_placed(given, old, before, free), MOST_READINGS))
-    kept = [reading for reading in placed if _keeps(reading, given, target, allow_zero)]
+    placed = dict.fromkeys(islice(_assignments(given, old, before, free), MOST_READINGS))
+    kept = [reading for reading in placed if _is_valid(reading, given, target, allow_zero)]
     if not kept:
         return [now] if len(now) == len(target) and (fits or -1 in target) else []
-    exact = {old[axis] for axis in _free(given, free)}
+    exact = {old[axis] for axis in _dynamic_axes(given, free)}
     # A -1 of exactly the dynamic size needs no change.
     if now in kept and any(size == -1 and before[axis] in exact for axis, size in enumerate(target)):
         return [now, *(reading for reading in kept if reading != now)]
@@ -44,7 +44,7 @@ def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, fre
 
 def target_for(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str, int]) -> list[Size]:
     """The simplest target of an output shape: 0 for a size of the input, one -1, and numbers."""
-    open_size = set(_free(reading, free))
+    open_size = set(_dynamic_axes(reading, free))
     made: list[Size] = list(reading)
     if not allow_zero:
         for axis in sorted(open_size):
@@ -56,28 +56,28 @@ def target_for(reading: Shape, given: Shape, allow_zero: bool, free: Mapping[str
     return made
 
 
-def _free(shape: Shape, free: Mapping[str, int]) -> list[int]:
+def _dynamic_axes(shape: Shape, free: Mapping[str, int]) -> list[int]:
     """Axes whose size depends on a dynamic dim."""
     return [axis for axis, size in enumerate(shape) if symbols(size) & free.keys()]
 
 
-def _keeps(reading: Shape, given: Shape, target: Sequence[Size], allow_zero: bool) -> bool:
+def _is_valid(reading: Shape, given: Shape, target: Sequence[Size], allow_zero: bool) -> bool:
     """Whether a reading keeps the number of elements, and each 0 of the target copies the size of the input."""
     kept = not allow_zero
     zeros = [axis for axis, size in enumerate(target) if size == 0 and kept]
     return times(reading) == times(given) and all(reading[axis] == given[axis] for axis in zeros)
 
 
-def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str, int]) -> Iterator[Shape]:
+def _assignments(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str, int]) -> Iterator[Shape]:
     """The output shape for each assignment of dynamic input axes to output axes."""
-    at = _numbers([*given, *before], free)
+    at = _as_numbers([*given, *before], free)
     widths, sizes = [at(size) for size in before], [at(size) for size in old]
     if prod(widths) != prod(sizes) or not all(widths):
         return
     starts = [1, *accumulate(sizes, lambda a, b: a * b)]
-    places = _free(given, free)
+    places = _dynamic_axes(given, free)
     unit = all(size == 1 for size in free.values())
-    options = [list(_options(starts[axis], sizes[axis], widths, unit)) for axis in places]
+    options = [list(_candidate_axes(starts[axis], sizes[axis], widths, unit)) for axis in places]
     for chosen in product(*options):
         made: list[Size] = list(before)
         for axis, place in zip(places, chosen, strict=True):
@@ -89,7 +89,7 @@ def _placed(given: Shape, old: Shape, before: Sequence[Size], free: Mapping[str,
             yield tuple(made)
 
 
-def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Iterator[int]:
+def _candidate_axes(start: int, width: int, widths: Sequence[int], unit: bool) -> Iterator[int]:
     """Output axes that may take a dynamic input axis.  start: elements before it.  width: its size.  widths: output.
 
     unit: the old size is 1, so the axis may also be at the end of the output axis before or the start of the next.
@@ -107,8 +107,8 @@ def _options(start: int, width: int, widths: Sequence[int], unit: bool) -> Itera
         yield from (axis for axis in wide if begins[axis] == stop and stop > start + 1)
 
 
-def _numbers(sizes: Sequence[Size], free: Mapping[str, int]) -> Callable[[Size], int]:
-    """A function from sizes to numbers: dynamic dims have their old size, every other symbol a prime of its own."""
+def _as_numbers(sizes: Sequence[Size], free: Mapping[str, int]) -> Callable[[Size], int]:
+    """A function from sizes to numbers: dynamic dims have their old size, every other symbol its own prime."""
     other = sorted({name for size in sizes for name in symbols(size)} - free.keys())
     known = {**dict(zip(other, _PRIMES, strict=False)), **free}
 

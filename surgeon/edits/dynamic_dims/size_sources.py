@@ -34,10 +34,12 @@ def make_follow(walk: SizePropagation, site: NodeView, position: int, axis: int,
         _repeat(walk, site, position, axis=axis, size=size)
     if source is not None:
         _follow_through(walk, walk.node_view(source[1]), axis, size)
-    raise CannotBeDynamic(site.node, f"reads {_name(walk, site, position)!r}, which has {old} where {size} is free")
+    raise CannotBeDynamic(
+        site.node, f"reads {_original_name(walk, site, position)!r}, which has {old} where {size} is free"
+    )
 
 
-def _name(walk: SizePropagation, site: NodeView, position: int) -> str:
+def _original_name(walk: SizePropagation, site: NodeView, position: int) -> str:
     name = site.inputs[position]
     given = next((item.recipe for item in walk.given.values() if item.name == name), None)
     return name if given is None else getattr(given, "tensor", site.node.inputs[position])
@@ -103,8 +105,8 @@ def _repeat(walk: SizePropagation, site: NodeView, position: int, axis: int, siz
 def _follow_through(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     """Make the inputs of a node follow a size of its output, if the node only passes the axis on."""
     op, traits = site.node.op, traits_of(site.node.op)
-    if op in SEVERAL:
-        SEVERAL[op](walk, site, axis, size)
+    if op in SEVERAL_ORIGINS:
+        SEVERAL_ORIGINS[op](walk, site, axis, size)
     elif op in AXIS_ORIGINS:
         made = walk.view.facts(site.scope, site.node.outputs[0]).shape or ()
         found = AXIS_ORIGINS[op](site, made, axis)
@@ -154,7 +156,7 @@ def _follow_reshaped(walk: SizePropagation, site: NodeView, axis: int, size: Siz
         make_follow(walk, site, 0, axis=place, size=wanted)
 
 
-SEVERAL: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
+SEVERAL_ORIGINS: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {"Reshape": _follow_reshaped}
 """Ops with several input axes that an output axis may come from."""
 
 
@@ -172,7 +174,7 @@ def _replace_number(walk: SizePropagation, site: NodeView, position: int, place:
         raise Revisit(site.node)
 
 
-def _expanded(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
+def _follow_expand(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     value, made = site.value(1), walk.view.facts(site.scope, site.node.outputs[0]).shape
     shape = site.shape(0)
     if value is None or made is None or shape is None:
@@ -182,7 +184,7 @@ def _expanded(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> N
         _replace_number(walk, site, 1, place=axis - len(made) + value.size, size=size)
 
 
-def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
+def _follow_slice(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     found, shape = slice_parameters(site), site.shape(0)
     if found is None or shape is None or not site.has(2):
         return
@@ -191,12 +193,12 @@ def _sliced(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> Non
             _replace_number(walk, site, 2, place=place, size=size)
 
 
-def _ranged(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
+def _follow_range(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.sizes(0) == [0] and site.sizes(2) == [1]:
         _replace_number(walk, site, 1, place=0, size=size)
 
 
-def _resized(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
+def _follow_resize(walk: SizePropagation, site: NodeView, axis: int, size: Size) -> None:
     if site.has(3) and not site.attribute("axes"):
         _replace_number(walk, site, 3, place=axis, size=size)
 
@@ -206,10 +208,10 @@ SOURCES: dict[str, Callable[[SizePropagation, NodeView, int, Size], None]] = {
         None if axis else _replace_number(walk, site, 1, place=axis, size=size)
     ),
     "ConstantOfShape": lambda walk, site, axis, size: _replace_number(walk, site, 0, place=axis, size=size),
-    "Expand": _expanded,
-    "Range": _ranged,
-    "Resize": _resized,
-    "Slice": _sliced,
+    "Expand": _follow_expand,
+    "Range": _follow_range,
+    "Resize": _follow_resize,
+    "Slice": _follow_slice,
     "Tile": lambda walk, site, axis, size: _replace_number(walk, site, 1, place=axis, size=size),
 }
 """Ops with an input that sets a size of the output; each raises Revisit once that input follows."""

@@ -80,7 +80,7 @@ class Interpretations:
             seen.append(choices)
             left -= 1
             walk = SizePropagation(self.index, self.free, choices)
-            if self._is_through(walk):
+            if self._finishes(walk):
                 yield Interpretation(walk, choices)
                 left = min(left, further - len(seen))
             for key, (_, ways) in reversed(walk.notes.choice_points.items()):
@@ -91,7 +91,7 @@ class Interpretations:
         """The likeliest interpretation, as a list of one; empty if none fits."""
         return list(islice(self, 1))
 
-    def _is_through(self, walk: SizePropagation) -> bool:
+    def _finishes(self, walk: SizePropagation) -> bool:
         """Run a propagation; returns whether it finishes."""
         try:
             walk.run(check)

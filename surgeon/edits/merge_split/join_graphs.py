@@ -69,7 +69,7 @@ def join(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], prefi
 
 
 def _put(draft: ModelDraft, other: ModelProto, connect: Mapping[str, str], joined: JoinResult) -> None:
-    """Add the contents of the other model; outputs that feed it are no longer outputs."""
+    """Add the contents of the other model, and remove the outputs that feed it."""
     graph, added = draft.graph, other.graph
     fed = {joined.second_renames[name] for name in connect}
     ends = {value.name for value in added.output}
@@ -149,7 +149,7 @@ def _add_functions(draft: ModelDraft, other: ModelProto, joined: JoinResult) -> 
 
 
 def _operators(model: ModelProto) -> set[FunctionKey]:
-    """Called ops that are neither functions of the model nor have a schema."""
+    """Called ops without a schema, except functions of the model."""
     imports = imports_of(model.opset_import)
     called = {called_function_key(node) for node in nodes_of(model)} - {function_key(item) for item in model.functions}
     return {key for key in called if schema(key[0], key[1], imports.get(normalize_domain(key[0]))) is None}

@@ -1,4 +1,4 @@
-"""Two models made one: what the first gives, the second is fed with."""
+"""Merges two models into one: outputs of the first feed inputs of the second."""
 
 import os
 import time
@@ -122,7 +122,7 @@ def merge(
     run = _Merge(report, settings, (resolve_model(first), resolve_model(second)))
     try:
         with ExitStack() as stack:
-            made = run.go(stack, connect, prefix)
+            made = run.join_and_write(stack, connect, prefix)
             if isinstance(made, onnx.ModelProto) and any(isinstance(one, gs.Graph) for one in (first, second)):
                 made = gs.import_onnx(made)
     finally:
@@ -150,7 +150,9 @@ class _Merge:
     originals: Sequence[OutputModel]
     """The two models as the user gave them."""
 
-    def go(self, stack: ExitStack, connect: Mapping[str, str | Sequence[str]] | None, prefix: tuple[str, str]) -> Any:
+    def join_and_write(
+        self, stack: ExitStack, connect: Mapping[str, str | Sequence[str]] | None, prefix: tuple[str, str]
+    ) -> Any:
         """Join the two models, check the result and write it."""
         first, second = self.originals
         output = self.settings.output
@@ -164,7 +166,7 @@ class _Merge:
         joined = join(draft, draft.adopt(raised[1], beside), by_input, prefix)
         draft.index  # noqa: B018  # raises for an invalid result
         outputs = {value.name for value in models[0].skeleton.graph.output}
-        connected = (_feeding(name, source, source in outputs) for name, source in by_input.items())
+        connected = (_connection_text(name, source, source in outputs) for name, source in by_input.items())
         request = Merging(model_name(first), model_name(second), by_input, prefix)
         self.report.edits.append(AppliedEdit(request, (*connected, *said, *joined.messages)))
         self.report.skeletons = models[0].skeleton, draft.skeleton
@@ -177,7 +179,7 @@ class _Merge:
             return None
         if output is None:
             made = patch.to_proto()
-            self._look(draft, models, made, links)
+            self._check(draft, models, made, links)
             return made
         return self._save(draft, patch, models, links=links, output=Path(os.fspath(output)))
 
@@ -186,14 +188,14 @@ class _Merge:
     ) -> Path:
         def look(path: Path) -> None:
             models[1].check_unchanged()
-            self._look(draft, models, path, links)
+            self._check(draft, models, path, links)
 
         how = self.settings
         save(draft.source, patch, output, external_data=how.external_data, force=how.force, check=look)
         self.report.written = True
         return output
 
-    def _look(self, draft: ModelDraft, models: Sequence[Model], made: OutputModel, links: Sequence[ChainLink]) -> None:
+    def _check(self, draft: ModelDraft, models: Sequence[Model], made: OutputModel, links: Sequence[ChainLink]) -> None:
         """Compare the merged model with the two run one after the other; raises if it differs."""
         complaint = structural_fault(draft.source, made)
         if complaint is not None:
@@ -219,7 +221,7 @@ def _is_connection(connect: object) -> bool:
     return lists and all(isinstance(name, str) for names in ([*connect], *fed) for name in names)
 
 
-def _feeding(name: str, source: str, is_output: bool) -> str:
+def _connection_text(name: str, source: str, is_output: bool) -> str:
     """A clause on what feeds an input of the second model."""
     if is_output:
         same = f"the output {source!r} of the first model feeds the input of that name"
@@ -277,7 +279,7 @@ def _raise_opsets(
     """Both models at the higher opset of the two; raises GraphError if a node would change its meaning."""
     imports = [imports_of(model.skeleton.opset_import) for model in models]
     for domain in imports[0].keys() & imports[1].keys() - {""}:
-        _require_alike(models, domain, imports[0][domain], imports[1][domain])
+        _require_same_meaning(models, domain, imports[0][domain], imports[1][domain])
     found, said = list(models), []
     opset = max((known[""] for known in imports if "" in known), default=0)
     for place, model in enumerate(models):
@@ -297,7 +299,7 @@ def _raise_opsets(
     return found, said
 
 
-def _require_alike(models: Sequence[Model], domain: str, first: int, second: int) -> None:
+def _require_same_meaning(models: Sequence[Model], domain: str, first: int, second: int) -> None:
     """Raise GraphError if ops of a domain may have different meanings in its two imported versions."""
     if first == second:
         return

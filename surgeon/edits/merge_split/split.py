@@ -1,4 +1,4 @@
-"""A model cut into parts that follow each other, each a model of its own."""
+"""Splits a model into consecutive parts, each a model by itself."""
 
 import os
 import shutil
@@ -206,14 +206,14 @@ class _Splitting:
     def plan(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> None:
         """Add the planned parts to the report."""
         for number, one in enumerate(ends, 1):
-            self._part(model, one, _name(original, number, len(ends)))
+            self._draft_of_part(model, one, _name(original, number, len(ends)))
 
     def in_memory(self, model: Model, original: OutputModel, ends: Sequence[PartBoundary]) -> list[onnx.ModelProto]:
         """The parts as models in memory."""
-        made = [self._part(model, one, "").patch().to_proto() for one in ends]
+        made = [self._draft_of_part(model, one, "").patch().to_proto() for one in ends]
         for part in made:
             _require_valid(model, part)
-        self._look(model, original, made)
+        self._check(model, original, made)
         return made
 
     def into_folder(
@@ -225,14 +225,14 @@ class _Splitting:
             made = []
             for number, one in enumerate(ends, 1):
                 path = staging / _name(original, number, len(ends))
-                patch = self._part(model, one, path.name).patch(path, whole=mode not in ("auto", "copy"))
+                patch = self._draft_of_part(model, one, path.name).patch(path, whole=mode not in ("auto", "copy"))
                 save(model, patch, path, external_data=mode, check=lambda path: _require_valid(model, path))
                 made.append(path)
-            self._look(model, original, made)
+            self._check(model, original, made)
         self.report.written = True
         return [folder / path.name for path in made]
 
-    def _part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
+    def _draft_of_part(self, model: Model, ends: PartBoundary, name: str) -> ModelDraft:
         """The draft of one part."""
         draft = ModelDraft(model)
         extract(draft, ends.inputs, ends.outputs, self.whole)
@@ -241,7 +241,7 @@ class _Splitting:
         self.report.parts.append(SplitPart(name, ends.inputs, ends.outputs, len(draft.graph.node)))
         return draft
 
-    def _look(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
+    def _check(self, model: Model, original: OutputModel, made: Sequence[OutputModel]) -> None:
         """Compare the parts, run one after the other, with the whole model; raises if they differ."""
         options, check = self.settings.options, self.settings.check
         refusals = [require_loaded("split", [original], part, options=options, report=self.report) for part in made]
@@ -290,7 +290,7 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
         raise ModelFileError(f"In {folder.parent} no folder can be made ({error.strerror}): name another.") from error
     try:
         yield staging
-        if is_held or not _makes_way(folder):
+        if is_held or not _removes_empty(folder):
             _move_into(staging, folder)
         else:
             os.rename(staging, folder)
@@ -299,7 +299,7 @@ def _staged(folder: Path, force: bool) -> Iterator[Path]:
         shutil.rmtree(staging, ignore_errors=True)  # it does not exist any more after success
 
 
-def _makes_way(folder: Path) -> bool:
+def _removes_empty(folder: Path) -> bool:
     """Whether an empty folder is removed; a mount point stays."""
     with suppress(OSError):
         if folder.is_dir():

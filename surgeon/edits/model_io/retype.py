@@ -57,13 +57,13 @@ class Retype(Edit):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read NAME=DTYPE, and :cast behind it."""
+        """Read NAME=DTYPE or NAME=DTYPE:cast."""
         name, dtype = parse_pair(text.removesuffix(CAST), cls.metavar)
         return cls(name, dtype, text.endswith(CAST))
 
     @property
     def spelling(self) -> str:
-        """NAME=DTYPE, and :cast behind it."""
+        """NAME=DTYPE or NAME=DTYPE:cast."""
         return f"{self.name}={self.dtype}{CAST * self.cast}"
 
     def apply(self, draft: ModelDraft) -> Iterable[str]:
@@ -104,11 +104,11 @@ class Retype(Edit):
             raise UsageError(
                 f"The input {self.name!r} has a stored value of its own; retype an input that has to be given."
             )
-        needing = next(self._needing(draft, old, new), None)
+        needing = next(self._incompatible_consumers(draft, old, new), None)
         before = onnx.helper.tensor_dtype_to_np_dtype(old)
         if needing is None:
             source = draft.claim.original(self.name)
-            draft.claim.make(source, (source,), lambda array: _as(array, before))
+            draft.claim.make(source, (source,), lambda array: _converted(array, before))
             return ""
         if not self.cast:
             who = node_label(needing)
@@ -118,7 +118,7 @@ class Retype(Edit):
             )
         inner = draft.fresh(f"{self.name}_{dtype_name(old)}")
         source, own = split_boundary_tensor(draft, value, inner)
-        draft.claim.make(source, (own,), lambda array: _as(array, before))
+        draft.claim.make(source, (own,), lambda array: _converted(array, before))
         draft.graph.node.insert(0, onnx.helper.make_node("Cast", [self.name], [inner], to=old))
         return ", cast back at once"
 
@@ -131,26 +131,26 @@ class Retype(Edit):
         inner, after = draft.fresh(f"{self.name}_{dtype_name(old)}"), onnx.helper.tensor_dtype_to_np_dtype(new)
         source, own = split_boundary_tensor(draft, value, inner)
         draft.graph.node.append(onnx.helper.make_node("Cast", [inner], [self.name], to=new))
-        draft.claim.answer(own, (source,), lambda array: _as(array, after))
+        draft.claim.answer(own, (source,), lambda array: _converted(array, after))
         return ", cast at the end"
 
-    def _needing(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
+    def _incompatible_consumers(self, draft: ModelDraft, old: int, new: int) -> Iterator[NodeProto]:
         """Nodes that read the input and would compute something else, or be invalid, with the new dtype."""
         versions = imports_of(draft.skeleton.opset_import)
         for node in draft.graph.node:
             places = [place for place, name in enumerate(node.input) if name == self.name]
-            takes = all(_takes(node, place, old, new=new, versions=versions) for place in places)
+            takes = all(_computes_the_same(node, place, old, new=new, versions=versions) for place in places)
             if not takes or any(self.name in names_read(inner) for graph in subgraphs(node) for inner in graph.node):
                 yield node
 
 
-def _as(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+def _converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert as Cast does: too large numbers become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         return array.astype(dtype)
 
 
-def _takes(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
+def _computes_the_same(node: NodeProto, place: int, old: int, new: int, versions: dict[str, int]) -> bool:
     """Whether a node computes the same from an input of another dtype.
 
     A new dtype with more numbers than the old one, such as 0.5 or 300, is accepted only for indices, which an operator

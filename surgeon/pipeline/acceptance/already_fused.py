@@ -22,11 +22,11 @@ def already_fused(index: Index, rules: Sequence[Rule], target: str) -> str | Non
     Only replacements of one node count, of an op that is not in the rule's patterns: any Add of the model could be the
     result of a rule that writes an Add.
     """
-    found = _counted(index, rules, target)
+    found = _count_by_op(index, rules, target)
     return _clause(found) if found else None
 
 
-def _counted(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
+def _count_by_op(index: Index, rules: Sequence[Rule], target: str) -> Counter[str]:
     nodes = {node: None for rule in rules for node in _nodes(index, rule, target)}
     return Counter(node.op for node in nodes)
 
@@ -38,16 +38,16 @@ def _clause(found: Counter[str]) -> str:
     return f"{join_first(counts, 3)} already"
 
 
-def present(index: Index, rule: Rule, target: str) -> Mismatch | None:
+def already_fused_mismatch(index: Index, rule: Rule, target: str) -> Mismatch | None:
     """The same for one rule, as a mismatch; None without any."""
-    found = _counted(index, [rule], target)
+    found = _count_by_op(index, [rule], target)
     if not found:
         return None
-    reason = f"{_clause(found)}, which {target_of(target).title} runs{_elsewhere(index, rule, target, found)}"
+    reason = f"{_clause(found)}, which {target_of(target).title} runs{_other_target_text(index, rule, target, found)}"
     return Mismatch(rule.name, "", "", reason, where=rule.where, matched=0, kind="already")
 
 
-def _elsewhere(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
+def _other_target_text(index: Index, rule: Rule, target: str, ops: Collection[str]) -> str:
     """The op that a rule would write instead for another target of the same runtime, as a clause; may be empty."""
     wanted = target_of(target)
     for other in wanted.also if isinstance(wanted, Target) else ():

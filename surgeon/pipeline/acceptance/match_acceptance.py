@@ -104,7 +104,7 @@ class MatchAcceptance:
         if known is not None:
             return known
         try:
-            fragment = self._written(rule, plan, compiled, match)
+            fragment = self._build(rule, plan, compiled, match)
             if match.template is not None and self._depends_on_facts(plan, fragment):
                 self.cache.keep((*plan.conditions, plan.form.function), compiled, match, fragment)
             return fragment
@@ -112,7 +112,7 @@ class MatchAcceptance:
             fragments = [declined.fragment]
             for form in plan.others if declined.is_of_form else ():
                 try:
-                    return self._written(rule, replace(plan, form=form), compiled, match)
+                    return self._build(rule, replace(plan, form=form), compiled, match)
                 except MatchDeclined as other:
                     fragments.append(other.fragment)
             best = next((fragment for fragment in fragments if fragment is not None), None)
@@ -129,7 +129,7 @@ class MatchAcceptance:
         is_limited = limits is not None and any(node.qualified in limits for node in fragment.nodes)
         return not (plan.lacking or is_held or is_limited)
 
-    def _written(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
+    def _build(self, rule: Rule, plan: RulePlan, compiled: CompiledPattern, match: Match) -> Replacement:
         """The replacement by the form of a plan.  Raises as `replacement`."""
         match.asked_last = None
         step: FailureKind = "condition"
@@ -148,7 +148,7 @@ class MatchAcceptance:
             for condition in plan.conditions:
                 self.cache.require(condition, compiled, match)
             if plan.needs is not None:
-                raise self._too_old(match, plan.needs)
+                raise self._opset_too_old(match, plan.needs)
             is_of_form = True
             fragment = self.cache.build(plan, compiled, match)
             step = "schema"
@@ -204,7 +204,7 @@ class MatchAcceptance:
         )
         return MatchDeclined(finding, f"; or {change}" if change else "", is_of_form=True, fragment=fragment)
 
-    def _too_old(self, match: Match, needs: int) -> MatchDeclined:
+    def _opset_too_old(self, match: Match, needs: int) -> MatchDeclined:
         scope = match.scope
         wants = f"the form for target {self.target} needs opset {needs}"
         if scope.function is not None:

@@ -94,8 +94,8 @@ class Explainer:
         best = self._attempt(compiled, root, accept) if root not in self.covered else None
         if best is None:
             return None
-        miss = to_mismatch(self.rule, compiled.pattern, scope, root=root, best=best)
-        miss = replace(miss, of_written=_is_of_written(scope, best))
+        miss = as_mismatch(self.rule, compiled.pattern, scope, root=root, best=best)
+        miss = replace(miss, of_written=_is_of_inserted(scope, best))
         has_all = has_fired or all(scope.has_any(group) for group in compiled.written_ops.required)
         miss = mark_near(miss, root) if has_all else miss
         is_said = best.is_whole or (best.is_certain and len(set(best.nodes)) <= miss.total)
@@ -154,10 +154,10 @@ def accept_by(acceptance: MatchAcceptance, rule: Rule, plan: RulePlan, compiled:
     return lambda match: acceptance.replacement(rule, plan, compiled, match)
 
 
-def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: FurthestFailure) -> Mismatch:
+def as_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: FurthestFailure) -> Mismatch:
     """A failure as a mismatch.  A node with a failure does not count as matched."""
     finding, total = best.finding, pattern_size(pattern, best.made)
-    matched = total if best.is_whole else max(0, min(best.matched, total - 1, _fitting(best)))
+    matched = total if best.is_whole else max(0, min(best.matched, total - 1, _count_fitting(best)))
     return Mismatch(
         rule=rule,
         pattern=pattern.name,
@@ -178,7 +178,7 @@ def to_mismatch(rule: str, pattern: Pattern, scope: Scope, root: Node, best: Fur
     )
 
 
-def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
+def _is_of_inserted(scope: Scope, best: FurthestFailure) -> bool:
     """Whether a rule inserted one of the matched nodes or the node with the failure."""
     if any(node.encoded is not None for node in best.nodes):
         return True
@@ -189,7 +189,7 @@ def _is_of_written(scope: Scope, best: FurthestFailure) -> bool:
     return any(node.encoded is not None for node in named)
 
 
-def _fitting(best: FurthestFailure) -> int:
+def _count_fitting(best: FurthestFailure) -> int:
     """Number of nodes of the model that fit."""
     wrong = [best.finding] if best.also is None else [best.also]
     taken = sum(finding.kind not in KINDS_AT_UNMATCHED_NODE for finding in wrong)
@@ -237,7 +237,7 @@ def near_misses(
 
 def misses_of_pattern(index: Index, compiled: CompiledPattern, scope: Scope) -> Iterator[Mismatch]:
     """Why a pattern does not match: the furthest failure at each node where it could start."""
-    missing = _absent(index, "", compiled, [scope])
+    missing = _absent_op(index, "", compiled, [scope])
     if missing is not None and next(candidate_roots(compiled, scope, 1), None) is None:
         yield missing
     else:
@@ -276,12 +276,12 @@ def missing_ops(index: Index, rule: Rule, target: str) -> Iterator[Mismatch]:
         for compiled in plan.sources:
             scopes.setdefault(id(compiled), (compiled, []))[1].append(scope)
     for compiled, among in scopes.values():
-        miss = _absent(index, rule.name, compiled, among)
+        miss = _absent_op(index, rule.name, compiled, among)
         if miss is not None:
             yield miss
 
 
-def _absent(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Scope]) -> Mismatch | None:
+def _absent_op(index: Index, rule: str, compiled: CompiledPattern, scopes: list[Scope]) -> Mismatch | None:
     if compiled.search is not None:
         pattern = compiled.pattern
         why = compiled.search.why_none(index, scopes)

@@ -32,10 +32,10 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 @dataclass(slots=True)
-class _Answers:
+class _CachedResults:
     """Cached results of a function of a rule, by the facts that it read.
 
-    If the function reads more facts than before, earlier results are no longer found.
+    If the function reads more facts than before, earlier results are ignored.
     """
 
     asks: int = NOTHING
@@ -63,9 +63,9 @@ class ReplacementCache:
         loader: provider that must load the replacements if `provider` is None, at least by their function bodies.
         """
         self._index, self._provider, self._among, self._loader = index, provider, among, loader
-        self._said: dict[Any, _Answers] = {}
-        self._alike: dict[object, _Answers] = {}  # by the template of a match
-        self._run: dict[Any, MissingKernel | None] = {}
+        self._by_function: dict[Any, _CachedResults] = {}
+        self._by_template: dict[object, _CachedResults] = {}  # by the template of a match
+        self._unsupported_by_nodes: dict[Any, MissingKernel | None] = {}
         self._checked: dict[Any, tuple[Replacement, MissingKernel | None]] = {}  # keeps alive the ids in its keys
 
     @cached_property
@@ -78,8 +78,10 @@ class ReplacementCache:
 
     def known(self, match: Match) -> Replacement | None:
         """The replacement of an earlier match of the same template and facts; None without one."""
-        said = self._alike.get(match.template)
-        found: Replacement | None = None if said is None else said.by_facts.get(self._seen(match, said.asks))
+        said = self._by_template.get(match.template)
+        found: Replacement | None = (
+            None if said is None else said.by_facts.get(self._facts_and_dtypes(match, said.asks))
+        )
         return found
 
     def keep(
@@ -88,23 +90,23 @@ class ReplacementCache:
         """Keep the replacement for the matches of a template, unless a function of the rule reads more than facts."""
         asks = NOTHING
         for function in functions:
-            said = self._said.get(self._kind(function, compiled, match))
+            said = self._by_function.get(self._kind(function, compiled, match))
             if said is None or self._facts(match, said.asks) not in said.by_facts:
                 return
             asks = max(asks, said.asks)
         if not compiled.pattern.claims and compiled.pattern.captures_class is None:
-            alike = self._alike.setdefault(match.template, _Answers())
+            alike = self._by_template.setdefault(match.template, _CachedResults())
             alike.asks = max(alike.asks, asks)
-            alike.by_facts[self._seen(match, alike.asks)] = fragment
+            alike.by_facts[self._facts_and_dtypes(match, alike.asks)] = fragment
 
-    def _seen(self, match: Match, asks: int) -> tuple[Any, ...]:
+    def _facts_and_dtypes(self, match: Match, asks: int) -> tuple[Any, ...]:
         """The facts of the captures, and the dtypes of captures and outputs, which the schema check needs."""
         made = [self._shapes.dtype(match.scope, name) for name in match.outputs]
         return (*made, *self._facts(match, max(asks, DTYPES)))
 
     def require(self, condition: Callable[..., Any], compiled: CompiledPattern, match: Match) -> None:
         """Check a condition of a rule.  Raises ConditionFailed if it does not hold."""
-        why = self._once(condition, compiled, match, lambda: self._refusal(condition, match))
+        why = self._cached(condition, compiled, match, lambda: self._refusal(condition, match))
         if why is not None:
             raise ConditionFailed(why)
 
@@ -114,7 +116,7 @@ class ReplacementCache:
         In a local function all calls share the replacement; if the rule refuses one of them, it is refused.
         """
         function = plan.form.function
-        return self._once(
+        return self._cached(
             function, compiled, match, lambda: self._in_each_call(match, partial(build_replacement, function))[0]
         )
 
@@ -137,10 +139,12 @@ class ReplacementCache:
         """Shapes in each call of the local function that contains a match; empty outside functions."""
         return [] if match.scope.function is None else self._shapes_by_call.for_scope(match.scope)
 
-    def _once(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]) -> T:
+    def _cached(
+        self, function: Callable[..., Any], compiled: CompiledPattern, match: Match, call: Callable[[], T]
+    ) -> T:
         """The result of a rule's function for a match; it is called only if no equal match is cached."""
         kind = self._kind(function, compiled, match)
-        said = self._said.get(kind)
+        said = self._by_function.get(kind)
         known = None if said is None else said.by_facts.get(self._facts(match, said.asks))
         if known is not None:
             match.asked_last = known[1] or match.asked_last
@@ -153,14 +157,14 @@ class ReplacementCache:
         finally:
             asked, match.asked_last = match.asked_last, match.asked_last or before
         if not match.inspected and all(_is_plain(held) for held in match.bound.values()):
-            said = self._said.setdefault(kind, _Answers())
+            said = self._by_function.setdefault(kind, _CachedResults())
             said.asks = max(said.asks, SHAPES if match.asked_shape else DTYPES if match.asked_dtype else NOTHING)
             said.by_facts[self._facts(match, said.asks)] = found, asked
         return found
 
     def _kind(self, function: Callable[..., Any], compiled: CompiledPattern, match: Match) -> tuple[Any, ...]:
         """The cache key of a call, apart from the facts that the function may read."""
-        bound = tuple([(name, _written(held)) for name, held in match.bound.items()])
+        bound = tuple([(name, _binding_key(held)) for name, held in match.bound.items()])
         return function, compiled, match.scope.opset, id(match.scope.versions), len(match.outputs), bound
 
     def _facts(self, match: Match, asks: int) -> tuple[Any, ...]:
@@ -179,9 +183,9 @@ class ReplacementCache:
         one.  Raises ConditionFailed if it does not fit this model, RuleError if it would fit no model.
         """
         ways = (self._shapes, *self._calls(match))
-        return next(filter(None, [self._lacking_of(match, fragment, shapes) for shapes in ways]), None)
+        return next(filter(None, [self._unsupported_with(match, fragment, shapes) for shapes in ways]), None)
 
-    def _lacking_of(self, match: Match, fragment: Replacement, shapes: ShapeInference) -> MissingKernel | None:
+    def _unsupported_with(self, match: Match, fragment: Replacement, shapes: ShapeInference) -> MissingKernel | None:
         """The same for the dtypes that these shapes give."""
         scope = match.scope
         dtypes = {key: shapes.dtype(scope, match.tensor(key)) for key in fragment.captures}
@@ -200,14 +204,14 @@ class ReplacementCache:
             opset = scope.versions.get(node.domain) or opset_to_import(node.domain, node.op_type)
             complaints = check_node(node, opset, known.get, scope.function is not None)
             if complaints:
-                _refuse_at_any_opset(node, scope.function is not None)
+                _refuse_invalid_rule(node, scope.function is not None)
                 raise ConditionFailed(f"what would be written breaks its schema: {complaints[0]}")
             infer_output_dtypes(node, opset, known)
-        lacking = self._lacking(fragment, nodes, known, scope)
+        lacking = self._unsupported(fragment, nodes, known, scope)
         self._checked[key] = fragment, lacking
         return lacking
 
-    def _lacking(
+    def _unsupported(
         self, fragment: Replacement, nodes: list[onnx.NodeProto], known: dict[str, int | None], scope: Scope
     ) -> MissingKernel | None:
         """The node that the provider cannot run; cached by nodes and dtypes."""
@@ -216,11 +220,13 @@ class ReplacementCache:
             return None
         wired = tuple([(node.kind, node.inputs) for node in fragment.nodes])
         key = (wired, tuple(known.values()), scope.opset, id(scope.versions))
-        if key not in self._run:
+        if key not in self._unsupported_by_nodes:
             loads = self._provider is None
             among = () if loads else self._among
-            self._run[key] = missing_kernel(provider, nodes, known, scope.versions, among=among, is_there=loads)
-        return self._run[key]
+            self._unsupported_by_nodes[key] = missing_kernel(
+                provider, nodes, known, scope.versions, among=among, is_there=loads
+            )
+        return self._unsupported_by_nodes[key]
 
 
 def _refused(condition: Callable[..., Any], match: Match) -> str | None:
@@ -232,7 +238,7 @@ def _refused(condition: Callable[..., Any], match: Match) -> str | None:
     return None
 
 
-def _written(held: Any) -> Any:
+def _binding_key(held: Any) -> Any:
     """A binding as a cache key, without names of tensors."""
     if isinstance(held, str):
         return ""
@@ -246,7 +252,7 @@ def _is_plain(held: Any) -> bool:
     return True
 
 
-def _refuse_at_any_opset(node: onnx.NodeProto, in_function: bool) -> None:
+def _refuse_invalid_rule(node: onnx.NodeProto, in_function: bool) -> None:
     """Raise RuleError for a node that is invalid in any model."""
     newest = schema(node.domain, node.op_type, None)
     complaints = check_node(node, newest.since_version if newest else 1, lambda _: None, in_function)

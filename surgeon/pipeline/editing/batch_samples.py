@@ -112,7 +112,7 @@ class Samples:
                     found.ran.append(size)
                     found.answers[size] = answer
                     for name, array in answer.items():
-                        found.compared.setdefault(self._name(name), []).append(self._compared(name, array, size))
+                        found.compared.setdefault(self._name(name), []).append(self._compare(name, array, size))
                         found.merged.update({self._name(name)} if self._is_merged(name, array) else ())
         except SessionError as refused:
             found.refusal = refused.message
@@ -139,17 +139,17 @@ class Samples:
             found[name] = parts[0] if axis is None else np.concatenate(parts, axis).take(range(size), axis)
         return found
 
-    def _compared(self, name: str, array: np.ndarray, size: int) -> Comparison:
+    def _compare(self, name: str, array: np.ndarray, size: int) -> Comparison:
         """An output compared with the samples that it should consist of, in the closest of all layouts."""
         parts = [answer[source] for answer in self._answers if (source := self._name(name)) in answer]
-        found = [compare(name, wanted, array, *self.tolerances) for wanted in self._laid(parts, array, size)]
+        found = [compare(name, wanted, array, *self.tolerances) for wanted in self._layouts(parts, array, size)]
         if found:
             return min(found, key=lambda one: (not one.error.ok, one.error.max_abs))
         if not parts:
-            return _other(name, array, "is no output of the original")
+            return _failed_comparison(name, array, "is no output of the original")
         if self._name(name) in self._silent():
             return compare(name, parts[0], array, *self.tolerances)
-        return _other(name, array, f"has shape {list(array.shape)}, which is not that of {size} samples")
+        return _failed_comparison(name, array, f"has shape {list(array.shape)}, which is not that of {size} samples")
 
     def _is_merged(self, name: str, array: np.ndarray) -> bool:
         """Whether an output has the samples inside a longer axis, although an axis has the old size."""
@@ -157,7 +157,7 @@ class Samples:
         grown = [one for one, other in zip(shape, array.shape, strict=False) if one != other]
         return old in shape and any(size != old for size in grown)
 
-    def _laid(self, parts: Sequence[np.ndarray], array: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    def _layouts(self, parts: Sequence[np.ndarray], array: np.ndarray, size: int) -> Iterator[np.ndarray]:
         """All layouts of the samples in the shape of an output: along one axis, as its outer or inner part."""
         if not parts or any(part.shape != parts[0].shape for part in parts) or array.ndim != parts[0].ndim:
             return
@@ -173,7 +173,7 @@ class Samples:
                 yield np.concatenate(split, axis + 1).take(range(size), axis + 1).reshape(wanted)
 
 
-def _other(name: str, array: np.ndarray, why: str) -> Comparison:
+def _failed_comparison(name: str, array: np.ndarray, why: str) -> Comparison:
     """A failed comparison of an output that cannot consist of the samples."""
     return Comparison(
         OutputError(name, dtype_name(array), math.inf, max_rel=math.inf, scale=0.0, allowed=0.0, ok=False), why

@@ -271,7 +271,7 @@ def _in_stages(
 ) -> tuple[ComparisonTally, tuple[Outcome, str]] | None:
     """Check the edited model in two parts: the original's nodes, and the appended nodes on outputs of the original.
 
-    ONNX Runtime omits roundings between two float16 nodes, so a selection behind them may jump.  None if the model does
+    ONNX Runtime omits roundings between two float16 nodes, so a selection after them may jump.  None if the model does
     not consist of two such parts, or if the second also differs.
     """
     bears = {source: name for name, source in draft.claim.tensors.items()}

@@ -50,7 +50,7 @@ class ModelClaim:
     made: dict[str, Derived] = field(default_factory=dict)
     """By input of the original, how its value is computed from inputs of the edited model."""
     answers: dict[str, Derived] = field(default_factory=dict)
-    """By output of the edited model that is no tensor of the original, how it is computed from such tensors."""
+    """By output of the edited model that is not a tensor of the original, how it is computed from such tensors."""
     dims: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By dynamic dim that is renamed or declared equal to others, the names of these in the original."""
     freed: list[DynamicDimsClaim] = field(default_factory=list)

@@ -93,7 +93,7 @@ def edit(
     original = resolve_model(source)
     started = time.perf_counter()
     try:
-        made = run.go(original, wanted)
+        made = run.run_and_write(original, wanted)
     finally:
         run.report.seconds = time.perf_counter() - started
     return ModelAndReport((source if dry_run else made, run.report))
@@ -107,7 +107,7 @@ def _refuse_misuse(source: Any, edits: Sequence[Edit], settings: EditSettings) -
     for item in edits:
         if not isinstance(item, Edit):
             raise UsageError(f"{item!r} is no edit; give values of surgeon.edits, such as surgeon.edits.Rename.")
-        with _refusing(item):
+        with _naming_edit(item):
             item.require_kinds()
     if not edits:
         raise UsageError("Nothing is asked for; name an edit.")
@@ -132,7 +132,7 @@ def edited_temporarily(
     run = _Run(EditSettings(output, check, require_proof, options=options), model_name(source))
     started = time.perf_counter()
     with ExitStack() as stack:
-        made = run.between(source, edits, stack)
+        made = run.run_temporarily(source, edits, stack)
         run.report.seconds = time.perf_counter() - started
         yield made, run.report
 
@@ -146,7 +146,7 @@ class _Run:
         self.options = settings.options  # with the user's inputs renamed after each stage
         self.report = EditReport(source, str(settings.output or ""))
 
-    def go(self, original: OutputModel, edits: Sequence[Edit]) -> Any:
+    def run_and_write(self, original: OutputModel, edits: Sequence[Edit]) -> Any:
         """Apply the edits stage by stage, compare each stage with the one before, and write the last."""
         with ExitStack() as stack:
             source: OutputModel = original
@@ -159,23 +159,23 @@ class _Run:
                     self.output, whole=not is_last or self.settings.external_data not in ("auto", "copy")
                 )
                 if not is_last:
-                    source = self._between(draft, patch, source, stack)
+                    source = self._make_temporary(draft, patch, source, stack)
                 else:
                     return self._finish(draft, patch, source, original)
         raise AssertionError("there is a last stage")
 
-    def between(self, source: OutputModel, edits: Sequence[Edit], stack: ExitStack) -> OutputModel:
+    def run_temporarily(self, source: OutputModel, edits: Sequence[Edit], stack: ExitStack) -> OutputModel:
         """Apply the edits as `go`, but keep the last stage temporary too."""
         for stage in _stages(edits):
             draft = self._apply(stack.enter_context(Model.open(source)), stage, source)
-            source = self._between(draft, draft.patch(self.output, whole=True), source, stack)
+            source = self._make_temporary(draft, draft.patch(self.output, whole=True), source, stack)
         return source
 
     def _apply(self, model: Model, edits: Sequence[Edit], source: OutputModel) -> ModelDraft:
         draft = ModelDraft(model)
         draft.runs = None if self.settings.check == "none" else TrialRuns(source, self.output, self.options)
         for item in edits:
-            with _refusing(item):
+            with _naming_edit(item):
                 self.report.edits.append(AppliedEdit(item, tuple(item.apply(draft))))
             draft.changed()
         draft.index  # noqa: B018  # raises for an invalid result
@@ -185,26 +185,26 @@ class _Run:
         self.report.nodes = len(first.graph.node), len(draft.graph.node)
         return draft
 
-    def _between(self, draft: ModelDraft, patch: Patch, source: OutputModel, stack: ExitStack) -> OutputModel:
+    def _make_temporary(self, draft: ModelDraft, patch: Patch, source: OutputModel, stack: ExitStack) -> OutputModel:
         """The model between two stages, as a temporary file if the source is a file."""
         made: OutputModel
         if draft.path is None:
             made = patch.to_proto()
         else:
             made = stack.enter_context(temporary_model(draft.source, patch, self.output))
-        self._look(draft, source, made)
-        self.options = _as_fed(draft, self.options)
+        self._check(draft, source, made)
+        self.options = _with_renamed_inputs(draft, self.options)
         return made
 
     def _finish(self, draft: ModelDraft, patch: Patch, source: OutputModel, original: OutputModel) -> Any:
         """Write the last stage."""
         if self.settings.dry_run:
             draft.source.check_data()  # as saving would
-            self._is_same(draft)
+            self._is_same_structure(draft)
             return None
         if self.output is None:
             made = patch.to_proto()
-            self._look(draft, source, made, original)
+            self._check(draft, source, made, original)
             return made
         pieces = patch.pieces()
         new = sum(len(piece) for piece in pieces if isinstance(piece, bytes))
@@ -215,12 +215,12 @@ class _Run:
             self.output,
             external_data=self.settings.external_data,
             force=self.settings.force,
-            check=lambda path: self._look(draft, source, path, original),
+            check=lambda path: self._check(draft, source, path, original),
         )
         self.report.written = True
         return self.output
 
-    def _is_same(self, draft: ModelDraft) -> bool:
+    def _is_same_structure(self, draft: ModelDraft) -> bool:
         """Whether a stage needs no run, because its nodes are those of the model before it; notes a difference."""
         other = structural_difference(draft.source.skeleton, draft.skeleton, draft.claim)
         same = not other and draft.claim.by_structure
@@ -228,7 +228,7 @@ class _Run:
         self.report.other = self.report.other or other
         return same
 
-    def _look(
+    def _check(
         self, draft: ModelDraft, source: OutputModel, made: OutputModel, original: OutputModel | None = None
     ) -> None:
         """Compare the result of a stage with the model before it; raises if its claim does not hold.
@@ -241,7 +241,7 @@ class _Run:
         if original is not None:
             note = require_loaded("edited", [original], made, options=self.options, report=self.report)
             self.report.refused = note or ""
-        same = self._is_same(draft)
+        same = self._is_same_structure(draft)
         if self.settings.check == "none" or (self.settings.check == "auto" and same):
             return
         draft.source.check_data(sums=True)  # ONNX Runtime reads all data files, and verifies no checksum
@@ -255,7 +255,7 @@ class _Run:
 
 
 @contextmanager
-def _refusing(item: Edit) -> Iterator[None]:
+def _naming_edit(item: Edit) -> Iterator[None]:
     """Attach this edit to errors."""
     try:
         yield
@@ -272,7 +272,7 @@ def _with_differences(before: CheckResult, found: CheckResult) -> CheckResult:
     return replace(found, reason=reason, differs_on=tuple(dict.fromkeys((*before.differs_on, *found.differs_on))))
 
 
-def _as_fed(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
+def _with_renamed_inputs(draft: ModelDraft, options: CheckOptions) -> CheckOptions:
     """The same options with the user's inputs under the names that a stage gives them, for later stages."""
     names = {draft.claim.original(value.name): value.name for value in draft.graph.input}
     if not options.inputs or draft.claim.made or all(old == new for old, new in names.items()):

@@ -129,22 +129,22 @@ class Edit(ABC):
 
 
 class KeyedEdit(Edit):
-    """An edit of one tensor, the first field, with settings behind it: "images,layout=NHWC,bgr".
+    """An edit of one tensor, its first field, with settings: "images,layout=NHWC,bgr".
 
-    settings: what reads the value of each, by the field that it is.
+    settings: by field, the parser of its value.
     """
 
     settings: ClassVar[Mapping[str, Callable[[str], Any]]]
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read the name, and settings behind it."""
+        """Read the name and the settings after it."""
         name, settings = parse_keyed(text, cls.metavar, cls.settings)
         return cls(name, **settings)  # type: ignore[call-arg]  # as above
 
     @property
     def spelling(self) -> str:
-        """The name, and settings behind it."""
+        """The name and the settings after it."""
         return format_keyed(getattr(self, self._fields()[0]), {name: getattr(self, name) for name in self.settings})
 
 

@@ -11,7 +11,7 @@ from surgeon.pipeline.editing.prune import delete_slots
 from surgeon.pipeline.editing.tensor_renaming import rename_in_graph
 
 
-def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
+def constant_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
     """Ifs outside local functions with a constant condition, and the condition."""
     for scope in draft.index.scopes:
         for node in scope.by_op.get("If", ()) if scope.function is None else ():
@@ -20,19 +20,19 @@ def decided_ifs(draft: ModelDraft) -> Iterator[tuple[Node, bool]]:
                 yield node, bool(condition[0])
 
 
-def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
+def inline_branches(draft: ModelDraft, before: frozenset[str]) -> int:
     """Replace each If with a constant condition by the nodes of its branch; returns the number of removed Ifs.
 
     before: outputs of Ifs whose condition was constant before the edit; these stay.
     """
     count = 0
-    while found := next((one for one in decided_ifs(draft) if before.isdisjoint(one[0].outputs)), None):
+    while found := next((one for one in constant_ifs(draft) if before.isdisjoint(one[0].outputs)), None):
         node, truth = found
-        assert isinstance(node.scope.proto, GraphProto), "as `decided_ifs` gives them"
+        assert isinstance(node.scope.proto, GraphProto), "as `constant_ifs` gives them"
         home = node.scope.defining_scope(node.inputs[0])
         maker = None if home is None else home.producers.get(node.inputs[0])
         idle = maker is not None and maker.op == "Constant" and maker.scope.readers(node.inputs[0]) == [node]
-        _take(draft, node.scope.proto, node.source_slot, truth)
+        _inline_branch(draft, node.scope.proto, node.source_slot, truth)
         if idle and maker is not None and node.inputs[0] not in maker.scope.protected:
             delete_slots(maker.scope.protos, [maker.source_slot])  # it is before the If, so the If moves up
         draft.changed()
@@ -40,7 +40,7 @@ def take_branches(draft: ModelDraft, before: frozenset[str]) -> int:
     return count
 
 
-def _take(draft: ModelDraft, home: GraphProto, place: int, truth: bool) -> None:
+def _inline_branch(draft: ModelDraft, home: GraphProto, place: int, truth: bool) -> None:
     """Replace one If.  home: graph that contains it.  place: index of its node."""
     owner, wanted = NodeProto(), "then_branch" if truth else "else_branch"
     owner.CopyFrom(home.node[place])

@@ -82,12 +82,12 @@ class EditReport(ResultBase):
 
     @property
     def proved(self) -> bool:
-        """Whether the result is what it claims to be, or nothing was changed."""
+        """Whether the claim of the result is proved, or nothing was changed."""
         return self.outcome in ("proved", "unchanged")
 
     @property
     def doubts(self) -> list[str]:
-        """Why the result is not proved, where something was run: one sentence."""
+        """Why the result is not proved, if it was run: one sentence."""
         return [self.check.reason] if self.check is not None and self.outcome != "proved" else []
 
     def to_dict(self) -> dict[str, Any]:

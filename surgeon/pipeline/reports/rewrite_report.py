@@ -98,10 +98,10 @@ class Site(ResultBase):
 
     @property
     def rule(self) -> str:
-        """What to call the site by: the rule at fault where its proof fails, else the one that made most of it.
+        """The rule that names the site: the rule at fault if its proof fails, else the rule that did most of it.
 
-        At fault is what last wrote the output that differs.  Most is made by the rule whose nodes stand for most nodes
-        of the source, those among them for which nodes stood that it replaced in turn.
+        The rule at fault is the last one that wrote the output that differs.  Most is done by the rule whose remaining
+        nodes replace most nodes of the source, directly or through nodes of other rules.
         """
         if len(self.steps) == 1:
             return self.steps[0].rule
@@ -116,29 +116,29 @@ class Site(ResultBase):
             gone = (*step.removed, *step.orphans)
             stands_for[step] = sum(node.original for node in gone) - len(step.kept)
             for earlier in dict.fromkeys(wrote[node] for node in gone if node in wrote):
-                if not any(node.alive for node in earlier.added):  # all of it was replaced in turn
+                if not any(node.alive for node in earlier.added):  # another rule replaced all of its nodes
                     stands_for[step] += stands_for.pop(earlier, 0)
         taken: Counter[str] = Counter()
-        for step, count in reversed(stands_for.items()):  # of those that took as many, the last
+        for step, count in reversed(stands_for.items()):  # of equal counts, the last
             taken[step.rule] += count
         return taken.most_common(1)[0][0]
 
     @property
     def is_shared(self) -> bool:
-        """Whether nothing was computed otherwise: readers of an initializer read an equal one."""
+        """Whether only initializers were replaced by equal ones, and no computation changed."""
         first = self.steps[0]  # fast, because nearly all sites have one step
         return not (first.added or first.removed or any(step.removed or step.added for step in self.steps[1:]))
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """All rules that wrote here, in order."""
+        """All rules that fired here, in order."""
         if len(self.steps) == 1:  # fast, because nearly all sites have one step
             return (self.steps[0].rule,)
         return tuple(dict.fromkeys(step.rule for step in self.steps))
 
     @property
     def fired(self) -> dict[str, int]:
-        """How often each of these rules fired here: more than once where sites depend on each other."""
+        """How often each of these rules fired here: more than once if its steps depend on each other."""
         if len(self.steps) == 1:
             return {self.steps[0].rule: 1}
         return dict(Counter(step.rule for step in self.steps if not step.is_for_sizes))
@@ -150,20 +150,20 @@ class Site(ResultBase):
 
     @property
     def root(self) -> str:
-        """The node that made the first output; an initializer where one went, and no node."""
+        """The producer of the first output; an initializer if only initializers were removed."""
         found = (step.root for step in (*reversed(self.steps), self.steps[0]) if step.root.original)
         return next(found, self.steps[-1].root).label
 
     @property
     def replaced(self) -> tuple[NodeInfo, ...]:
-        """Nodes of the source that went."""
+        """Removed nodes of the source."""
         stayed = {old for new, old in self._kept.items() if new.alive}
         gone = (node for step in self.steps for node in step.removed if node.original)
         return tuple(_info(node) for node in gone if node not in stayed)
 
     @property
     def added(self) -> tuple[NodeInfo, ...]:
-        """Nodes that came and stayed."""
+        """Inserted nodes that are in the result."""
         kept = self._kept
         return tuple(_info(node) for step in self.steps for node in step.added if node.alive and node not in kept)
 
@@ -180,7 +180,7 @@ class Site(ResultBase):
 
     @property
     def shared(self) -> dict[str, str]:
-        """Initializers that went, and those of the same bytes that are read instead."""
+        """By removed initializer, the one of equal bytes that replaces it."""
         found: dict[str, str] = {}
         for step in self.steps:
             if step.renamed and not step.removed:
@@ -189,7 +189,7 @@ class Site(ResultBase):
 
     @property
     def swept(self) -> tuple[NodeInfo, ...]:
-        """Nodes of the source that only the replaced ones used."""
+        """Removed nodes of the source that only the replaced ones read."""
         return tuple(_info(node) for step in self.steps for node in step.orphans if node.original)
 
     def to_dict(self, proof: int | None = None) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class Report(ResultBase):
     def outcome(self) -> str:
         """The worst of failed, unproved, unchecked and proved over all sites, or unchanged where nothing matched.
 
-        A site that was rolled back counts: it is not in the model, but it is what was asked for.
+        A site that was rolled back counts too, although it is not in the result.
         """
         found = {site.outcome for site in (*self.sites, *self.rolled_back)}
         if self.check is not None:
@@ -287,7 +287,7 @@ class Report(ResultBase):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the model is what it was."""
+        """Whether the model is unchanged."""
         return not self.sites and self.upgrade is None and self.edited is None
 
     @property
@@ -297,7 +297,7 @@ class Report(ResultBase):
 
     @property
     def proofs(self) -> "list[SiteProof]":
-        """The proofs of all sites, equal ones once."""
+        """The proofs of all sites; a shared proof once."""
         found = {id(site.proof): site.proof for site in (*self.sites, *self.rolled_back) if site.proof is not None}
         return list(found.values())
 
@@ -313,15 +313,15 @@ class Report(ResultBase):
         return found + [one.reason for one in checks if one is not None and one.outcome is Outcome.UNPROVED]
 
     def knows(self, name: str) -> bool:
-        """Whether rules were asked for under this name, or a rule of this name was run."""
+        """Whether the user gave this name of rules, or a rule of this name ran."""
         inner = name.rpartition(":")[2]
         return name in (*self.selection, *self.tails) or any(inner in rules for rules in self.selection.values())
 
     def count(self, name: str, *, rolled_back: bool = False) -> int:
-        """How often the rules that were asked for under this name fired, or else the rule of this name or file:name.
+        """How often the rules that the user gave by this name fired, or the rule of this name or file:name.
 
-        Of several rules that chained at a site, the one that fired most often there counts.  rolled_back: of the sites
-        that were rolled back, in place of those that stand.
+        If several of them chained at a site, the one that fired most often there counts.  rolled_back: count the sites
+        that were rolled back instead of those in the result.
         """
         if name in self.tails:
             return int(self.edited is not None and not rolled_back)
@@ -331,7 +331,7 @@ class Report(ResultBase):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each rule fired at the sites that stand."""
+        """How often each rule fired at sites in the result."""
         found = {name: self.count(name) for name in self.tails}
         found |= {rule: 0 for rules in self.selection.values() for rule in rules}
         fired = Counter(step.rule for site in self.sites for step in site.steps if not step.is_for_sizes)

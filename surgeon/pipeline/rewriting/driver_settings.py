@@ -1,4 +1,4 @@
-"""What a run of rules is asked for: the rules, the target, and the nodes that may be rewritten."""
+"""Settings of a run of rules: the rules, the target, and the nodes that may be rewritten."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,9 +18,9 @@ class NodeFilter:
     """Which nodes to rewrite: shell patterns of node names."""
 
     only: Sequence[str] = ()
-    """If given, a match needs a node that one of these matches."""
+    """Patterns of which one has to match a node of a match; empty for no restriction."""
     skip: Sequence[str] = ()
-    """A match with a node that one of these matches is declined."""
+    """Patterns that decline a match if one of them matches a node of it."""
 
     def unused(self, index: Index) -> dict[str, str]:
         """Patterns that match no node or initializer, each with a clause on the nearest names."""

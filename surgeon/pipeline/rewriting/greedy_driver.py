@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from surgeon.errors import ConditionFailed, RewriteError
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.pipeline.acceptance.already_fused import present
+from surgeon.pipeline.acceptance.already_fused import already_fused_mismatch
 from surgeon.pipeline.acceptance.match_acceptance import MatchAcceptance, MatchDeclined
 from surgeon.pipeline.acceptance.near_misses import mark_near, near_misses, nearest
 from surgeon.pipeline.acceptance.op_history import OpHistory
@@ -41,7 +41,7 @@ class GreedyDriver:
     progress: Progress | None = None
     """Called after each rewrite with the rule's name and the number of rewrites so far."""
     replay: Replay = field(default_factory=Replay)
-    """Steps that a repeated run may take."""
+    """Steps that a repeated run may apply."""
     splicer: Splicer = field(init=False)
     """Inserts replacements and keeps the log."""
     acceptance: MatchAcceptance = field(init=False)
@@ -234,7 +234,7 @@ class GreedyDriver:
             reported = {miss.node for miss in misses if miss.rule == rule.name}
             near = nearest([miss for miss in found if miss.near and miss.node not in reported])
             if not near and rule.name not in fired and not reported:
-                there = present(self.index, rule, self.settings.target)
+                there = already_fused_mismatch(self.index, rule, self.settings.target)
                 near = [history.annotate(miss) for miss in found[:1]] if there is None else [there]
             misses += near
         return misses

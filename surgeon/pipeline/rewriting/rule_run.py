@@ -62,7 +62,7 @@ class RuleRun:
     progress: Progress | None = None
     """Called after each rewrite."""
     replay: Replay = field(default_factory=Replay)
-    """Steps that a repeated run may take."""
+    """Steps that a repeated run may apply."""
     driver: GreedyDriver = field(init=False)
     """Driver after the run."""
     sites: list[Site] = field(init=False)

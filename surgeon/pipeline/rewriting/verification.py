@@ -52,7 +52,7 @@ class Verification:
     write: WriteModel
     """Writes the model of a patch, calls the given check on it, and returns the result."""
     _models: "ModelCheck | None" = field(default=None, init=False)
-    _found: "_Look | None" = field(default=None, init=False)
+    _last: "_Examination | None" = field(default=None, init=False)
 
     def prove(self) -> None:
         """Prove every site; roll back those that fail or, if proof is required, are not proved."""
@@ -62,7 +62,7 @@ class Verification:
         # Not at the top: a run without proofs does not import it.
         from surgeon.pipeline.rewriting.site_regions import prove_sites
 
-        self._say("prove")
+        self._report_phase("prove")
         with self.clock.phase("prove"):
             while any(site.proof is None for site in self.run.sites):
                 prove_sites(self.run, self.original, self.settings.options)
@@ -100,42 +100,42 @@ class Verification:
                 note = require_loaded("rewritten", [self.source], written, options=options, report=self.report)
                 self.report.refused = note or ""
             return
-        self._say("check")
+        self._report_phase("check")
         with self.clock.phase("check"):
-            found = self._look(written, layers=True)
+            found = self._examine(written, layers=True)
             if found.is_wrong and found.result is not None and self._differs_on_purpose():
                 found = found.as_intended(self._approximate())
-            self._note(found)
+            self._record(found)
             if found.is_wrong:
                 raise _AtFault
             if found.result is not None and found.result.outcome is Outcome.UNPROVED and self.settings.require_proof:
                 self._give_up()
 
-    def _look(self, written: OutputModel, *, layers: bool = False) -> "_Look":
+    def _examine(self, written: OutputModel, *, layers: bool = False) -> "_Examination":
         """Check a model: whether it is valid, loads and, if the check says so, has the outputs of the original.
 
         layers: compare inner tensors too, if the options say so.
         """
         if self.settings.check == "none":
-            return self._loaded(written)
+            return self._examine_loading(written)
         complaint = structural_fault(self.run.model, written)
         if complaint is not None:
-            return _Look(True, f"it is invalid, {complaint}")
+            return _Examination(True, f"it is invalid, {complaint}")
         if self.settings.check == "sites":
-            return self._loaded(written)
+            return self._examine_loading(written)
         if self._models is None:
             self._models = model_check(self.run.model, self.original, self.settings.options)
         result = self._models.check(written, layers=layers and self.settings.options.layers)
         if result.outcome is Outcome.UNPROVED:  # it may not have run
-            return replace(self._loaded(written), result=result)
-        return _Look(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
+            return replace(self._examine_loading(written), result=result)
+        return _Examination(result.outcome is Outcome.FAILED, result.reason.rstrip("."), result)
 
-    def _loaded(self, written: OutputModel) -> "_Look":
+    def _examine_loading(self, written: OutputModel) -> "_Examination":
         """Whether ONNX Runtime loads a model; the report notes if it does not load the original either."""
         tolerated = tolerated_lacks(self.report.target, self.report.ep)
         found = loading([self.source], written, self.settings.options, tolerated)
         self.report.refused = found.note
-        return _Look(bool(found.fault), found.fault)
+        return _Examination(bool(found.fault), found.fault)
 
     def _approximate(self) -> list[str]:
         """Rules in the result that change numbers beyond rounding."""
@@ -152,21 +152,21 @@ class Verification:
         exact = self._exact_sites()
         return len(exact) < len(self.run.sites) and not self._fails(exact)
 
-    def _note(self, found: "_Look") -> None:
-        self._found = found
+    def _record(self, found: "_Examination") -> None:
+        self._last = found
         self.report.check = found.result
         for site in self.run.sites:
             site.check = found.result
 
     def _fault(self, sites: int = 1) -> str:
         """What is wrong with the whole model, as a clause.  sites: number of sites at fault."""
-        return "" if self._found is None else self._found.description(sites)
+        return "" if self._last is None else self._last.description(sites)
 
     def _culprits(self) -> list[Site]:
         """Sites without which the whole model is right, found by bisection; empty if no sites are to blame."""
         from surgeon.proof.model.bisect import find_culprits
 
-        self._say("bisect")
+        self._report_phase("bisect")
         exact = self._exact_sites()
         are_to_blame = len(exact) == len(self.run.sites) or self._fails(exact)  # all sites together are known to fail
         culprits = find_culprits(exact if are_to_blame else self.run.sites, self._fails)
@@ -184,23 +184,23 @@ class Verification:
     def _is_wrong(self, trial: RuleRun) -> bool:
         """Whether the result of a run is wrong."""
         if not trial.sites:
-            return self._look(self.original).is_wrong
+            return self._examine(self.original).is_wrong
         patch = index_patch(trial.index)
         if isinstance(self.original, onnx.ModelProto):
-            return self._look(patch.to_proto()).is_wrong
+            return self._examine(patch.to_proto()).is_wrong
 
         def look(written: OutputModel) -> None:
-            raise _Seen(self._look(written).is_wrong)
+            raise _Examined(self._examine(written).is_wrong)
 
         try:
             beside = self.original.with_name(f"{self.original.stem}.bisect.onnx")
             save(self.run.model, patch, beside, external_data="share", check=look)
-        except _Seen as seen:
+        except _Examined as seen:
             return seen.is_wrong
         except ModelFileError:  # no space beside the source: write it where the result will be
             try:
                 self.write(patch, look)
-            except _Seen as seen:
+            except _Examined as seen:
                 return seen.is_wrong
         raise AssertionError("saving looks at what it writes")
 
@@ -245,13 +245,13 @@ class Verification:
             self.report,
         )
 
-    def _say(self, phase: str) -> None:
+    def _report_phase(self, phase: str) -> None:
         if self.settings.progress is not None:
             self.settings.progress(phase, len(self.run.sites))
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Examination:
     """What the check of one written model found."""
 
     is_wrong: bool
@@ -267,16 +267,16 @@ class _Look:
         together = f"with all {sites:,} sites at fault " if sites > 1 else ""
         return f"{self.fault}; {together}the first tensor to leave tolerance is {first!r}" if first else self.fault
 
-    def as_intended(self, rules: Sequence[str]) -> "_Look":
+    def as_intended(self, rules: Sequence[str]) -> "_Examination":
         """The same if only approximate rules cause the difference: unproved, but not wrong."""
         if self.result is None:
             return self
         names, plural = " and ".join(rules), "s" * (len(rules) == 1)
         reason = f"{self.description()}, as {names} change{plural} numbers on purpose; without, all agrees."
-        return _Look(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
+        return _Examination(False, "", replace(self.result, outcome=Outcome.UNPROVED, reason=reason))
 
 
-class _Seen(Exception):
+class _Examined(Exception):
     """A trial has been checked and must not be kept."""
 
     def __init__(self, is_wrong: bool) -> None:

@@ -22,7 +22,7 @@ def local_functions(index: Index) -> set[tuple[str, str]]:
     return {(item.domain if item.domain not in DEFAULT_DOMAINS else "", item.name) for item in functions}
 
 
-def declaration(index: Index, newest: int) -> tuple[int, str]:
+def fitting_opset(index: Index, newest: int) -> tuple[int, str]:
     """The oldest opset that fits all nodes, and why it is not the declared one; (0, "") if the declared one fits.
 
     newest: the requested opset; newer ones are not tried.  Raises GraphError if the declared opset lacks an op and none
@@ -38,13 +38,13 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
     misfits = [node for node in nodes if not _fits(node, old)]
     if not misfits:
         return 0, ""
-    why = f"the model declares opset {old}, of which {_named(misfits)} {'is' if len(misfits) == 1 else 'are'} not"
+    why = f"the model declares opset {old}, of which {_listed(misfits)} {'is' if len(misfits) == 1 else 'are'} not"
     found = next((opset for opset in range(old + 1, newest + 1) if all(_fits(node, opset) for node in nodes)), 0)
     if not found and not any(schema("", node.op, old) is None and history("", node.op) for node in misfits):
         return 0, ""  # they are invalid at any opset; the upgrade judges each node by itself
     if not found:
         left = [node for node in nodes if not _fits(node, newest)]
-        raise GraphError(f"{why[0].upper()}{why[1:]}, and no opset up to {newest} fits all nodes: {_named(left)}.")
+        raise GraphError(f"{why[0].upper()}{why[1:]}, and no opset up to {newest} fits all nodes: {_listed(left)}.")
     for node in nodes:
         if node not in misfits:
             step = migrate_node(node, old, found, shapes_of(index))
@@ -56,7 +56,7 @@ def declaration(index: Index, newest: int) -> tuple[int, str]:
     return found, why
 
 
-def declare(skeleton: onnx.ModelProto, opset: int) -> None:
+def declare_opset(skeleton: onnx.ModelProto, opset: int) -> None:
     """Set the declared opset of ai.onnx."""
     for entry in skeleton.opset_import:
         if entry.domain in DEFAULT_DOMAINS:
@@ -69,7 +69,7 @@ def _fits(node: Node, opset: int) -> bool:
     return version is not None and (version.deprecated or not check_node(node.proto, opset, lambda _: None))
 
 
-def _named(nodes: Sequence[Node]) -> str:
+def _listed(nodes: Sequence[Node]) -> str:
     return join_first(list(_labels(nodes)), NAMED, len(nodes))
 
 

@@ -24,7 +24,7 @@ from surgeon.ir.scope import DEFAULT_DOMAINS, Node, Scope
 from surgeon.ops.schemas import schema
 from surgeon.ops.traversal import all_nodes, node_label, unique_name
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
-from surgeon.pipeline.upgrading.declared_opset import declaration, declare, local_functions
+from surgeon.pipeline.upgrading.declared_opset import declare_opset, fitting_opset, local_functions
 from surgeon.proof.check_options import CheckOptions, resolve_options
 from surgeon.proof.model.final_check import model_check, require_equal, structural_fault
 from surgeon.proof.model.load_check import require_loaded
@@ -136,9 +136,9 @@ def upgrade_skeleton(draft: EditableModel, opset: int, source: str) -> UpgradeRe
     ir_version = max(index.ir_version, ir_version_for(opset)) if opset > old else index.ir_version
     done = UpgradeReport(source, "", (old, opset), (index.ir_version, ir_version))
     if opset > old:
-        meant, done.declared = declaration(index, opset)
+        meant, done.declared = fitting_opset(index, opset)
         if meant:
-            declare(draft.skeleton, meant)
+            declare_opset(draft.skeleton, meant)
             draft.skeleton.ir_version = ir_version
             index = Index(draft)
     if opset > (index.main.opset or 0):
@@ -174,7 +174,7 @@ class _UpgradePlan:
         local = local_functions(self.index)
         for scope in self.index.scopes:
             if scope.function is None:
-                for node in _own(scope, local):
+                for node in _onnx_nodes(scope, local):
                     self._judge_node(node, scope.opset or 0)
         for function in self.index.functions:
             self._judge_function(function, local)
@@ -188,7 +188,7 @@ class _UpgradePlan:
         lacking = self._lacking(found, old)
         if lacking:
             self.lacking.setdefault((node.op, lacking), []).append(node.label)
-        if _moves(node.op, old, self.opset):
+        if _changes_version(node.op, old, self.opset):
             self.done.newer[node.op] = self.done.newer.get(node.op, 0) + 1
         if not found.empty:
             self.changes.append((node, found))
@@ -218,8 +218,8 @@ class _UpgradePlan:
         if old is None or old >= self.opset:
             return
         scopes = [scope for scope in self.index.scopes if scope.function is function]
-        nodes = [node for scope in scopes for node in _own(scope, local)]
-        differ = [node for node in nodes if _moves(node.op, old, self.opset)]
+        nodes = [node for scope in scopes for node in _onnx_nodes(scope, local)]
+        differ = [node for node in nodes if _changes_version(node.op, old, self.opset)]
         for node in differ:
             found = migrate_node(node, old, self.opset, shapes_of(self.index))
             if isinstance(found, Change) and not found.empty:
@@ -275,7 +275,7 @@ class _UpgradePlan:
         for node, change in sorted(
             self.changes, key=lambda pair: -pair[0].source_slot
         ):  # from the last to the first place
-            _surround(node, change, names.fresh)
+            _insert_around(node, change, names.fresh)
         skeleton.graph.initializer.extend(tensors.values())
         for holder in (skeleton, *(scope.proto for scope in self.raised)):
             for entry in holder.opset_import:
@@ -293,7 +293,7 @@ def _write(node: Node, change: Change, constant: Callable[[str, Array], str]) ->
     proto.attribute.extend(helper.make_attribute(*item) for item in change.added.items())
 
 
-def _surround(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
+def _insert_around(node: Node, change: Change, fresh: Callable[[str], str]) -> None:
     """Insert nodes around an edited one."""
     if change.around is not None:
         edited = onnx.NodeProto()
@@ -324,14 +324,14 @@ class _Names:
         return self.fresh("_".join([name, *map(str, values.ravel().tolist())]) if values.size <= SPELLED else name)
 
 
-def _own(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
+def _onnx_nodes(scope: Scope, local: set[tuple[str, str]]) -> Iterator[Node]:
     """The nodes of ai.onnx in a scope, without calls of local functions."""
     for node in scope.nodes:
         if "::" not in node.op and ("", node.op) not in local:
             yield node
 
 
-def _moves(op: str, old: int, new: int) -> bool:
+def _changes_version(op: str, old: int, new: int) -> bool:
     before, after = schema("", op, old), schema("", op, new)
     return before is None or after is None or before.since_version != after.since_version
 
