@@ -24,7 +24,7 @@ def narrowed(g: Graph, made: Tensor, x: Tensor) -> Tensor:
 
 
 def rescaled_for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
-    """x times a number, so that its norm with the ε that a node can be told is the norm of x with this ε.
+    """x times a number, so that its norm with the ε that a node can have is the norm of x with this ε.
 
     Attributes are float32, too coarse for doubles; s · (x − mean) / √(s² · variance + ε) is the same for ε / s².
     """
@@ -50,5 +50,5 @@ def is_relu_exact_clip(match: Match) -> None:
 
 
 def has_finite_slopes(alpha: float | None = None, beta: float | None = None) -> None:
-    """Refuse slopes that are no numbers: a graph divides by 0, and keeps its own NaN where one node has another."""
+    """Refuse slopes that are NaN or infinite: a graph divides by 0, and its NaN may differ from that of one node."""
     require(all(isfinite(number) for number in (alpha, beta) if number is not None), "a slope is not finite")

@@ -1,4 +1,4 @@
-"""Conditions for numbers to stay or to be replaced, told either way or for NaN, weights, and masks whose axes join."""
+"""Where-conditions that keep or replace elements, NaN guards, weights, and masks whose axes are merged."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -21,7 +21,7 @@ class WhereMask(Captures):
         return (self.hidden, False) if self.kept is None else (self.kept, True)
 
     def under(self, condition: Tensor) -> Self:
-        """The same with another condition in the place of its own."""
+        """The same with another condition."""
         return self.but(hidden=condition) if self.kept is None else self.but(kept=condition)
 
 

@@ -32,7 +32,7 @@ def is_celu(alpha: float) -> None:
 
 
 def node(g: Graph, x: Tensor, alpha: float) -> Tensor:
-    """Celu, which takes float32 alone."""
+    """Celu, which takes only float32."""
     return g.celu(x, alpha=alpha)
 
 

@@ -91,7 +91,7 @@ def attention_spec(g: Graph, m: FusedAttention, is_wide: bool = False) -> Attent
     if m.past_key is not None:
         k, v = (g.concat(g.in_dtype(past, dtype), x, axis=2) for past, x in ((m.past_key, k), (m.past_value, v)))
     scale = numbers.get("scale", 0.0)
-    if "scale" not in numbers or (scale == 0 and not is_standard):  # for ONNX Runtime's own, 0 is no scale
+    if "scale" not in numbers or (scale == 0 and not is_standard):  # ONNX Runtime's ops take 0 as the default
         scale = size**-0.5
     bias, is_condition = m.bias, m.bias is not None and m.bias.dtype == np.bool_
     if bias is not None:

@@ -1,7 +1,7 @@
 """GroupQueryAttention in primitives: a past, sequences of different lengths, rotary embeddings, windows, sinks.
 
 As ONNX Runtime's kernel for a CPU has it (contrib_ops/cpu/bert/gqa_attention_base.h and group_query_attention.cc): of
-each sequence the last key counts that `seqlens_k` tells, and the new keys are the last of these.  The first call, which
+each sequence the last key that counts is in `seqlens_k`, and the new keys are the last of these.  The first call, which
 brings all keys at once, has no past, whatever it is given for one.
 """
 

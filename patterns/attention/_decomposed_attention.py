@@ -52,7 +52,7 @@ class AttentionScores(WhereMask):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether a row of which all is hidden has no weights, where softmax of −∞ alone would be NaN."""
+        """Whether a row in which every score is hidden gets weights of 0, where a softmax of −∞ would give NaN."""
         return self.guarded is not None or self.zero is not None
 
 

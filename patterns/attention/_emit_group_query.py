@@ -38,7 +38,7 @@ def emit_group_query_attention(
     """Attention of [batch, rows, heads · columns] over keys and values of fewer heads, all rows of which count.
 
     heads, groups: the numbers of heads of queries, and of keys and values.  past: keys and values before these; the op
-    also gives them with what comes behind.  told: `scale`, `softcap`, `head_sink`, and `causal` where the future
+    also returns them with the new ones.  settings: `scale`, `softcap`, `head_sink`, and `causal` where the future
     is hidden.
     """
     q, keys, values = parts
@@ -52,7 +52,7 @@ def emit_group_query_attention(
 
 
 def softcap_and_sink(g: Graph, m: AttentionScores, heads: int) -> dict[str, Any]:
-    """What the op is told of a cap and of sinks."""
+    """The attributes and inputs for a cap and for sinks."""
     told: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
     if m.sink is not None:
         sizes = (*[1] * (4 - m.sink.rank), *m.sink.shape) if m.sink.shape else ()

@@ -53,7 +53,7 @@ def mask_with_sink(g: Graph, m: AttentionCore, mask: Tensor | None, dtype: Any) 
 
 
 def attention_mask(g: Graph, m: AttentionCore, dtype: Any) -> Any:
-    """What is added to the scores, or the condition itself where it alone hides some of them with −∞."""
+    """The bias of the scores, or the boolean mask where only that hides scores, with −∞."""
     has_nan = not m.is_guarded
     if m.masks or m.low is None:
         is_shown = len(m.given) < 2 and all(leaves_a_key_in_each_row(mask, MASKING_THRESHOLD) for mask in m.given)

@@ -33,7 +33,7 @@ class FusedAttention(Captures):
 
     @property
     def is_causal(self) -> bool:
-        """Whether each query sees the keys up to its own place alone."""
+        """Whether each query sees only the keys up to its own position."""
         numbers, usual = self.attributes, self.total_sequence_length is not None
         return bool(numbers.get("unidirectional", numbers.get("is_causal", numbers.get("causal", usual))))
 
@@ -73,12 +73,12 @@ def onnx_attention(g: Graph, m: FusedAttention) -> Any:
 
 
 def without_mask(g: Graph, m: FusedAttention, is_causal: bool = False) -> Any:
-    """The op that was found without its mask, perhaps told to hide the future; as many outputs as it had."""
+    """The op without its mask, causal on request, with as many outputs as it had."""
     if m.onnx_output is not None:
         return g.attention(m.q, m.k, m.v, **{**m.attributes, "is_causal": int(is_causal)})
     if m.weights is not None:
         return ort_attention(g, m)
-    if m.total_sequence_length is not None:  # GroupQueryAttention is causal unless told otherwise
+    if m.total_sequence_length is not None:  # GroupQueryAttention is causal by default
         return group_query(g, m, **({"causal": None} if is_causal else {}))[: m.output_count]
     return multi_head(g, m, **({"unidirectional": 1} if is_causal else {}))[: m.output_count]
 

@@ -1,4 +1,4 @@
-"""Which keys count for an attention that is one node: all, those that are no padding, those up to a row's own place."""
+"""Which keys an attention node sees: all, those that are not padding, or those up to the row's own position."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ DEFAULT_MASK_FILTER_VALUE = (
 
 
 def require_known_lengths(m: FusedAttention) -> None:
-    """What of the sizes a node's meaning hangs on."""
+    """The sizes that the meaning of a node depends on."""
     ranks = {m.q.rank, m.k.rank, m.v.rank}
     require(ranks <= {3, 4}, "queries, keys or values have other axes than batch, head, row, column")
     if m.total_sequence_length is not None:

@@ -35,7 +35,7 @@ def scaled_queries(g: Graph, m: AttentionCore, dtype: Any) -> Tensor:
 
 
 def batched_qkv(g: Graph, m: AttentionCore, dtype: Any) -> list[Tensor]:
-    """Queries, keys and values in a dtype; where heads of windows have an axis of their own, these as one batch."""
+    """Queries, keys and values in a dtype; where windows have their own axis, it is merged into the batch."""
     *ahead, last, end = range(m.q.rank)
     keys = g.transpose(m.kt, perm=[*ahead, end, last])
     found = [g.in_dtype(x, dtype) for x in (scaled_queries(g, m, dtype), keys, m.v)]

@@ -1,4 +1,4 @@
-"""Attention whose mask hides the future alone, which an attribute says instead, or hides nothing at all."""
+"""Attention whose mask hides only the future, which an attribute can say, or hides nothing."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Heads of queries that share keys and values by an axis of their own, along which nothing is copied."""
+"""Query heads that share keys and values along their own axis, by broadcasting."""
 
 from typing import Any
 

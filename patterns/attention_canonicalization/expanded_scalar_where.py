@@ -19,7 +19,7 @@ class Chosen(WhereMask):
 
 
 def of_spread(g: Graph, m: Chosen) -> Tensor:
-    """x, or a number that is spread to a shape of its own, by Expand or by ConstantOfShape."""
+    """x, or a scalar that Expand or ConstantOfShape broadcasts to a shape."""
     shape = g.any_tensor()
     spread = g.any_of(g.expand(m.number, shape), g.constant_of_shape(shape, **m.attributes))
     m.y = where_masked(g, m, m.x, spread)

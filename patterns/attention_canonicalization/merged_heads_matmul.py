@@ -34,7 +34,7 @@ def parted_scores(g: Graph, m: MergedHeadsScores) -> Tensor:
 
 
 def parted_values(g: Graph, m: MergedHeadsValues) -> Tensor:
-    """Values by the weights of a softmax, whose axes are one for the product alone."""
+    """Values by the weights of a softmax, whose batch axes are merged only for the product."""
     m.weights = softmax_weights(g, m)
     m.merged = g.shared(g.reshaped(m.weights))
     return g.matmul(m.merged, m.values)

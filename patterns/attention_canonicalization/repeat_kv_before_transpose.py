@@ -37,7 +37,7 @@ def repeat_kv_before_transpose(g: Graph, m: Copies) -> Tensor:
     require(heads == 2, "the heads do not come behind the batch")
     first = [batch, 2, 1 - batch, 3]
     each = g.expand(g.unsqueeze(g.transpose(m.x, perm=first), [2]), np.array([1, 1, m.copies, 1, 1], np.int64))
-    rows = g.size_of(m.x, 1 - batch)  # told, as Reshape cannot count them in an empty batch
+    rows = g.size_of(m.x, 1 - batch)  # stated, because Reshape cannot infer them for an empty batch
     copies = g.reshape(each, g.concat(np.array([0, m.heads * m.copies]), rows, np.array([m.columns]), axis=0))
     perm = [first.index(axis) for axis in m.perm]
     return copies if perm == sorted(perm) else g.transpose(copies, perm=perm)

@@ -1,4 +1,4 @@
-"""Nodes that give a tensor the shape, order or extent that it has already, whatever its free dimensions are."""
+"""Nodes that give a tensor the shape, order or extent that it already has, for all sizes of its dynamic dims."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from surgeon import Graph, Tensor, require, rule
 
 
 def keeps_sizes(x: Tensor, y: Tensor) -> None:
-    """The result has the sizes of the input, as expressions of the free dimensions."""
+    """The output has the sizes of the input, as expressions of the dynamic dims."""
     require(x.shape is not None, "the rank of the input is unknown")
     require(x.shape == y.shape, "the result need not have the shape of the input")
 

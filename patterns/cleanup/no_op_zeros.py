@@ -54,7 +54,7 @@ def scaled_full(g: Graph, m: FilledTensor) -> Tensor:
     """
     require(m.value.size == m.factor.values.size == 1, "more than two numbers are multiplied")
     require(m.full.rank is not None and m.factor.rank <= m.full.rank, "the product may have more axes")
-    with np.errstate(all="ignore"):  # infinity times 0 is no number, here as there
+    with np.errstate(all="ignore"):  # infinity times 0 is NaN here too
         product = m.value * m.factor.values.reshape(())
     return g.expand(product, m.shape)
 

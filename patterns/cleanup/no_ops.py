@@ -52,7 +52,7 @@ def dropped_out(g: Graph, x: Tensor, ratio: float | None = None, mode: bool | No
 
 
 def is_inference(match: Match, attributes: dict[str, Any], mode: bool | None = None) -> None:
-    """Dropout drops in training alone: told by is_test before opset 7, by training_mode from 12 on."""
+    """Dropout drops only in training: is_test says so before opset 7, training_mode from 12 on."""
     require(not mode, "training_mode is set")
     require((match.scope.opset or 0) >= 7 or attributes.get("is_test") == 1, "is_test is not set")
 

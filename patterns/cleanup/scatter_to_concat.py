@@ -8,7 +8,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 class Written(Captures):
     """Two tensors whose columns are written at places along the last axis.
 
-    perm: that which moves this axis to the front for it, where the places are of that alone.
+    perm: the transpose that moves this axis to the front, where the indices are of that axis only.
     """
 
     data: Tensor
@@ -26,7 +26,7 @@ def both_written(g: Graph, m: Written) -> Tensor:
 
 
 def both_assigned(g: Graph, m: Written) -> Tensor:
-    """The same, each number at a place of its own along all axes, as TorchScript exports it."""
+    """The same with one index per element along all axes, as TorchScript exports it."""
     return g.scatter_nd(g.scatter_nd(m.data, m.places, m.first), m.others, m.second)
 
 

@@ -37,7 +37,7 @@ class PoolWindows(Captures):
         return strides, dilations, pads
 
     def pads(self, strides: list[int], dilations: list[int]) -> list[int]:
-        """The pads that are told, or follow from the sizes."""
+        """The pads of the attribute, or those that `auto_pad` computes from the sizes."""
         found = list(self.attributes.get("pads") or [0] * (2 * len(self.kernel)))
         how = string_attribute(self.attributes, "auto_pad", "NOTSET")
         if how in ("NOTSET", "VALID"):

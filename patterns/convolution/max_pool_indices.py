@@ -1,4 +1,4 @@
-"""Where the largest number of each window stood, for targets whose pooling does not tell."""
+"""The index of the maximum of each window, for targets whose pooling does not return it."""
 
 from itertools import product
 from math import prod

@@ -49,7 +49,7 @@ def before_cast(g: Graph, m: Between) -> Tensor:
 
 
 def behind_cast(g: Graph, m: Between) -> Tensor:
-    """The same of what was moved for the Cast alone."""
+    """The same for what moves only because of the Cast."""
     return cast_and_moved(g, m, move(g, m.first, m.x))
 
 

@@ -8,7 +8,7 @@ from surgeon import Captures, Graph, Tensor, require, rule
 class ReshapeChain(Captures):
     """x in another shape (middle), and that in another again (y).
 
-    first, zero, axis, axes: how the first is told.  shape, last, gone: how the second is.
+    first, zero, axis, axes: the settings of the first.  shape, last, gone: those of the second.
     """
 
     x: Tensor

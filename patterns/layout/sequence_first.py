@@ -14,7 +14,7 @@ def swap_batch_and_sequence(g: Graph, x: Tensor) -> Tensor:
 
 
 class Stacked(Captures):
-    """Parts of the columns of x, in an axis of their own, which is moved to the front; and which of them is taken."""
+    """Parts of the columns of x on a new axis, moved to the front, and the part that is taken."""
 
     x: Tensor = dims("rows batch count*size")
     lifted: Tensor = dims("1 rows batch count size")

@@ -1,4 +1,4 @@
-"""Sizes that are read from a transposed or reshaped tensor, which the tensor before tells too."""
+"""Sizes read from a transposed or reshaped tensor, which its input has too."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from surgeon import Constant, Graph, Tensor, require, rule
 
 
 def one_size(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
-    """A slice of the shape of x, which has one axis whether or not that is told."""
+    """A slice of the shape of x, along its only axis, named or not."""
     shape = g.shared(g.shape(x))
     return g.any_of(g.slice(shape, start, stop, [0]), g.slice(shape, start, stop))
 
 
 def sliced(g: Graph, x: Tensor, perm: list[int], start: list[int], stop: list[int]) -> Tensor:
-    """One size of a transposed tensor, on an axis of its own."""
+    """One size of a transposed tensor, as a tensor of one element."""
     return one_size(g, g.shared(g.transpose(x, perm=perm)), start, stop)
 
 
@@ -22,7 +22,7 @@ def gathered(g: Graph, x: Tensor, perm: list[int], index: Constant) -> Tensor:
 
 
 def told(g: Graph, x: Tensor, perm: list[int], first: int, last: int) -> Tensor:
-    """The same by a Shape that tells one size alone."""
+    """The same by a Shape that returns only one size."""
     return g.shape(g.shared(g.transpose(x, perm=perm)), start=first, end=last)
 
 
@@ -62,12 +62,12 @@ def one_place(rank: int, start: list[int] | None, stop: list[int] | int | None) 
 
 
 def sliced_reshaped(g: Graph, x: Tensor, start: list[int], stop: list[int]) -> Tensor:
-    """One size of a reshaped tensor, on an axis of its own."""
+    """One size of a reshaped tensor, as a tensor of one element."""
     return one_size(g, g.capture("y", g.shared(g.reshaped(x))), start, stop)
 
 
 def told_reshaped(g: Graph, x: Tensor, first: int, last: int) -> Tensor:
-    """The same by a Shape that tells one size alone."""
+    """The same by a Shape that returns only one size."""
     return g.shape(g.capture("y", g.shared(g.reshaped(x))), start=first, end=last)
 
 

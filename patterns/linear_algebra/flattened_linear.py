@@ -8,7 +8,7 @@ PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
 class FlattenedLinear(Captures):
-    """x, its rows by w, and a sum; told: the attributes of a Gemm."""
+    """The rows of x by w, and a sum; told: the attributes of a Gemm."""
 
     x: Tensor = dims("*batch inner")
     rows: Tensor = dims("_ inner")

@@ -11,7 +11,7 @@ NONE: dict[str, Any] = {}
 
 
 class Factors(Captures):
-    """Two factors, how each is transposed (None: as by itself), a number, and what FusedMatMul is told."""
+    """Two factors, how each is transposed (None: as by itself), a number, and the attributes of FusedMatMul."""
 
     a: Tensor
     b: Tensor

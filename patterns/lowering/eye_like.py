@@ -1,4 +1,4 @@
-"""The unit matrix of a size that is free, for TensorRT, which makes those of fixed sizes alone."""
+"""The unit matrix of a dynamic size, for TensorRT, which makes only those of fixed sizes."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ import numpy as np
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
 MOST = 2**23  # numbers in a table
-# Of doubles a fast transform makes 1e-15 where a table makes 0, and nothing is exact enough to tell which is right.
+# Of doubles a fast transform makes 1e-15 where a table makes 0, and nothing is exact enough to decide which is right.
 DTYPES = ("float16", "bfloat16", "float32")
 INFINITE = {"non_finite": "of one infinite element a fast transform makes NaN everywhere, a sum where a factor is 0"}
 

@@ -1,4 +1,4 @@
-"""Whether any or all of truths hold, for TensorRT, which takes the largest and smallest of numbers alone."""
+"""Any and all of booleans, for TensorRT, which reduces only numbers to their maximum and minimum."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ COMPARING = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 
 
 class IntegerOp(Captures):
-    """What a node reads, and what it is told."""
+    """The inputs of a node, and its attributes."""
 
     x: Tensor
     y: Tensor | Any = None

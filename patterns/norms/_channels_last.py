@@ -1,4 +1,4 @@
-"""Norms over the channels alone, which stand before the axes of a picture, by nodes that norm the last axis."""
+"""Norms over only the channels of an image, which come before its height and width, by nodes for the last axis."""
 
 from collections.abc import Callable, Sequence
 

@@ -13,7 +13,7 @@ EPSILON = 1e-12  # where the node does not say (ORT contrib ops, EmbedLayerNorma
 class Looked(Captures):
     """What one node looks up, in which tables, and how it normalises the sum.
 
-    segments, spots: ids of types and of places; the places are 0, 1, 2, ... without.  counts: what it tells of a mask.
+    segments, spots: ids of types and of places; the places are 0, 1, 2, ... without.  counts: its output for the mask.
     """
 
     ids: Tensor
@@ -30,7 +30,7 @@ class Looked(Captures):
 
 
 def node(g: Graph, m: Looked) -> list[Tensor]:
-    """com.microsoft::EmbedLayerNormalization, with what it tells of the mask and the sum."""
+    """com.microsoft::EmbedLayerNormalization, with its outputs for the mask and the sum."""
     given: Any = m.ids, m.segments, m.words, m.places, m.types, m.gamma, m.beta, m.mask, m.spots
     made, m.counts, total = g.ms_embed_layer_normalization(*given, **m.settings, outputs=3)
     return [made, m.counts, total]

@@ -8,7 +8,7 @@ NORMS = ("LayerNormalization", "SimplifiedLayerNormalization", "RMSNormalization
 
 
 class NormAttributes(Captures):
-    """What a norm is scaled and shifted by, and what it is told."""
+    """The scale and the shift of a norm, and its attributes."""
 
     scale: Tensor | Any = None
     bias: Tensor | Any = None

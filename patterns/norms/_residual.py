@@ -7,7 +7,7 @@ from .._common.floats import half_to_float32
 
 
 class Summed(Captures):
-    """Two tensors and a bias that are added up, and what the norm of their sum is told: of RMSNorm no beta."""
+    """Two tensors and a bias that are added up, and the settings of the norm of their sum: RMSNorm has no beta."""
 
     x: Tensor
     skip: Tensor

@@ -20,7 +20,7 @@ def one_node(
 
 
 def at_inference(match: Match) -> None:
-    """Below opset 14 further outputs, of statistics, mean training; below 7 is_test tells (ONNX spec)."""
+    """Below opset 14 further outputs, of statistics, mean training; below 7 is_test says so (ONNX spec)."""
     norms = [node for node in match.nodes if node.op == "BatchNormalization"]
     require(all(sum(map(bool, node.outputs)) == 1 for node in norms), "the normalisation is in training mode")
     require(not norms or (match.scope.opset or 0) > 6, "below opset 7 the normalisation may be in training mode")

@@ -91,7 +91,7 @@ def decompose_layer_norm(
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, bias: Tensor | None, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The same of what is no half precision; scale and bias may be."""
+    """The same for an input that is not half precision; scale and bias may be."""
     centred = g.centred(x, axes)
     normal = g.over_root(centred, g.add(g.mean_over(g.square(centred), axes), epsilon))
     scaled_ = g.mul(normal, half_to_float32(g, scale))

@@ -1,4 +1,4 @@
-"""A residual before a normalisation, as ONNX Runtime's CPU runs it fastest; it is measured for float32 alone."""
+"""A residual before a normalisation, as ONNX Runtime's CPU runs it fastest; it was measured only for float32."""
 
 from surgeon import Graph, Tensor, rule
 from . import skip_layer_norm, skip_rms_norm

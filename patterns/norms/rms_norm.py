@@ -98,5 +98,5 @@ def decompose_rms_norm(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], 
 
 
 def of_wide(g: Graph, x: Tensor, scale: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
-    """The same of what is no half precision; the scale may be."""
+    """The same for an input that is not half precision; the scale may be."""
     return g.mul(g.over_root(x, g.add(g.mean_of_squares(x, axes), epsilon)), half_to_float32(g, scale))

@@ -1,4 +1,4 @@
-"""Root mean square normalisation told by lengths: x over its Euclidean length, times the root of how many numbers."""
+"""RMS normalisation written with lengths: x over its Euclidean length, times the root of the number of elements."""
 
 from math import isclose, sqrt
 from typing import Any

@@ -1,4 +1,4 @@
-"""Root mean square normalisation told by lengths, over the channels of a picture, as diffusion models have it."""
+"""RMS normalisation written with lengths, over the channels of an image, as diffusion models have it."""
 
 from typing import Any
 

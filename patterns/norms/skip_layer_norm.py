@@ -7,7 +7,7 @@ from .layer_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
-    """As alone, and the sum, which the next layer adds to."""
+    """The norm and the sum, which the next layer adds to."""
     total = any_residual(g, m)
     return g.layer_normalization(total, m.gamma, m.beta, axis=-1, epsilon=m.epsilon), total
 

@@ -7,7 +7,7 @@ from .rms_norm import of_wide
 
 
 def with_sum(g: Graph, m: Residual) -> tuple[Tensor, Tensor]:
-    """As alone, and the sum, which the next layer adds to."""
+    """The norm and the sum, which the next layer adds to."""
     total = any_residual(g, m)
     runtimes = g.simplified_layer_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)
     return g.any_of(runtimes, g.rms_normalization(total, m.gamma, axis=-1, epsilon=m.epsilon)), total

@@ -4,7 +4,7 @@ from surgeon import Graph, Match, Tensor, require, rule
 
 # By ATen's name: ONNX's op, and the version of ai.onnx from which there is one.  They mean the same wherever ONNX's op
 # takes the dtype; integers, of which ATen makes floats, it does not take.
-# There is no sign: ATen's is 0 for NaN, ONNX's NaN.
+# Sign is missing: ATen's is 0 for NaN, ONNX's is NaN.
 SAME = {
     "acos": ("Acos", 7),
     "acosh": ("Acosh", 9),

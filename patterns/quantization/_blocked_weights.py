@@ -1,4 +1,4 @@
-"""Weights of a few bits in blocks, each with a scale of its own, as floats."""
+"""Weights of a few bits in blocks, each with its own scale, as floats."""
 
 from typing import Any
 

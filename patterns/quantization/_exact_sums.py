@@ -1,4 +1,4 @@
-"""Sums of products of integers as floats: float32 holds every whole number up to 2²⁴, so below that they are exact.
+"""Sums of products of integers as floats: float32 holds every integer up to 2²⁴, so below that they are exact.
 
 Longer sums are parted, and the parts added as int32, as the products of integers themselves are.
 """

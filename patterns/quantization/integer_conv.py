@@ -1,4 +1,4 @@
-"""Convolutions of integers in floats that are whole: for targets that convolve floats alone."""
+"""Convolutions of integers, computed in floats, for targets that convolve only floats."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Products of integer matrices in floats that are whole: for targets that multiply floats alone."""
+"""Products of integer matrices, computed in floats, for targets that multiply only floats."""
 
 
 import numpy as np

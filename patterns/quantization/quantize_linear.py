@@ -1,4 +1,4 @@
-"""Quantisation with zero points, or in uint8, in arithmetic: TensorRT quantises to int8 around 0 alone."""
+"""Quantisation with zero points, or in uint8, in arithmetic: TensorRT quantises only to int8 around 0."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class QuantizeLinear(Captures):
         return [-1] + [1] * (self.x.rank - 1 - self.axis % self.x.rank)
 
     def require_floats(self) -> None:
-        """Refuse other floats: they are quantised by rounding of their own."""
+        """Refuse other floats: they are quantised with another rounding."""
         require(self.scale.dtype == np.float32, "the scale is not float32")
         require(not self.attributes.get("output_dtype") and not self.attributes.get("precision"), "it names a dtype")
 

@@ -25,7 +25,7 @@ def again(g: Graph, x: Tensor, scale: Tensor, zero: Tensor | None = None, **attr
 
 
 def require_steps(dtype: Any, scale: Tensor, zero: Any) -> None:
-    """Refuse steps that are not told apart in float32.  dtype: of the integers."""
+    """Refuse steps that float32 does not distinguish.  dtype: of the integers."""
     require(str(dtype) in WHOLE, f"it is for integers of up to 16 bits, and here is {dtype}")
     made = np.dtype(np.uint8) if zero is None else zero.dtype
     require(made == dtype, f"{dtype} comes back as {made}")

@@ -74,7 +74,7 @@ def op_table(g: Graph, m: DecomposedRotary, table: CosSinTable | MatrixColumn) -
         require(not is_apart, "the tables are not known to be of half a head")
         made = in_order(g, one, rank, axis)
     sides = ((0, batch in (1, m.sizes[0])), (rows, is_same_size(count, m.sizes[rows])))
-    if not is_told or not all(is_there for _, is_there in sides):  # for one of all, or as many, which inputs tell alone
+    if not is_told or not all(is_there for _, is_there in sides):  # for one or as many, which only the inputs decide
         x = heads_of(g, m)
         own = (1 if is_there else g.size_of(x, at + axes - 3) for at, is_there in sides)
         made = g.spread(made, [*own, 1 if is_told else half])

@@ -24,7 +24,7 @@ def node(g: Graph, m: MaxRoiPool) -> Tensor:
 
 
 def rounded(g: Graph, x: Tensor) -> Tensor:
-    """x as a whole number, halves away from zero."""
+    """x rounded to an integer, halves away from zero."""
     half = np.array(0.5, x.dtype)
     return g.mul(g.sign(x), g.floor(g.add(g.abs(x), half)))
 

@@ -17,7 +17,7 @@ class AntialiasedResize(Captures):
     attributes: dict[str, Any]
 
     def changes(self) -> list[tuple[int, int, Any]]:
-        """For each axis that changes its number, its new size, and by how much it grows; None where that is told by
+        """For each axis that changes its number, its new size, and by how much it grows; None where that is given by
         a size that is free."""
         told = self.sizes if self.sizes is not None else self.scales
         require(told is not None, "neither sizes nor scales are constants")

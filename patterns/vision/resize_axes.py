@@ -1,4 +1,4 @@
-"""Pictures resized along some axes, which are named, for targets that want to be told of all."""
+"""Images resized along named axes, for targets that want a scale for every axis."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ def require_no_wider(x: Tensor, factor: Tensor | None) -> None:
 def rounded_product(w: Array, factor: Array) -> Array:
     """w · factor in the dtype of w: computed in double precision and rounded once, a buffer at a time.
 
-    Refuses to round a whole channel to 0 that is none, which training may have let die: infinity times 0 is no number.
+    Refuses to round a whole channel to 0 that is none, which training may have let die: infinity times 0 is NaN.
     """
     made = np.empty_like(w)
     with np.errstate(all="ignore"):

@@ -7,7 +7,7 @@ from ._channel_weights import Array, WeightedOp, conv, folded_bias, matched_conv
 
 
 class FoldedBatchNorm(WeightedOp):
-    """A convolution or a linear layer, and what is told of the normalisation behind it; momentum plays no part."""
+    """A convolution or a linear layer, and the attributes of the normalisation after it; momentum does not matter."""
 
     scale: Constant
     shift: Constant
