@@ -30,9 +30,9 @@ def rescaled_for_epsilon(g: Graph, x: Tensor, epsilon: float) -> Tensor:
     """
     if x.dtype != "float64" or not 0 < epsilon < 1e30:
         return x
-    told = float(np.float32(epsilon))
-    require(told > 0, f"the node cannot be told an epsilon of {epsilon:g}")
-    return x if told == epsilon else g.mul(x, np.array(sqrt(told / epsilon)))
+    stored = float(np.float32(epsilon))
+    require(stored > 0, f"the node cannot be told an epsilon of {epsilon:g}")
+    return x if stored == epsilon else g.mul(x, np.array(sqrt(stored / epsilon)))
 
 
 def in_float32(g: Graph, x: Tensor, compute: Callable[[Tensor], Tensor]) -> Tensor:

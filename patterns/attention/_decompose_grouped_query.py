@@ -39,7 +39,7 @@ def grouped_in_parts(g: Graph, m: Grouped) -> list[Tensor]:
     keys = counted(g, m, rows)
     parts, size = heads_of(g, m, heads, groups)
     at = g.add(g.range(np.int64(0), g.squeeze(rows, [0]), np.int64(1)), keys.before)  # [batch, rows]
-    if m.told("do_rotary", 0):
+    if m.setting("do_rotary", 0):
         require(m.cos is not None and m.sin is not None, "it is to turn queries and keys, and there are no tables")
         parts[:2] = rotated(g, m, parts[:2], places=at if m.places is None else places_of(g, m, at, keys), size=size)
     behind = [
@@ -71,7 +71,7 @@ def rotated(g: Graph, m: Grouped, parts: list[Tensor], places: Any, size: int) -
     half: Any = m.cos.shape[-1] if m.cos is not None and m.cos.shape else None
     require(isinstance(half, int), "the size of the tables is unknown")
     rows = [g.unsqueeze(g.gather(table, places, axis=0), [1]) for table in (m.cos, m.sin)]
-    pairs = bool(m.told("rotary_interleaved", 0))
+    pairs = bool(m.setting("rotary_interleaved", 0))
     return [turned_heads(g, x, rows, size=size, part=2 * half, is_pairs=pairs) for x in parts]
 
 
@@ -82,10 +82,10 @@ def attended(g: Graph, m: Grouped, parts: list[Tensor], at: Tensor, total: Tenso
     q, k, v = (g.in_dtype(x, dtype) for x in parts)
     if heads != groups:
         k, v = (g.repeated_heads(x, groups, heads // groups, size) for x in (k, v))
-    scale = m.told("scale", 0.0) or size**-0.5
+    scale = m.setting("scale", 0.0) or size**-0.5
     require(scale > 0, "the scores are multiplied by a negative number, which has no root")
     scores = g.matmul(g.mul(q, sqrt(scale)), g.transpose(g.mul(k, sqrt(scale)), perm=[0, 1, 3, 2]))
-    cap = m.told("softcap", 0.0)
+    cap = m.setting("softcap", 0.0)
     scores = g.mul(g.tanh(g.div(scores, cap)), cap) if cap else scores
     scores = scores if m.bias is None else g.add(scores, g.in_dtype(m.bias, dtype))
     place = g.range(np.int64(0), g.squeeze(total, [0]), np.int64(1))
@@ -96,7 +96,7 @@ def attended(g: Graph, m: Grouped, parts: list[Tensor], at: Tensor, total: Tenso
 
 def seen(g: Graph, m: Grouped, place: Any, at: Tensor) -> Tensor:
     """Which keys a row sees: those up to its own, of the last ones as many as the window is wide."""
-    window, is_causal = m.told("local_window_size", -1), m.told("causal", 1)
+    window, is_causal = m.setting("local_window_size", -1), m.setting("causal", 1)
     require(is_causal or window < 1, "a window of keys that are not only those before a row has no meaning")
     last = at if is_causal else g.reduce_max(at, [2], keepdims=1)
     shown = g.less(place, g.add(last, np.ones((), np.int64)))
@@ -105,7 +105,7 @@ def seen(g: Graph, m: Grouped, place: Any, at: Tensor) -> Tensor:
 
 def weights_of(g: Graph, m: Grouped, scores: Tensor, dtype: Any, heads: int) -> Tensor:
     """The weights of the scores; a sink is one more score of each row, whose weight is dropped."""
-    if m.sink is None and m.told("smooth_softmax", -1) != 1:
+    if m.sink is None and m.setting("smooth_softmax", -1) != 1:
         return g.softmax(scores, axis=-1)
     sinks: Any = np.zeros((1, heads, 1, 1), dtype)
     if m.sink is not None:

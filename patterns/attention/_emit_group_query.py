@@ -33,7 +33,7 @@ def require_decode_shape(batch: Any, rows: Any, size: Any) -> None:
 
 
 def emit_group_query_attention(
-    g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **told: Any
+    g: Graph, parts: Iterable[Tensor], bias: Tensor | None, heads: int, groups: int, past: Any = None, **settings: Any
 ) -> Any:
     """Attention of [batch, rows, heads · columns] over keys and values of fewer heads, all rows of which count.
 
@@ -45,22 +45,22 @@ def emit_group_query_attention(
     rows = g.size_of(keys, 1) if past is None else g.add(g.size_of(past[0], 2), g.size_of(keys, 1))
     count = g.cast(rows, to="int32")
     last = g.expand(g.sub(count, np.array([1], np.int32)), g.size_of(keys, 0))
-    told |= {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
-    told |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
-    told = {"causal": 0, **told, "num_heads": heads, "kv_num_heads": groups}
-    return g.ms_group_query_attention(q, keys, values, outputs=3, **told)
+    settings |= {"seqlens_k": last, "total_sequence_length": g.squeeze(count, [0]), "attention_bias": bias}
+    settings |= {} if past is None else {"past_key": past[0], "past_value": past[1]}
+    settings = {"causal": 0, **settings, "num_heads": heads, "kv_num_heads": groups}
+    return g.ms_group_query_attention(q, keys, values, outputs=3, **settings)
 
 
 def softcap_and_sink(g: Graph, m: AttentionScores, heads: int) -> dict[str, Any]:
     """The attributes and inputs for a cap and for sinks."""
-    told: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
+    settings: dict[str, Any] = {} if m.cap is None else {"softcap": m.cap}
     if m.sink is not None:
         sizes = (*[1] * (4 - m.sink.rank), *m.sink.shape) if m.sink.shape else ()
         require(sizes[1:2] == (heads,), "there is not one sink for each head")
         if m.sink.is_constant:
             values = m.sink.values.reshape(sizes)
             require(bool(np.all(values == values[:1, :, :1])), "the sinks differ from row to row")
-            return {**told, "head_sink": values[0, :, 0, 0]}
+            return {**settings, "head_sink": values[0, :, 0, 0]}
         require(sizes == (1, heads, 1, 1), "the sinks differ from row to row")
-        told["head_sink"] = g.reshape(m.sink, [-1])
-    return told
+        settings["head_sink"] = g.reshape(m.sink, [-1])
+    return settings

@@ -52,13 +52,13 @@ def multi_head(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> An
 
 def group_query(g: Graph, m: FusedAttention, bias: Any = None, **more: Any) -> Any:
     """What GroupQueryAttention makes, with keys and values for the next step."""
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "seqlens_k": m.seqlens_k,
         "total_sequence_length": m.total_sequence_length,
         "attention_bias": bias,
         "outputs": 3,
     }
-    return g.ms_group_query_attention(m.q, m.k, m.v, **{**told, **m.past, **m.attributes, **more})
+    return g.ms_group_query_attention(m.q, m.k, m.v, **{**settings, **m.past, **m.attributes, **more})
 
 
 def ort_attention(g: Graph, m: FusedAttention, bias: Tensor | None = None, index: Tensor | None = None) -> Any:
@@ -99,12 +99,12 @@ def behind_past_alone(g: Graph, m: FusedAttention) -> Tensor:
 def any_ort_attention(g: Graph, m: FusedAttention) -> Any:
     """An op of ONNX Runtime's without a past, GroupQueryAttention over all rows of the keys."""
     last = g.any_of(g.shared(g.expand(m.seqlens_k_source, g.any_tensor())), m.seqlens_k)
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "seqlens_k": last,
         "total_sequence_length": m.total_sequence_length,
         "attention_bias": m.bias,
         "outputs": 3,
     }
-    grouped = g.ms_group_query_attention(m.q, m.k, m.v, **told, **m.attributes)[0]
+    grouped = g.ms_group_query_attention(m.q, m.k, m.v, **settings, **m.attributes)[0]
     whole = g.ms_multi_head_attention(m.q, m.k, m.v, m.qkv_bias, m.mask_index, m.bias, **m.attributes)
     return g.any_of(whole, grouped, ort_attention(g, m, m.bias, m.mask_index))

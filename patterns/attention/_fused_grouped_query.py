@@ -27,7 +27,7 @@ class Grouped(Captures):
     sink: Tensor | None = None
     attributes: dict[str, Any]
 
-    def told(self, name: str, usual: Any) -> Any:
+    def setting(self, name: str, usual: Any) -> Any:
         """An attribute, or what it is where the node does not say."""
         return self.attributes.get(name, usual)
 

@@ -27,10 +27,10 @@ def counted(g: Graph, m: Grouped, rows: Any) -> Keys:
     one, new = m.last if m.less is None else m.less, m.q.shape and m.q.shape[1]
     room = m.past_key.shape and m.past_key.shape[2]
     is_first = g.equal(g.reshape(g.cast(m.total, to="int64"), [1]), rows)
-    told, total = one.elements, m.total.elements
-    if told is not None and total is not None and new is not None and room is not None:
+    lengths, total = one.elements, m.total.elements
+    if lengths is not None and total is not None and new is not None and room is not None:
         every = room + new
-        if total == [every] and all(element == every - 1 for element in told):
+        if total == [every] and all(element == every - 1 for element in lengths):
             return Keys(g.unsqueeze(g.size_of(m.past_key, 2), [0]), is_first, True)
     last = g.reshape(g.cast(one, to="int64"), [-1, 1])
     before = g.sub(g.add(last, np.ones(1, np.int64)), rows)

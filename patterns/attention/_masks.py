@@ -50,9 +50,9 @@ def require_mask_broadcasts(m: AttentionScores, keys: Any) -> None:
         require(mask.shape is not None and wanted is not None, "the shape of the mask or of the queries is unknown")
         require(mask.rank <= len(wanted), "the mask has more axes than the scores")
         sizes = (*[1] * (len(wanted) - mask.rank), *mask.shape)
-        told = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
+        names = ("batches", "heads", "rows") if len(sizes) == 4 else ("batches", "rows")
         is_square = wanted[-2] == keys and sizes[-2] == sizes[-1]
-        for name, own, size in zip(told, sizes, wanted, strict=False):
+        for name, own, size in zip(names, sizes, wanted, strict=False):
             fits = own == 1 or is_same_size(own, size) or (not isinstance(own, int) and own.is_min_with_one(size))
             fits = fits or (is_square and name == "rows")
             is_named = all(re.fullmatch(r"(max\()?[a-zA-Z_]\w*(, \w+\))?", str(one)) for one in (own, size))

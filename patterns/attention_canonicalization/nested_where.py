@@ -24,8 +24,8 @@ def nested_where(g: Graph, m: Twice) -> Tensor:
     What: Where over a Where that put the same number in, as in scores of which padding and the future are hidden.
     Numerics: none.
     """
-    told = m.condition, m.then.condition
-    if not any(is_kept for _, is_kept in told):
-        return g.where(g.or_(*(condition for condition, _ in told)), m.low, m.x)
-    first, second = (condition if is_kept else g.not_(condition) for condition, is_kept in told)
+    conditions = m.condition, m.then.condition
+    if not any(is_kept for _, is_kept in conditions):
+        return g.where(g.or_(*(condition for condition, _ in conditions)), m.low, m.x)
+    first, second = (condition if is_kept else g.not_(condition) for condition, is_kept in conditions)
     return g.where(g.and_(first, second), m.x, m.low)

@@ -45,16 +45,16 @@ def with_pads(m: Padded, rank: int | None) -> dict[str, Any]:
 
     rank: of x, where it is known.
     """
-    around, told = m.around, dict(m.attributes)
-    require(told.pop("auto_pad", "NOTSET") in ("NOTSET", "VALID"), "the padding is chosen by auto_pad")
+    around, settings = m.around, dict(m.attributes)
+    require(settings.pop("auto_pad", "NOTSET") in ("NOTSET", "VALID"), "the padding is chosen by auto_pad")
     require(m.axes is None or rank is not None, "the rank of x is unknown, so the axes cannot be told")
     count = len(around) // 2 if m.axes is None or rank is None else rank
     named = list(range(count)) if m.axes is None else [axis % count for axis in m.axes]
     added = {axis: (around[place], around[place + len(named)]) for place, axis in enumerate(named)}
     require(not any(added.get(0, ())) and not any(added.get(1, ())), "the Pad adds a batch or a channel")
-    own = told.get("pads") or [0] * 2 * (count - 2)
+    own = settings.get("pads") or [0] * 2 * (count - 2)
     ends = [added.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(2, count)]
-    return {**told, "pads": [one + other for one, other in zip(own, ends, strict=True)]}
+    return {**settings, "pads": [one + other for one, other in zip(own, ends, strict=True)]}
 
 
 @rule(patterns=[padded_conv], conditions=[takes_nothing_away], target="onnx")
@@ -80,7 +80,7 @@ def pad_average_pool(g: Graph, m: Padded) -> Tensor:
     require(not own.get("ceil_mode", 0), "with ceil_mode the last window may reach beyond the padding")
     is_counted = not any(own.get("pads") or ()) or own.get("count_include_pad", 0)
     require(is_counted, "the average has padding of its own, which it does not count")
-    told = {**with_pads(m, m.x.rank), "count_include_pad": 1}
-    is_within = all(pad < size for pad, size in zip(told["pads"], [*m.kernel_shape, *m.kernel_shape], strict=True))
+    settings = {**with_pads(m, m.x.rank), "count_include_pad": 1}
+    is_within = all(pad < size for pad, size in zip(settings["pads"], [*m.kernel_shape, *m.kernel_shape], strict=True))
     require(is_within, "a window would lie in the padding alone")
-    return g.average_pool(m.x, kernel_shape=m.kernel_shape, **told)
+    return g.average_pool(m.x, kernel_shape=m.kernel_shape, **settings)

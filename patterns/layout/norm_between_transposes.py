@@ -40,9 +40,9 @@ def write_normed(g: Graph, m: NormedHeads) -> Tensor:
     if m.scale is None:
         return m.x
     op = matched_norm(m.match)
-    require(m.told.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
+    require(m.settings.get("axis", -1) in (-1, 3), "the norm is over more than the columns of a head")
     factors = (m.scale,) if m.bias is None else (m.scale, m.bias)
-    made: Tensor = g.op(op, g.optional(g.cast(m.x, to=m.wide)), *factors, **{**m.told, "axis": -1})
+    made: Tensor = g.op(op, g.optional(g.cast(m.x, to=m.wide)), *factors, **{**m.settings, "axis": -1})
     return made
 
 

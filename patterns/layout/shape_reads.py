@@ -21,12 +21,12 @@ def gathered(g: Graph, x: Tensor, perm: list[int], index: Constant) -> Tensor:
     return g.gather(g.shared(g.shape(g.shared(g.transpose(x, perm=perm)))), index, axis=0)
 
 
-def told(g: Graph, x: Tensor, perm: list[int], first: int, last: int) -> Tensor:
+def partial_shape(g: Graph, x: Tensor, perm: list[int], first: int, last: int) -> Tensor:
     """The same by a Shape that returns only one size."""
     return g.shape(g.shared(g.transpose(x, perm=perm)), start=first, end=last)
 
 
-@rule(patterns=[sliced, gathered, told], target="any", opset=10)
+@rule(patterns=[sliced, gathered, partial_shape], target="any", opset=10)
 def shape_of_transpose(
     g: Graph,
     x: Tensor,

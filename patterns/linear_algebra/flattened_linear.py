@@ -8,13 +8,13 @@ PLAIN = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 
 
 class FlattenedLinear(Captures):
-    """The rows of x by w, and a sum; told: the attributes of a Gemm."""
+    """The rows of x by w, and a sum; settings: the attributes of a Gemm."""
 
     x: Tensor = dims("*batch inner")
     rows: Tensor = dims("_ inner")
     w: Tensor = dims("_ _")
     bias: Tensor | None = dims("", "_", "1 _", default=None)
-    told: dict[str, Any] | Any = None
+    settings: dict[str, Any] | Any = None
     y: Tensor = dims("*batch _")
 
 
@@ -22,7 +22,7 @@ def product(g: Graph, m: FlattenedLinear) -> Tensor:
     """x as one list of rows, times w, and bias added or not, in one node or two; and as many axes as before."""
     m.rows = g.shared(g.reshaped(m.x))
     apart = g.optional(g.add(g.matmul(m.rows, m.w), m.bias))
-    m.y = g.reshaped(g.any_of(g.gemm(m.rows, m.w, m.bias, **m.told), apart))
+    m.y = g.reshaped(g.any_of(g.gemm(m.rows, m.w, m.bias, **m.settings), apart))
     return m.y
 
 
@@ -34,7 +34,8 @@ def flattened_linear(g: Graph, m: FlattenedLinear) -> Tensor:
     which a Gelu or a normalisation behind it takes in.
     Numerics: rounding only.
     """
-    told = {**PLAIN, **(m.told or {})}
-    require(all(told[name] == plain for name, plain in PLAIN.items()), "it scales the product or the sum, or turns one")
+    settings = {**PLAIN, **(m.settings or {})}
+    is_plain = all(settings[name] == plain for name, plain in PLAIN.items())
+    require(is_plain, "it scales the product or the sum, or turns one")
     require(m.x.rank > 2, "it is not several axes of the rows that become one")
     return g.optional(g.add(g.matmul(m.x, m.w), m.bias))

@@ -92,8 +92,8 @@ def fused_matmul(g: Graph, m: Factors) -> Tensor:
 
 @fused_matmul.on("decomposed")
 def _(g: Graph, m: Factors) -> Tensor:
-    told = m.attributes.get
-    x = apply_flags(g, m.a, told("transA", 0), told("transBatchA", 0))
-    y = apply_flags(g, m.b, told("transB", 0), told("transBatchB", 0))
-    alpha = told("alpha", 1.0)
+    attribute = m.attributes.get
+    x = apply_flags(g, m.a, attribute("transA", 0), attribute("transBatchA", 0))
+    y = apply_flags(g, m.b, attribute("transB", 0), attribute("transBatchB", 0))
+    alpha = attribute("alpha", 1.0)
     return g.matmul(x, y) if alpha == 1.0 else g.mul(g.matmul(x, y), alpha)

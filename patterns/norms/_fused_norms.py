@@ -12,13 +12,13 @@ class NormAttributes(Captures):
 
     scale: Tensor | Any = None
     bias: Tensor | Any = None
-    told: dict[str, Any]
+    settings: dict[str, Any]
 
 
 def any_norm(g: Graph, m: NormAttributes, x: Tensor) -> Tensor:
     """x behind a norm, as patterns look for it."""
     ops = g.layer_normalization, g.simplified_layer_normalization, g.rms_normalization
-    return g.any_of(ops[0](x, m.scale, m.bias, **m.told), *(norm(x, m.scale, **m.told) for norm in ops))
+    return g.any_of(ops[0](x, m.scale, m.bias, **m.settings), *(norm(x, m.scale, **m.settings) for norm in ops))
 
 
 def matched_norm(match: Match) -> str:

@@ -57,6 +57,6 @@ def half_precision_norm_rounded(g: Graph, m: Widened) -> Tensor:
 def without_casts(g: Graph, m: Widened, factors: list[Any]) -> Tensor:
     """The norm in the half precision of x."""
     require(m.x.dtype is not None and m.y.dtype == m.x.dtype, "it is not cast back to the half precision it came in")
-    require(m.told.get("stash_type", FLOAT) == FLOAT, "it does not compute in float32")
-    made: Tensor = g.op(matched_norm(m.match), m.x, *factors, **m.told)
+    require(m.settings.get("stash_type", FLOAT) == FLOAT, "it does not compute in float32")
+    made: Tensor = g.op(matched_norm(m.match), m.x, *factors, **m.settings)
     return made

@@ -71,8 +71,8 @@ def layer_norm(g: Graph, m: LayerNorm) -> Tensor:
     same = m.axis is None or trailing_axes(m.x, m.axis)[0] == first
     require(same, "mean and mean of squares must be over the same axes")
     scale, bias = (as_norm_scale(m.x, first, factor) for factor in (m.scale, m.bias))
-    told = rescaled_for_epsilon(g, m.x, m.epsilon)
-    return g.layer_normalization(told, scale_or_ones(m.x, scale, first), bias, axis=first, epsilon=m.epsilon)
+    rescaled = rescaled_for_epsilon(g, m.x, m.epsilon)
+    return g.layer_normalization(rescaled, scale_or_ones(m.x, scale, first), bias, axis=first, epsilon=m.epsilon)
 
 
 @layer_norm.on("decomposed")

@@ -35,8 +35,8 @@ class L2RmsNorm(Captures):
 def over_length(g: Graph, m: L2RmsNorm) -> Tensor:
     """x / max(‖x‖ · inner, floor), the length perhaps spread to the shape of x."""
     length = g.length_over(m.x, m.axes)
-    told = g.any_of(g.mul(length, m.inner), length)
-    least = g.any_of(g.clip(told, m.floor), g.max(told, m.floor))
+    shifted = g.any_of(g.mul(length, m.inner), length)
+    least = g.any_of(g.clip(shifted, m.floor), g.max(shifted, m.floor))
     return g.div(m.x, g.any_of(g.such_that(g.expand(least, g.any_tensor()), is_expanded_like, m.x), least))
 
 

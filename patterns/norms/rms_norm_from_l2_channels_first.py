@@ -20,7 +20,7 @@ def rms_norm_from_l2_channels_first(g: Graph, m: L2RmsNorm) -> Tensor:
     require(isinstance(count, int), "the number of channels is not fixed")
     factor, epsilon = scale_and_epsilon(m, count)
 
-    def write(x: Tensor, scale: Any = None, **told: Any) -> Any:
-        return g.simplified_layer_normalization(x, times(g, m, scale, factor=factor, sizes=(count,)), **told)
+    def write(x: Tensor, scale: Any = None, **settings: Any) -> Any:
+        return g.simplified_layer_normalization(x, times(g, m, scale, factor=factor, sizes=(count,)), **settings)
 
     return with_channels_last(g, write, m.x, factors=() if m.scale is None else (m.scale,), epsilon=epsilon)

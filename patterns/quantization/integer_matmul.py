@@ -40,8 +40,8 @@ def exact_matmul(
     inner = -1 if b.rank == 1 else -2
     axis = -1 if turned else inner
     columns = [-1, 1] if turned else [-1]  # what spreads a zero point of each column
-    told = b.shape[axis]
-    depth = told if isinstance(told, int) else a.shape[-1]
+    size = b.shape[axis]
+    depth = size if isinstance(size, int) else a.shape[-1]
     require(isinstance(depth, int), "how many products are summed is not fixed")
     bounds = np.full((depth, 1), max_magnitude(b, b_zero))
     if b.is_constant and (b_zero is None or b_zero.is_constant):

@@ -41,10 +41,10 @@ def rotary_partial(g: Graph, m: Partial) -> Tensor:
         return g.rotary_embedding(m.x, m.cos, m.sin, m.places, **{**m.attributes, "rotary_embedding_dim": size})
     heads = m.x.shape[1 if m.joined is None else 2]
     require(isinstance(heads, int), "the number of heads is unknown")
-    told = {"rotary_embedding_dim": size, "num_heads": heads}
+    settings = {"rotary_embedding_dim": size, "num_heads": heads}
     if m.joined is None:
-        return ort_rotary(g, m, m.x, **told)
+        return ort_rotary(g, m, m.x, **settings)
     is_joined = m.attributes.get("num_heads") == heads and m.joined.shape == (*m.part.shape[:2], heads * size)
     require(is_joined, "the heads are joined otherwise")
-    made = ort_rotary(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **told)
+    made = ort_rotary(g, m, g.reshape(m.x, [0, 0, heads * m.columns]), **settings)
     return g.reshape(made, [0, 0, heads, m.columns])

@@ -19,12 +19,12 @@ class AntialiasedResize(Captures):
     def changes(self) -> list[tuple[int, int, Any]]:
         """For each axis that changes its number, its new size, and by how much it grows; None where that is given by
         a size that is free."""
-        told = self.sizes if self.sizes is not None else self.scales
-        require(told is not None, "neither sizes nor scales are constants")
+        constant = self.sizes if self.sizes is not None else self.scales
+        require(constant is not None, "neither sizes nor scales are constants")
         axes = self.attributes.get("axes") or list(range(self.x.rank))
-        require(told.values.size == len(axes), "it does not name every axis")
+        require(constant.values.size == len(axes), "it does not name every axis")
         found: list[tuple[int, int, Any]] = []
-        for axis, value in zip(axes, told.values.reshape(-1).tolist(), strict=True):
+        for axis, value in zip(axes, constant.values.reshape(-1).tolist(), strict=True):
             size = self.x.shape[axis]
             if self.sizes is not None:
                 if size != value:

@@ -44,11 +44,11 @@ def resize_axes(g: Graph, m: Named) -> Tensor:
         scales = np.ones(rank, np.float32)
         scales[axes] = m.scales.values.reshape(-1)
         return g.resize(m.x, scales=scales, **m.attributes)
-    told, whole, place = m.sizes, g.shape(m.x), {axis: at for at, axis in enumerate(axes)}
+    sizes, whole, place = m.sizes, g.shape(m.x), {axis: at for at, axis in enumerate(axes)}
     parts = [
-        g.slice(told, [place[axis]], [place[axis] + 1]) if axis in place else g.slice(whole, [axis], [axis + 1])
+        g.slice(sizes, [place[axis]], [place[axis] + 1]) if axis in place else g.slice(whole, [axis], [axis + 1])
         for axis in range(rank)
     ]
     if axes == list(range(rank - len(axes), rank)):
-        parts = [g.slice(whole, [0], [rank - len(axes)]), told]
+        parts = [g.slice(whole, [0], [rank - len(axes)]), sizes]
     return g.resize(m.x, sizes=g.concat(*parts, axis=0), **m.attributes)

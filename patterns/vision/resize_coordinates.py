@@ -71,11 +71,11 @@ class AxisResize(NamedTuple):
 
 def changes(m: CroppedResize, policy: str) -> list[AxisResize]:
     """What becomes of each axis that is named."""
-    told, axes = m.scales if m.sizes is None else m.sizes, m.axes()
-    require(told is not None and told.values.size == len(axes), "no sizes or scales of each axis are constants")
+    constant, axes = m.scales if m.sizes is None else m.sizes, m.axes()
+    require(constant is not None and constant.values.size == len(axes), "no sizes or scales of each axis are constants")
     sizes = [m.x.shape[axis] for axis in axes]
     require(all(isinstance(size, int) and size > 0 for size in sizes), "a size is free")
-    values = told.values.reshape(-1).tolist()
+    values = constant.values.reshape(-1).tolist()
     if m.sizes is None:
         counts, scales = [floor(np.float32(v) * np.float32(n)) for v, n in zip(values, sizes, strict=True)], values
     else:

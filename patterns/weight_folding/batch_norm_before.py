@@ -51,12 +51,12 @@ def batch_norm_before_gemm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     Numerics: rounding only; computed in double precision and rounded once to the weights' dtype.
     """
     factor, offset = affine_coefficients(m)
-    told = dict(m.attributes)
-    require(not told.get("transA", 0), "what is normalised is turned before it is multiplied")
-    is_turned = bool(told.get("transB", 0))
+    settings = dict(m.attributes)
+    require(not settings.get("transA", 0), "what is normalised is turned before it is multiplied")
+    is_turned = bool(settings.get("transB", 0))
     require(m.w.shape[1 if is_turned else 0] == factor.size, "the Gemm multiplies other channels than the normal ones")
-    require(told.pop("beta", 1.0) == 1.0 or m.bias is None, "the bias is multiplied with a number")
+    require(settings.pop("beta", 1.0) == 1.0 or m.bias is None, "the bias is multiplied with a number")
     weights = m.w.values.astype(np.float64) if is_turned else m.w.values.astype(np.float64).T
-    added = (weights * offset).sum(axis=1) * told.get("alpha", 1.0)
+    added = (weights * offset).sum(axis=1) * settings.get("alpha", 1.0)
     made = rounded_product(m.w.values, factor if is_turned else factor.reshape(-1, 1))
-    return g.gemm(m.x, g.literal(made), g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype)), **told)
+    return g.gemm(m.x, g.literal(made), g.literal(folded_bias(m.bias, 1.0, added, m.w.dtype)), **settings)

@@ -74,6 +74,6 @@ def gemm_batch_norm(g: Graph, m: FoldedBatchNorm) -> Tensor:
     """
     factor, offset = affine_coefficients(m)
     weights = g.literal(rounded_product(m.w.values, factor.reshape(-1, 1) if m.attributes.get("transB", 0) else factor))
-    told = dict(m.attributes)
-    bias = g.literal(folded_bias(m.bias, factor * told.pop("beta", 1.0), offset, m.w.dtype))
-    return g.gemm(m.x, weights, bias, **told)
+    settings = dict(m.attributes)
+    bias = g.literal(folded_bias(m.bias, factor * settings.pop("beta", 1.0), offset, m.w.dtype))
+    return g.gemm(m.x, weights, bias, **settings)
