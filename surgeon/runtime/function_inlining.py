@@ -25,21 +25,21 @@ PRIVATE_DOMAIN = "surgeon.reference"
 """Where bodies live: under an operator's own name a runtime's schema wins over a body."""
 IR_VERSION = 10
 """Of models made for proofs: the newest that every supported ONNX Runtime reads.  It has local functions, bfloat16 and
-float8; what a node means hangs on opsets alone."""
+float8; the meaning of a node depends only on opsets."""
 _FIRST_IR_WITH_FUNCTIONS = 8
 _SPELT_OUT = "ai.onnx"  # quirks.EVALUATOR_DOMAIN
 
 
 def node_label(node: NodeProto) -> str:
-    """Return what a node goes by: its name, or without one that of its first output."""
+    """The name of a node, or of its first output if it has none."""
     return node.name or next(iter(node.output), "")
 
 
 def attach_function_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto]) -> ModelProto:
-    """Return a copy in which the nodes named in `bodies` are calls to them, in a domain of our own.
+    """Return a copy in which the nodes named in `bodies` call them as functions of a private domain.
 
-    Nodes go by `node_label`.  A body takes its inputs and gives its outputs by position, as the node does; attributes
-    of the node that it does not declare are left out.  Raises GraphError for a body whose node the model does not have.
+    Nodes are named as by `node_label`.  Inputs and outputs of a body are by position, as those of the node.  Attributes
+    of the node that the body does not declare are dropped.  Raises GraphError for a name that no node has.
     """
     made = ModelProto()
     made.CopyFrom(model)
@@ -68,7 +68,7 @@ def attach_function_bodies(model: ModelProto, bodies: Mapping[str, FunctionProto
 
 
 def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
-    """Add a body under a private name, and see to it that its domains are imported where it is called from."""
+    """Add a body under a private name, and import its domains where it is called."""
     function = model.functions.add()
     function.CopyFrom(body)
     function.domain, function.name = PRIVATE_DOMAIN, name
@@ -81,10 +81,10 @@ def _add_function(model: ModelProto, body: FunctionProto, name: str) -> None:
 
 
 def inline_functions(model: ModelProto) -> ModelProto:
-    """Return the model with every call to a local function replaced by its nodes, and ONNX's domain spelt "".
+    """Return the model with every call of a local function replaced by its nodes, and ONNX's domain spelt "".
 
-    A model that is so already comes back as it is, not copied.  Functions at another opset than the model's are
-    converted.  Raises GraphError for a call that its function does not take.
+    A model without calls is returned as it is, not copied.  Functions of another opset are converted to the model's.
+    Raises GraphError for a call that does not fit its function.
     """
     spelt = any(one.domain == _SPELT_OUT for one in model.opset_import)
     if not model.functions and not spelt:
@@ -129,7 +129,7 @@ def _complete(call: NodeProto, function: FunctionProto) -> None:
 
 
 def _tell_outputs_apart(function: FunctionProto) -> None:
-    """Give an output that is an input too, or is there twice, a copy of its own."""
+    """Give an output that is an input too, or that is listed twice, a separate copy."""
     known = set(function.input)
     for place, name in enumerate(function.output):
         if name in known:
@@ -144,9 +144,9 @@ FunctionLookup = Callable[[NodeProto], FunctionProto | None]
 def inline_call(call: NodeProto, function: FunctionProto, find: FunctionLookup) -> Sequence[NodeProto]:
     """The body of a function for one call, in terms of the call's inputs and outputs; nodes have no names.
 
-    find: the function that a node of a body calls and that is to be written out too, None for any other node.  All are
-    taken to mean at one version of their domains what they say at their own.  Raises GraphError as `inline_functions`,
-    and for a function that calls itself.
+    find: the function that a node of a body calls and that is to be inlined too, None for any other node.  The domains
+    of all functions are taken to mean the same at one common version.  Raises GraphError as `inline_functions`, and for
+    a function that calls itself.
     """
     functions = {function_key(function): function}
     waiting, calls = [function], dict[FunctionKey, set[FunctionKey]]()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from surgeon.runtime.processes.worker_main import ReportProgress
 
-# Of these there is no library to load.
+# Providers without a library to load.
 _BUILT_IN = frozenset({"CPUExecutionProvider", "AzureExecutionProvider", "CoreMLExecutionProvider"})
 _SECONDS = 60.0
 _TELL = f"{__name__}:tell"
@@ -26,7 +26,7 @@ class InstalledKernels:
 
 
 def listed(name: str) -> InstalledKernels | None:
-    """The kernels of a provider by its short name; None where ONNX Runtime has none, or cannot say."""
+    """The kernels of a provider by its short name; None if ONNX Runtime has none, or cannot list them."""
     try:
         from onnxruntime import get_available_providers
     except ImportError:
@@ -53,12 +53,12 @@ def listed(name: str) -> InstalledKernels | None:
 
 
 def tell(name: str, _: "ReportProgress | None" = None) -> tuple[dict[str, Any], list[Any]]:
-    """The version and the rows of `InstalledKernels`, as a child answers."""
+    """The version and the rows of `InstalledKernels`, as a task of a worker."""
     from onnxruntime import __version__
 
     try:
         from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
-    except ImportError:  # ONNX Runtime does not promise it
+    except ImportError:  # it is not public API
         return {"version": __version__, "rows": []}, []
     rows = [
         (one.domain, one.op_name, *one.version_range, {key: list(kinds) for key, kinds in one.type_constraints.items()})

@@ -1,14 +1,13 @@
-"""What each execution provider has a kernel for: op, opset, dtypes.
+"""The kernels of each execution provider: by op, opset and dtypes.
 
-The tables come with the targets that have the providers; those in `surgeon/targets/data/kernels_*.json` are written by
-`tests/make_kernel_tables.py`: that of the CPU provider from the installed ONNX Runtime, the others from the documents
-that each table names.  ONNX Runtime is imported only where it is
-another version than the CPU table was made from, or where another provider than the CPU's is asked for and may be
-installed; its own list goes before the table then.
+The tables belong to the targets that have the providers.  `tests/make_kernel_tables.py` writes those in
+`surgeon/targets/data/kernels_*.json`: that of the CPU provider from the installed ONNX Runtime, the others from
+documents that each table names.  ONNX Runtime is imported only if its version differs from that of the CPU table, or if
+another provider may be installed; its own list then replaces the table.
 
-Beyond kernels ONNX Runtime writes a function's body in place of a node that no provider takes ("bodies", measured by
-loading one-node models), and its CPU provider casts float16 to float around a node that has a kernel for float alone.
-Such a node runs, but no rule writes it where the body has too few digits (quirks.IMPRECISE_GROUP_NORM).
+Where no provider has a kernel for a node, ONNX Runtime runs a function body in its place (`bodies`, measured by loading
+models of one node).  Its CPU provider casts float16 to float around a node that has only a float kernel.  Such a node
+runs, but no rule writes it where the body has too few digits (quirks.IMPRECISE_GROUP_NORM).
 """
 
 from collections.abc import Collection, Mapping
@@ -46,9 +45,9 @@ class Kernel(NamedTuple):
     """Names of dtypes ("float") that each type variable may have."""
 
     def takes(self, version: Schema, is_exact: bool) -> bool:
-        """Whether the kernel is for this version of its op: by its number, and by the type variables that it speaks of.
+        """Whether the kernel is for this version of its op, by its number and its type variables.
 
-        is_exact: one without an end is for the version it begins at alone, as ONNX Runtime itself has it.
+        is_exact: a kernel without a last version is only for its first, as in ONNX Runtime.
         """
         since = version.since_version
         if not (self.first == since if is_exact and self.last == NEWEST else self.first <= since <= self.last):
@@ -57,7 +56,7 @@ class Kernel(NamedTuple):
         return self.types.keys() <= version.types.keys() | formals | {ANY_FLOAT}
 
     def fits(self, types: Mapping[str, str]) -> bool:
-        """Whether the kernel takes tensors of these types; a variable that is not among them may be anything."""
+        """Whether the kernel takes these types; a type variable that is not given may be anything."""
         for name, allowed in self.types.items():
             if name == ANY_FLOAT:
                 if not FLOATS.intersection(types.values()) <= allowed:
@@ -89,13 +88,13 @@ class KernelTable:
         return any(kernel.takes(version, self.is_exact) and kernel.fits(types) for kernel in kernels)
 
     def body(self, version: Schema, opset: int) -> frozenset[str] | None:
-        """The types in which a function's body runs in place of a node, None where there is none or it is not told."""
+        """The types in which a function body runs in place of a node; None without one, or if not measured."""
         rows = self.bodies.get((version.domain, version.name), ())
         return next((types for first, last, types in rows if first <= opset <= last), None)
 
 
 class ProviderSupport:
-    """What one execution provider can run.  Made by `Kernels.of`."""
+    """What one execution provider can run.  See `ProviderSupport.of`."""
 
     def __init__(self, name: str, table: KernelTable) -> None:
         known = provider(name) or Provider(name, name, dict, is_of_ort=True, runs_bodies=True)
@@ -107,9 +106,9 @@ class ProviderSupport:
     @classmethod
     @cache
     def of(cls, name: str) -> Self:
-        """The kernels of a provider by its short name: one of a target's, or what the installed ONNX Runtime has.
+        """The kernels of a provider by its short name: a target's table, or the list of the installed ONNX Runtime.
 
-        Raises UsageError for a provider of which nothing is known.
+        Raises UsageError for an unknown provider.
         """
         short = name.lower().removesuffix("executionprovider")
         known = provider(short)
@@ -124,9 +123,9 @@ class ProviderSupport:
         return cls(short, table)
 
     def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
-        """Whether the provider can run a node; opset: the version of the op's domain that is imported.
+        """Whether the provider can run a node; opset: the imported version of the op's domain.
 
-        What is not known does not count against it: ops without a schema and dtypes that are left out.
+        Unknown ops and omitted dtypes do not count against it.
         """
         key = (domain, op, opset, *dtypes.items())
         if key not in self._runs:
@@ -134,13 +133,13 @@ class ProviderSupport:
         return self._runs[key]
 
     def computes(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
-        """Whether it runs a node in these dtypes themselves, and not in float32 with Casts around."""
+        """Whether it has a kernel in these dtypes, and does not cast to float32 and back."""
         if self.name != CPU or "float16" not in _types(dtypes).values() or (domain, op) == ("", "Constant"):
             return self.runs(domain, op, opset, dtypes)
         return self._has_kernel(domain, op, opset, dtypes)
 
     def allows(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
-        """Whether a rule may write a node: the provider can run it, and not by a body that is too coarse."""
+        """Whether a rule may write a node: the provider can run it, and not by an imprecise body."""
         if (domain, op) in IMPRECISE_BODIES and not self._has_kernel(domain, op, opset, dtypes):
             return False
         return self.runs(domain, op, opset, dtypes)
@@ -148,9 +147,9 @@ class ProviderSupport:
     def missing_reason(
         self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
     ) -> str:
-        """What the provider lacks for a node that a rule would write, as a clause with advice; empty where it suits.
+        """What the provider lacks for a node that a rule would write, a clause with advice; "" for nothing.
 
-        among: the providers that may be chosen in its place, by default those beside it.
+        among: the providers that may be chosen instead, by default the others of its target.
         """
         asked = domain, op, opset, dtypes
         if self.allows(*asked):
@@ -168,11 +167,11 @@ class ProviderSupport:
         return f"{self.full_title} has no kernel for {what}{at}{hint}"
 
     def others(self) -> list[Provider]:
-        """The providers that may be chosen in the place of this one."""
+        """The providers that may be chosen instead of this one."""
         return [one for one in beside(self.name) if one.name != self.name]
 
     def next_supported_opset(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> int | None:
-        """The next opset of the default domain at which the op suits the provider, None if there is none."""
+        """The next opset of the default domain at which the provider allows the op, None without one."""
         newest = schema(domain, op)
         if domain or newest is None:
             return None
@@ -204,10 +203,10 @@ class ProviderSupport:
         return cast != types and self._table.has_kernel(version, cast)
 
     def _runs_body(self, version: Schema, types: Mapping[str, str], opset: int) -> bool:
-        """Whether a provider other than the CPU's runs a function's body: nothing takes the node as it is.
+        """Whether a provider other than the CPU's runs a function body, if no provider has a kernel for the node.
 
-        Where nobody has looked, the body is known to load on the CPU; its nodes are the likes of Mul, so a provider
-        that has Mul has them.
+        Without a measurement, the body is known to load on the CPU.  Its nodes are like Mul, so a provider that has Mul
+        has them.
         """
         kinds = FLOATS.intersection(types.values())
         if (version.domain, version.name) in self._table.measured and "double" not in kinds:
@@ -229,7 +228,7 @@ def shipped_version() -> str:
 
 
 def parse_table(content: Mapping[str, Any]) -> KernelTable:
-    """A table as `tests/make_kernel_tables.py` writes it."""
+    """A table from the JSON of `tests/make_kernel_tables.py`."""
     sets = [frozenset(names) for names in content["type_sets"]]
     kernels: dict[tuple[str, str], list[Kernel]] = {}
     for domain, op, first, last, types in content["kernels"]:
@@ -257,7 +256,7 @@ def _shipped(name: str) -> KernelTable:
 
 
 def _live(name: str) -> KernelTable | None:
-    """The kernels of a provider as the installed ONNX Runtime lists them; None where it has none, or no such list."""
+    """The kernels that the installed ONNX Runtime lists for a provider; None without any, or without a list."""
     found = listed(name)
     if found is None:
         return None

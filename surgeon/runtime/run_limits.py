@@ -1,4 +1,4 @@
-"""What a command that runs whole models is given: limits of time, the runtime, and inputs."""
+"""Options of commands that run whole models: time limits, the runtime, and inputs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,5 +25,5 @@ def require_run_time(seconds: float) -> None:
 
 
 def as_list(given: Inputs | Sequence[Inputs]) -> Sequence[Any]:
-    """What is given as a list, also where it is one path, or one set of arrays, by itself."""
+    """The value as a list, also if it is one path or one set of arrays."""
     return (given,) if isinstance(given, (str, Path, Mapping)) else given

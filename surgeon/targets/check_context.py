@@ -1,4 +1,4 @@
-"""What a target is asked when it looks at the nodes of a model."""
+"""What a check of a model's nodes for a target reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

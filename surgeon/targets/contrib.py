@@ -1,4 +1,4 @@
-"""ONNX Runtime's own ops, also in place of standard ones: a way of writing for `ort`."""
+"""ONNX Runtime's own ops, also in place of standard ones: a variant of `ort`."""
 
 from surgeon.target_registry import ANY_KIND, BaseTarget
 from surgeon.targets.ort import CPU

@@ -1,4 +1,4 @@
-"""Every op taken apart into the ops that it stands for."""
+"""Every op decomposed into simpler ops."""
 
 from surgeon.target_registry import DECOMPOSED, BaseTarget, is_standard
 

@@ -1,4 +1,4 @@
-"""The standard alone: ops of ONNX, at the opset of the model."""
+"""The ONNX standard: its ops, at the opset of the model."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a target does not take of the ops that it reads, as far as a node and what is known around it tell."""
+"""Limits of a target on ops that it reads, as far as a node and its surroundings show."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -15,10 +15,10 @@ from surgeon.shapes.tensor_types import Shape
 
 
 class NodeLimits:
-    """The limits of one model's nodes, each a clause that says what is wrong and one that says what helps."""
+    """The limits that a model's nodes break, each a clause on what is wrong and a clause on what helps."""
 
     def __init__(self, index: Index, shapes: ShapeInference, table: "Mapping[str, Limit]", whose: str = "") -> None:
-        """table: what tells the limits of an op, by its name: "TopK", "acme::HardGelu".  whose: of which target."""
+        """table: functions of limits by op: "TopK", "acme::HardGelu".  whose: the target, for messages."""
         self.index, self.shapes, self.target_title = index, shapes, whose
         self._table = {qualified_name(*split_op(op)): limit for op, limit in table.items()}
 
@@ -32,11 +32,11 @@ class NodeLimits:
         instead: Mapping[str, int] = MappingProxyType({}),
         makers: Mapping[str, Node] = MappingProxyType({}),
     ) -> Iterator[tuple[str, str]]:
-        """What stands against a node.
+        """The limits that a node breaks.
 
-        instead: other dtypes of tensors that it reads, as `TensorProto.DataType`.  makers: by tensor, nodes that make
-        some and are not in the model.  Raises UsageError for a limit that breaks, or gives something else: it is the
-        target's, which may be anybody's.
+        instead: other dtypes of tensors that it reads, as `TensorProto.DataType`.  makers: by tensor, nodes that
+        compute it and are not in the model.  Raises UsageError for a function of a target that raises or yields
+        anything else.
         """
         limit = self._table.get(node.op)
         if limit is None:

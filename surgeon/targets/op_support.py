@@ -1,4 +1,4 @@
-"""Whether a target has each op of a model: in ONNX at its opset or as its own, as a kernel, and within its limits."""
+"""Whether a target has each op of a model: in ONNX at its opset or as its own, as a kernel, and within limits."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -31,20 +31,20 @@ Key = tuple[str, str]
 
 
 def examine(asked: CheckContext) -> None:
-    """Note every node that the target does not have, or that breaks its limits: what is done for most targets."""
+    """Report every node that the target does not have, or that breaks its limits: the default check."""
     Support(asked).check()
 
 
 class Support:
-    """What is asked of each node."""
+    """The default checks of each node."""
 
     def __init__(self, asked: CheckContext) -> None:
         self.asked, self.target, self.provider = asked, asked.target, asked.provider
         self.index, self.dtypes, self.custom, self.found = asked.index, asked.dtypes, asked.user_ops, asked.diagnostics
-        self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # a table of kernels tells which
+        self.has_contrib = asked.provider is not None or "ort" in asked.target.runs  # the table of kernels covers it
 
     def check(self) -> None:
-        """Note every node that the target does not have."""
+        """Report every node that the target does not have."""
         local = local_functions(self.index)
         for scope in self.index.scopes:
             for node in scope.nodes:
@@ -72,7 +72,7 @@ class Support:
             self._check_training(scope, node)
 
     def _check_training(self, scope: Scope, node: Node) -> None:
-        """Note a node that works as in training: it draws random numbers, say, and no two answers are the same."""
+        """Report a node in training mode, as dropout: its results are random."""
         slot = traits_of(node.op).control.training_slot
         told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
         mode = self.index.constants.scalar(scope, told) if told else None
@@ -96,13 +96,13 @@ class Support:
         return ProviderSupport.of(self.provider).runs(domain, name, opset, self._types(node, version))
 
     def _types(self, node: Node, version: Schema) -> dict[str, int]:
-        """The dtypes of a node's tensors by type variable, as far as the tables of kernels speak of them."""
+        """The dtypes of a node's tensors by type variable, as far as tables of kernels list them."""
         known = self.dtypes.node_dtypes(node)
         types = variables(version, map(known.get, node.inputs), map(known.get, node.outputs))
         return {variable: dtype for variable, dtype in types.items() if dtype in TABLED}
 
     def _no_mapping(self, node: Node, own: BaseTarget | None) -> None:
-        """An op of a domain that the target does not have: another target's own, a placeholder, or a library's."""
+        """Report an op of a domain that the target lacks: another target's, a placeholder, or a library's."""
         if self.custom.supports(node, self.dtypes):
             return
         domain, _ = split_op(node.op)
@@ -164,7 +164,7 @@ def local_functions(index: Index) -> dict[Key, onnx.FunctionProto]:
 
 
 def report_missing_op(node: Node, opset: int, found: DiagnosticCollector) -> None:
-    """Note an op that its domain does not have, at this opset or at all."""
+    """Report an op that its domain does not have, at this opset or at all."""
     domain, name = split_op(node.op)
     versions = history(domain, name)
     at = f"{domain or 'ai.onnx'} {opset}"
@@ -182,9 +182,9 @@ def report_missing_op(node: Node, opset: int, found: DiagnosticCollector) -> Non
 
 
 def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
-    """How to come to a newer opset of ai.onnx, in the scope of a node.
+    """How to raise the opset of ai.onnx in the scope of a node.
 
-    is_missing: the op is not there at the model's opset, so that nobody can tell what an upgrade would keep.
+    is_missing: the op does not exist at the model's opset, so that an upgrade may change its meaning.
     """
     function = node.scope.function
     if function is not None:
@@ -200,9 +200,9 @@ def raise_opset(node: Node, opset: int, is_missing: bool = False) -> str:
 def check_schema(
     node: Node, opset: int, dtypes: InferredDtypes, found: DiagnosticCollector, suits: Callable[[int], bool] = bool
 ) -> bool:
-    """Note where a node breaks its schema; whether it does.  Clashes of dtypes are noted elsewhere.
+    """Report how a node breaks its schema; return whether it does.  Conflicts of dtypes are reported elsewhere.
 
-    suits: whether the target would run the node at another opset, at which it is right.
+    suits: whether the target would run the node at another opset, at which it is valid.
     """
     known = {} if node in dtypes.clashing else dtypes.node_dtypes(node)
     in_function = node.scope.function is not None
@@ -221,6 +221,6 @@ def check_schema(
 
 
 def _first_of_types(complaints: Sequence[str]) -> list[str]:
-    """Complaints, without those of outputs' types where an input has a wrong one: they follow from it."""
+    """Complaints without those on output types if an input has a wrong one, from which they follow."""
     has_input = any(_IS_TYPE.match(text) and text.startswith("The input") for text in complaints)
     return [text for text in complaints if not (has_input and _IS_TYPE.match(text) and text.startswith("The output"))]

@@ -1,4 +1,4 @@
-"""ONNX Runtime: its own ops first; standard ones, which it runs too, stay."""
+"""ONNX Runtime: its own ops are preferred; standard ones, which it runs too, stay."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What ONNX Runtime does not take on CUDA of ops that it has kernels for there, as seen with 1.31.1."""
+"""What ONNX Runtime refuses on CUDA of ops that it has kernels for there, as seen with 1.31.1."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def _made_by(site: NodeFacts, position: int) -> str:
-    """The op that makes an input, whatever moves it in between; "" where nothing does."""
+    """The op that computes an input, before any ops that move it; "" for none."""
     maker = site.maker(position)
     while maker is not None and maker.node.op in _MOVING:
         maker = maker.maker(0)
@@ -24,9 +24,9 @@ def _made_by(site: NodeFacts, position: int) -> str:
 
 
 def _grouped(site: NodeFacts) -> Found:
-    """Its optimiser (GroupQueryAttentionFusion) takes the rotary embeddings and the products before it into the node.
+    """Its optimiser (GroupQueryAttentionFusion) merges rotary embeddings and projections into the node.
 
-    It reads the shape of a past that need not be there, which ends the process, and forgets the mask.
+    The fusion reads the shape of an omitted past, which ends the process, and drops the mask.
     """
     rotated = all(_made_by(site, place) in _ROTARY for place in (0, 1))
     is_half = site.dtype(0) in (None, "float16", "bfloat16")
@@ -45,7 +45,7 @@ def _rotary(site: NodeFacts) -> Found:
 
 
 def _may_be_none(size: Size | None) -> bool:
-    """Whether a size is 0 for some length: what is left of that behind a prefix, say."""
+    """Whether a size is 0 for some length, as what is left of it after a prefix."""
     if size is None or isinstance(size, int) or len(names := symbols(size)) != 1:
         return False
     try:

@@ -1,4 +1,4 @@
-"""A target as a value: what it writes and runs, its kernels and own ops, its limits, and how it is checked for."""
+"""A target as a value: what it writes and runs, its kernels and own ops, its limits, and its checks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,7 +66,7 @@ class Target(BaseTarget):
     """What to do with a rewritten model before it runs there, a clause each."""
 
     def limits_on(self, provider: str | None) -> "Mapping[str, Limit]":
-        """Its limits by op, and those of a provider, which need not be one of its own."""
+        """Its limits by op, and those of a provider, which may belong to another target."""
         own = self.limits() if callable(self.limits) else self.limits
         runs = None if provider is None else provider_of_name(provider)
         return {**own, **(runs.limits() if runs is not None else {})}

@@ -1,4 +1,4 @@
-"""The ops that a user's own libraries and Python files bring to a target."""
+"""The ops that the user's libraries and Python files bring to a target."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from surgeon.targets.lint.dtype_conflicts import InferredDtypes
 
 
 class UserOps:
-    """The ops that libraries and Python files of a user's own bring."""
+    """The ops of the user's libraries and Python files."""
 
     def __init__(self, files: Sequence[Path | str]) -> None:
         self._python = {(one.domain, one.op) for path in files if is_python(path) for one in load(path)}
@@ -22,7 +22,7 @@ class UserOps:
         return bool(self._python or self._shared)
 
     def supports(self, node: Node, dtypes: InferredDtypes) -> bool:
-        """Whether one of them has the op.  A library cannot be asked for its ops, so ONNX Runtime tries the node."""
+        """Whether one of them has the op.  Libraries do not list their ops, so ONNX Runtime tries the node."""
         if split_op(node.op) in self._python:
             return True
         return bool(self._shared) and self._loads(node, dtypes)

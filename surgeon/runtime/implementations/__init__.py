@@ -1,3 +1,3 @@
-"""Ops that a user implements in Python: registered, sent to a process, and called there."""
+"""Python implementations of operators: registered, sent to a worker, and called there."""
 
 __all__ = ["implementation", "implementation_tasks", "implementation_worker"]

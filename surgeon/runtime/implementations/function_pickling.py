@@ -1,7 +1,7 @@
-"""Functions on their way to another process: as bytes, with the names that they need, so that no script runs again.
+"""Pickle functions for another process, with the names that they need, so that no script runs again.
 
-What a person wrote travels by value, wherever he wrote it: a script, standard input, a cell of a notebook, a module.
-Installed libraries, and modules that his own imports, are imported by name where the function arrives.
+The user's code travels by value wherever it was written: a script, standard input, a notebook, a module.  Installed
+libraries, and modules that only they import, are imported by name in the other process.
 """
 
 import functools
@@ -25,9 +25,9 @@ _CACHED = type(functools.cache(len))
 
 
 class PickledFunction:
-    """A function that came from another process.  It is unpacked when it is first called.
+    """A function that came from another process.  It is unpickled at the first call.
 
-    refusal: one sentence on why it did not come, which whoever packs or calls it is told.
+    refusal: why it could not be pickled, one sentence, for the message to the user.
     """
 
     def __init__(self, data: bytes, refusal: str = "") -> None:
@@ -41,7 +41,7 @@ class PickledFunction:
         return self._function(*inputs, **settings)
 
     def require(self) -> None:
-        """Raise UsageError where the function did not come."""
+        """Raise UsageError if the function could not be pickled."""
         if self.refusal:
             raise UsageError(self.refusal)
 
@@ -49,7 +49,7 @@ class PickledFunction:
 def pickle_function(function: Callable[..., Any]) -> bytes:
     """Return a function as bytes that `unpickle_function` takes in another process of this Python.
 
-    Raises UsageError, with a clause on what does not travel.
+    Raises UsageError with a clause on what cannot be pickled.
     """
     if isinstance(function, PickledFunction):
         function.require()
@@ -64,13 +64,13 @@ def pickle_function(function: Callable[..., Any]) -> bytes:
 
 
 def unpickle_function(data: bytes) -> Callable[..., Any]:
-    """Return the function of what `pickle_function` made.  Raises what the import of a module that it needs raises."""
+    """Return the function from `pickle_function`.  Raises whatever importing its modules raises."""
     function: Callable[..., Any] = pickle.loads(data)
     return function
 
 
 def search_path() -> list[str]:
-    """Where this process finds modules, as full paths, and what files that it ran have imported beside them."""
+    """The module search path of this process, as full paths, with the folders of files that it ran."""
     return list(dict.fromkeys(os.path.abspath(entry) for entry in (*sys.path, *IMPORTED_FOLDERS)))
 
 
@@ -89,7 +89,7 @@ def _libraries() -> tuple[str, ...]:
 
 
 def _module_of(function: Callable[..., Any]) -> ModuleType | None:
-    """The module in which a function was written, where it still is one."""
+    """The module in which a function was written; None if it no longer exists."""
     while isinstance(function, functools.partial):
         function = function.func
     return sys.modules.get(getattr(function, "__module__", None) or "")
@@ -97,7 +97,7 @@ def _module_of(function: Callable[..., Any]) -> ModuleType | None:
 
 @contextmanager
 def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
-    """Let what a module holds travel by value, if it is the user's own; gives the modules of which that is so."""
+    """Pickle the user's modules by value inside a `with`; yields those modules."""
     import cloudpickle  # not at the top: most runs have no implementation to send
 
     known = frozenset(("__main__", *cloudpickle.list_registry_pickle_by_value()))
@@ -112,7 +112,7 @@ def _by_value(module: ModuleType | None) -> Iterator[frozenset[str]]:
 
 
 def _pickler(buffer: io.BytesIO, names: frozenset[str]) -> pickle.Pickler:
-    """cloudpickle's, which leaves out functions under functools.cache: it has them by name even where that is none."""
+    """The pickler of cloudpickle, which must handle functions under functools.cache that have no importable name."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):

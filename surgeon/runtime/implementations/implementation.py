@@ -1,4 +1,4 @@
-"""Operators that users implement in Python, so that a rewrite to them can be proved where no runtime has them.
+"""Python implementations of operators, so that a rewrite to an operator without a runtime can be proved.
 
     # plugin_ops.py, given as `--custom-ops plugin_ops.py`
     import numpy as np
@@ -8,13 +8,12 @@
     def custom_op_one(x, y, *, alpha=1.0):
         return x + alpha * y
 
-The function takes the node's inputs as numpy arrays, its attributes by keyword, and returns one array, or a tuple of
-them.  An input that the node leaves out is None, or not passed at all if it is the last: give it a default.  A proof
-runs the function in a process of its own, to which it is sent as it is then, with the names that it needs; a script
-that defines it is not run again.
+The function takes the node's inputs as numpy arrays and its attributes by keyword, and returns one array, or a tuple of
+arrays.  An omitted input is None, or not passed at all if it is the last: give it a default.  A proof pickles the
+function with the names that it needs, and runs it in another process; the script that defines it does not run again.
 
-What a user's own code registers, in a script, a module or a notebook, counts from then on.  What a file registers that
-is given as `custom_ops` counts for the run that names it, and for no other.
+Registrations of the user's code (a script, a module, a notebook) count from then on.  Registrations of a file in
+`custom_ops` count only for the run that names it.
 """
 
 import importlib.util
@@ -57,18 +56,18 @@ class Implementation:
 
     @property
     def where(self) -> str:
-        """Where a person finds it, as a phrase behind its name; empty where that is no file of his."""
+        """Where it is written, as a phrase after its name; "" if that is not a file of the user."""
         return f" in '{self.file}'" if self.file is not None and not self.runs_in_process else ""
 
     def require(self) -> None:
-        """Raise UsageError where this process can neither run it nor send it to another."""
+        """Raise UsageError if this process can neither run it nor send it to another."""
         if self.runs_in_process and isinstance(self.function, PickledFunction):
             self.function.require()
 
     def pickled(self) -> bytes | None:
-        """The function as bytes for another process; None where that process has to run the file to have it.
+        """The function as bytes for another process; None if that process has to run the file.
 
-        Raises UsageError for a function that does not travel.
+        Raises UsageError for a function that cannot be pickled.
         """
         try:
             return pickle_function(self.function)
@@ -121,7 +120,7 @@ def implements(name: str) -> Callable[[_Function], _Function]:
 
 
 def _file_of(function: Callable[..., Any]) -> Path | None:
-    """The file that a function was written in; None where there is none."""
+    """The file in which a function was written; None without one."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return Path(code.co_filename).resolve() if code is not None and Path(code.co_filename).is_file() else None
 
@@ -165,12 +164,12 @@ def available(custom_ops: Sequence[Path | str] = ()) -> Mapping[tuple[str, str],
 
 
 def is_python(path: Path | str) -> bool:
-    """Whether a file given for custom operators is one of implementations, and no shared library."""
+    """Whether a file of custom operators holds Python implementations, and is not a shared library."""
     return Path(path).suffix == ".py"
 
 
 def require_file(path: Path | str) -> None:
-    """Raise UsageError for a Python file that is not there."""
+    """Raise UsageError for a Python file that does not exist."""
     if not Path(path).is_file():
         raise UsageError(f"There is no file '{path}' of implementations: check the path.")
 
@@ -178,9 +177,9 @@ def require_file(path: Path | str) -> None:
 def load(path: Path | str) -> list[Implementation]:
     """Run a Python file and return the implementations that it registers.
 
-    They are for whoever asked, and do not join what the user's own code has registered.  A file is run once, and anew
-    when it was edited; the script that is running is not run again.  It may import its neighbours.  Raises UsageError
-    for a file that is not there, fails, registers nothing, or gives itself to a run.
+    They are only for the caller, and do not join those of the user's code.  A file runs once, and again after it was
+    edited; the running script does not run again.  It may import its neighbours.  Raises UsageError for a file that
+    does not exist, fails, registers nothing, or starts a run with itself.
     """
     require_file(path)
     file = Path(path).resolve()
@@ -208,20 +207,20 @@ def _version(file: Path) -> _Version:
 
 
 def _script() -> Path | None:
-    """The script that this process runs; None where it is no file."""
+    """The script that this process runs; None if it is not a file."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(file).resolve() if file else None
 
 
 def _required(found: list[Implementation], path: Path | str) -> list[Implementation]:
-    """What a file registers; raises UsageError where that is nothing."""
+    """The registrations of a file; raises UsageError if there are none."""
     if not found:
         raise UsageError(f"The file '{path}' registers nothing: decorate a function with @surgeon.implements(...).")
     return found
 
 
 def _run(file: Path, path: Path | str) -> list[Implementation]:
-    """Run a file that was given as `path`, as a module of its own."""
+    """Run a file that was given as `path`, as a separate module."""
     name = f"surgeon_implementations_{file.stem}_{abs(hash(file))}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -259,10 +258,10 @@ _Record = tuple[str, str, Path | None, bool, bool, bytes | None, str]
 
 
 def export_registry(custom_ops: Sequence[Path | str] = ()) -> bytes:
-    """Return what is registered here and by the files among `custom_ops`, for `import_registry` in a child process.
+    """Return the registrations of this process and of `custom_ops`, for `import_registry` in a worker.
 
-    These files need not be run there.  A function that does not travel is no error here, but where it is asked for.
-    Raises UsageError as `load` does.
+    The worker need not run these files.  A function that cannot be pickled is an error only when it is called.  Raises
+    UsageError as `load` does.
     """
     given = {Path(path).resolve(): load(path) for path in custom_ops if is_python(path)}
     files = [(file, _version(file), [_record(one) for one in found]) for file, found in given.items()]
@@ -273,10 +272,10 @@ _received: list[bytes] = []  # what this process was last sent
 
 
 def import_registry(data: bytes) -> None:
-    """Know the implementations of the process that this one works for, and no others.
+    """Replace the registrations of this process by those of the process that it works for.
 
-    data: of `export_registry`.  Functions are unpacked when they are called; the files that the other process was given
-    are not run, unless they were edited since or their functions cannot be pickled.
+    data: of `export_registry`.  Functions are unpickled when they are called.  Files run only if they were edited
+    since, or if their functions cannot be pickled.
     """
     if not data or _received == [data]:
         return
@@ -290,7 +289,7 @@ def import_registry(data: bytes) -> None:
 
 
 def local_only_ops(custom_ops: Sequence[Path | str] = ()) -> frozenset[tuple[str, str]]:
-    """The operators, by domain and name, whose implementations run in the user's own process and in no other.
+    """The operators, by domain and name, whose implementations run only in the user's process.
 
     Raises UsageError as `load` does.
     """

@@ -1,7 +1,7 @@
-"""What a child does for users' Python implementations: it takes their functions, and calls them.
+"""Tasks of a worker for Python implementations: it receives functions, and calls them.
 
-The functions come as the process that has them pickled them.  No script of the user's is run for that, only a file that
-was given as one of implementations, and that only where its functions cannot be pickled.
+The functions arrive pickled.  No script of the user runs for them; a file of implementations runs only if its functions
+cannot be pickled.
 """
 
 import inspect
@@ -20,7 +20,7 @@ from surgeon.runtime.implementations.implementation import Implementation, load
 from surgeon.runtime.processes.pipe_protocol import is_sendable_dtype
 from surgeon.runtime.processes.worker_main import ReportProgress
 
-# What a plugin's node says to its runtime, and not to the computation.
+# Attributes that name a plugin, and do not affect the computation.
 _ADDRESS = ("plugin_version", "plugin_namespace")
 
 
@@ -48,12 +48,12 @@ class CallRequest:
     """Attributes by name."""
 
 
-_known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it cannot be had
+_known: dict[str, Callable[..., Any] | str] = {}  # a function, or why it is not available
 _files: dict[str, tuple[int, int] | None] = {}  # of the user's own modules that were imported, as they were then
 
 
 def serve(served: FunctionSet, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Take functions, unless they are here; `stale` says that a file was edited since which they came from."""
+    """Receive functions, unless they are here; `stale` says whether one of their files was edited since."""
     if _known:
         return {"stale": any(_state(file) != then for file, then in _files.items())}, []
     sys.path[:] = dict.fromkeys((*served.path, *sys.path))
@@ -81,7 +81,7 @@ def call(asked: CallRequest, _: ReportProgress) -> tuple[dict[str, Any], list[An
 
 
 def _note_files() -> None:
-    """Keep the state of the files of the user's own modules that were imported."""
+    """Record the state of the files of the user's modules that were imported."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and file not in _files and is_user_module(module):
@@ -89,7 +89,7 @@ def _note_files() -> None:
 
 
 def _state(file: str) -> tuple[int, int] | None:
-    """Time (ns) and size (bytes) of a file, None for one that is gone."""
+    """Time (ns) and size (bytes) of a file, None if it is gone."""
     if not os.path.exists(file):
         return None
     found = os.stat(file)
@@ -104,7 +104,7 @@ def _of_file(name: str, file: str) -> Callable[..., Any]:
 
 
 def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
-    """Run an implementation in this process, and return its arrays.  Raises SessionError as `Worker.call` does."""
+    """Run an implementation in this process, and return its arrays.  Raises SessionError as a worker would."""
     told, arrays = _result(one.function, inputs, attributes)
     if "error" in told:
         # It loads onnx, which a process that serves has no need of.
@@ -122,9 +122,9 @@ def _result(
     try:
         with np.errstate(all="ignore"):
             result = function(*inputs, **settings)
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - reported to the caller
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]  # theirs, not numpy's
+        lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]  # not numpy's
         where = f" at line {lines[-1]}" if lines else ""
         text = " ".join(str(error).split())
         return {"error": f"raised {type(error).__name__}{where} ({text}): correct it"}, []
@@ -138,13 +138,12 @@ def _result(
 
 
 def _wanted(function: Callable[..., Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node's attributes without those that are a plugin's address, unless the function asks for them."""
+    """A node's attributes without the address of a plugin, unless the function has parameters for it."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # some functions in C do not tell
+    except ValueError:  # some C functions have no signature
         parameters = []
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return dict(attributes)
     asked = {parameter.name for parameter in parameters}
     return {name: value for name, value in attributes.items() if name in asked or name not in _ADDRESS}
-

@@ -1,7 +1,6 @@
-"""The process in which users' Python implementations run, as whoever asks it sees it.
+"""The caller's side of the worker that runs Python implementations.
 
-It is a child of its own for these functions.  They come to it first, pickled here; each call names one and brings its
-inputs.  Of its answers nothing is unpickled.
+The worker gets the pickled functions first; each call names one and brings its inputs.  Its answers are not unpickled.
 """
 
 import os
@@ -32,10 +31,10 @@ _MODULE = "surgeon.runtime.implementations.implementation_tasks"
 
 
 class ImplementationWorker:
-    """A process that runs implementations.  It starts with the first call, and again after one that ended it.
+    """A process that runs implementations.  It starts with the first call, and again after a call that ended it.
 
-    `limit` is in seconds, per call.  Closing it leaves the process to the next worker of the same functions; the
-    process ends with this one.  Raises UsageError for an implementation that cannot be sent to it.
+    `limit` is in seconds, per call.  After closing, the process waits for the next user of the same functions, and ends
+    with this one.  Raises UsageError for an implementation that cannot be pickled.
     """
 
     def __init__(self, implementations: Sequence[Implementation], limit: float | None = None) -> None:
@@ -49,9 +48,9 @@ class ImplementationWorker:
     def call(self, op: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
         """Run one implementation, `op` being `domain::Op`, and return its arrays.
 
-        Raises SessionError with one sentence that names the operator and its file, where it raises, ends its process,
-        returns no arrays, or takes too long (the last with `missing`: it says nothing about the model).  Raises
-        UsageError where it arrives and cannot be unpacked.
+        Raises SessionError with one sentence that names the operator and its file, if the function raises, ends its
+        process, returns no arrays, or takes too long (the last with `is_unsupported`: it says nothing about the model).
+        Raises UsageError if it cannot be unpickled.
         """
         try:
             given = [None if value is None else _numbers(value) for value in inputs]
@@ -68,7 +67,7 @@ class ImplementationWorker:
         return answer.arrays
 
     def _started(self, op: str) -> Worker:
-        """A process that has the functions as they are now."""
+        """A process that has the functions in their present state."""
         while True:
             child = acquire_worker(self._served)
             if not self._asked(child, op, "serve", argument=self._served, limit=CALL_TIMEOUT).value["stale"]:
@@ -76,7 +75,7 @@ class ImplementationWorker:
             child.end()
 
     def _asked(self, child: Worker, op: str, function: str, argument: Any, limit: float) -> TaskResult:
-        """Ask the process.  Raises SessionError where it ends or takes too long, as `call` does."""
+        """Run a task.  Raises SessionError if the process ends or takes too long, as `call` does."""
         found = child.run(Task(f"{_MODULE}:{function}", argument, 0.0, ALL_MEMORY, wall_seconds=limit))
         if isinstance(found, TaskResult):
             return found
@@ -89,7 +88,7 @@ class ImplementationWorker:
         raise self._failure(op, _ending(found))
 
     def close(self) -> None:
-        """Part with the process."""
+        """Release the process."""
         child, self._child = self._child, None
         if child is not None:
             release_worker(child)
@@ -101,7 +100,7 @@ class ImplementationWorker:
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """An array, laid out row by row.  Raises TypeError for one of no numbers."""
+    """A contiguous array.  Raises TypeError for an array of anything but numbers."""
     array = np.asarray(value, order="C")
     if not is_sendable_dtype(array.dtype):
         raise TypeError(f"no tensor of {array.dtype.name}")
@@ -109,7 +108,7 @@ def _numbers(value: Any) -> np.ndarray:
 
 
 def _ending(failure: TaskFailure) -> str:
-    """Say how a process ended that should not have."""
+    """How a process ended unexpectedly, as a phrase."""
     if failure.cause == "crash":
         return f"crashed ({failure.detail}): correct it"
     how = f" ({failure.detail})" if failure.detail else ""

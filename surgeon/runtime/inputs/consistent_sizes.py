@@ -1,8 +1,7 @@
-"""Sizes of a whole model's free dimensions that fit one another, for a model that does not run at the usual ones.
+"""Consistent sizes of a whole model's dynamic dims, for a model that does not run at the usual ones.
 
-A decoder with a past, say, as exporters write it: each cache has free sizes of its own, and so has the mask, though all
-caches are of one length, the mask is as long as that and the new rows together, and both together have places in a
-table of so many.
+An exported decoder with a past is an example: each cache has its own dynamic dims, and so has the mask.  Yet all caches
+have one length, the mask covers that length and the new rows, and both together index a table of limited size.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ _Sizes: TypeAlias = Mapping[str, int]
 
 
 def candidate_sizes(model: Model | Path | ModelProto, plan: InputGenerator, dims: _Sizes) -> Iterator[dict[str, int]]:
-    """Sets of sizes to try in turn until one runs: the usual ones, such as are made to fit, and further ones."""
+    """Sets of sizes to try in turn until one runs: the usual ones, consistent ones, and further ones."""
     yield from initial_sizes(model, plan, dims, lambda: True)
     yield from plan.fallback_sets(dims)
 
@@ -38,9 +37,9 @@ def candidate_sizes(model: Model | Path | ModelProto, plan: InputGenerator, dims
 def initial_sizes(
     model: Model | Path | ModelProto, plan: InputGenerator, dims: _Sizes, is_refused: Callable[[], bool]
 ) -> Iterator[dict[str, int]]:
-    """The usual sets of sizes, behind the first of them such as are made to fit.
+    """The usual sets of sizes, with consistent ones after the first of them.
 
-    is_refused: whether the model did not run at the first, as it may once that was tried; else none is made to fit.
+    is_refused: whether the model did not run at the first set; only then consistent sizes are computed.
     """
     usual, *others = plan.size_sets(dims)
     yield usual
@@ -50,9 +49,9 @@ def initial_sizes(
 
 
 class ConsistentSizes:
-    """What the nodes of a model want of its free dimensions, read when it is first asked for.
+    """The size constraints of a model's nodes on its dynamic dims, read at first use.
 
-    dims: sizes that the caller chose, by the keys of the dimensions.
+    dims: sizes that the caller chose, by dim.
     """
 
     def __init__(self, model: Model | Path | ModelProto, dims: _Sizes) -> None:
@@ -61,17 +60,17 @@ class ConsistentSizes:
 
     @cached_property
     def _read(self) -> tuple[dict[str, Size], SizeSolver] | None:
-        """The free dimensions by their keys, and how they hang together; None for a model that is not well-formed."""
+        """The dynamic dims by key, and the solver of their constraints; None for a model that is not well-formed."""
         try:
             with nullcontext(self._model) if isinstance(self._model, Model) else Model.open(self._model) as opened:
                 free = dynamic_dims(list(required_inputs(opened.skeleton.graph).values()))
                 fitting = SizeSolver(_with(self._chosen, _wishes(ShapeInference(OriginalModel(Index(opened))))))
-        except (GraphError, ModelFileError, SizeError):  # what is wrong with it is told where it is run
+        except (GraphError, ModelFileError, SizeError):  # running it reports what is wrong
             return None
         return {key: parse_size(key) for key in free}, fitting
 
     def of(self, sets: Sequence[_Sizes]) -> list[dict[str, int]]:
-        """Sets of sizes made to fit; what fits already, and what cannot be made to, is left out."""
+        """Consistent versions of sets of sizes, without sets that are consistent already or have none."""
         if self._read is None:
             return []
         keys, fitting = self._read
@@ -91,7 +90,7 @@ class ConsistentSizes:
 
 
 def _wishes(shapes: ShapeInference) -> Iterator[SizeConstraint]:
-    """What all nodes want of sizes, those in bodies and in functions where they are called too."""
+    """The size constraints of all nodes, in bodies and in called functions too."""
     for scope in shapes.origin.index.scopes:
         if scope.function is None:
             yield from _of_scope(shapes, scope, _DEEPEST)
@@ -107,7 +106,7 @@ def _of_scope(shapes: ShapeInference, scope: Scope, depth: int) -> Iterator[Size
 
 
 def _with(chosen: _Sizes, every: Iterator[SizeConstraint]) -> Iterator[SizeConstraint]:
-    """The same where some sizes are numbers."""
+    """The constraints with some sizes replaced by numbers."""
     for wish in dict.fromkeys(every):
         one, other = substitute(wish.one, chosen), substitute(wish.other, chosen)
         yield SizeConstraint(one, other, wish.at_least, wish.is_soft)

@@ -24,7 +24,7 @@ _TOP = 1 / 2  # binary exponents below the largest, within which the largest of 
 _FEW = 4096  # elements: so many can be put in any order at little cost
 _SMALL = 1e-4  # its square is below the usual numbers that are added to variances, and far from subnormal
 _SMALL_HALF = 2.0**-8  # where that would be subnormal
-_WHOLE, _WHOLE_HALF, _LONGEST = (-2, 47), (-2, 5), 16  # whole numbers in order, and where no exponent is beyond 16
+_WHOLE, _WHOLE_HALF, _LONGEST = (-2, 47), (-2, 5), 16  # ranges of ordered integers
 _FAINT = (0.42, 0.84)  # of the least normal exponent: squares of the first, and the second, are normal numbers
 # Binary exponents of loud values: of the largest, how far it stays below the largest there is, for two of them may be
 # added, and within which all of them are.
@@ -86,7 +86,7 @@ def _denormals(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Gener
     least, bits = float(limits.smallest_subnormal), int(limits.nmant)
     steps = np.floor(np.exp2(random.uniform(0, bits, shape)))
     made = least * np.minimum(steps, 2**bits - 1) * np.where(_alternating(shape, seed, random), -1.0, 1.0)
-    # A lone value, and the first of several, stays: a tensor of zeros alone would be another kind.
+    # A scalar, and the first of several, stays: a tensor of only zeros would be another kind.
     zero = (random.random(shape) < _PART) & (np.arange(math.prod(shape)).reshape(shape) > 0)
     return np.where(zero, 0.0, made)
 
@@ -102,11 +102,11 @@ def _extreme(dtype: np.dtype, shape: Shape, seed: int, random: np.random.Generat
 def _non_finite(
     shape: Shape, seed: int, random: np.random.Generator, values: tuple[float, ...] = _INFINITE
 ) -> np.ndarray:
-    """Usual values, with +inf, -inf and NaN (or these `values`) at the places of `_places`.
+    """Usual values, with +inf, -inf and NaN (or these `values`) at the elements of `_places`.
 
-    By the seed modulo three: they alternate; a row (along the last axis) holds one of them alone, the next row the
-    next, for what a row of -inf does to a Softmax, a NaN beside it would hide; one stands alone in all that has one
-    place along the first axis, for beside others infinity turns to NaN in a sum.
+    By the seed modulo three: they alternate; each row (along the last axis) has only one of them, because a NaN would
+    hide what a row of -inf does to a Softmax; each slice along the first axis has only one, because other values would
+    turn infinity into NaN in a sum.
     """
     way = seed % 3 if math.prod(shape) >= _LEAST else 0
     places = _lone(shape, random) if way == _LONE else _places(shape, seed, random)
@@ -118,22 +118,22 @@ def _non_finite(
 
 
 def _endless(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
-    """Usual values and infinity of both signs; NaN throughout; usual values and infinity of one sign in each row."""
+    """By turn: infinity of both signs; NaN everywhere; infinity of one sign in each row.  The rest are usual values."""
     turn = seed % 3
     return np.full(shape, np.nan) if turn == 1 else _non_finite(shape, turn // 2, random, _INFINITE[:2])
 
 
 def _turns(places: np.ndarray) -> np.ndarray:
-    """Number the true elements from 0 (what the others get means nothing)."""
+    """Number the true elements from 0; the numbers of the others are meaningless."""
     return np.asarray((np.cumsum(places) - 1).reshape(places.shape))
 
 
 def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
     """Choose about a quarter of the elements, but none in one slice of each axis.
 
-    At least three, and one in every row but those; where three fit into all slices alone, in all.  The slice is the
-    first (odd seeds: the last) along every axis longer than one, for all inputs alike: what is computed from them row
-    by row, batch by batch or channel by channel is usual there.
+    At least three, and one in every row outside of that slice; if the rest has fewer than three elements, it is chosen
+    from all slices.  The slice is the first (odd seeds: the last) along every axis longer than one, in all inputs
+    alike, so that results computed by row, batch or channel are usual there.
     """
     if not shape or not math.prod(shape):
         return np.ones(shape, dtype=np.bool_)
@@ -152,7 +152,7 @@ def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
 
 
 def _lone(shape: Shape, random: np.random.Generator) -> np.ndarray:
-    """One place in each slice along the first axis but the last slice, if there are several; in a vector, one."""
+    """One element in each slice along the first axis but the last slice, if there are several; in a vector, one."""
     slices = shape[0] if len(shape) > 1 else 1
     places = np.zeros((slices, math.prod(shape) // slices), dtype=np.bool_)
     marked = np.arange(max(slices - 1, 1))

@@ -1,4 +1,4 @@
-"""Floats that are taken for whole numbers or booleans: between two of them, halfway, below zero, and NaN."""
+"""Floats that a model reads as integers or booleans: between two of them, halfway, negative, and NaN."""
 
 import numpy as np
 
@@ -7,16 +7,16 @@ OF_NAN = 2
 """Which of the turns holds NaN."""
 FINITE = (0, 1, 3)
 """The others."""
-_LEAST, _MOST = 0.05, 0.95  # of a fraction: far from a whole number for float16 too
-_BELOW, _ABOVE = 0.3, 0.7  # which of them a rounding takes to the one side and to the other
+_LEAST, _MOST = 0.05, 0.95  # part of a step: far from an integer in float16 too
+_BELOW, _ABOVE = 0.3, 0.7  # rounding moves them to different sides
 
 
 def fractional(whole: np.ndarray, turn: int, random: np.random.Generator) -> np.ndarray:
-    """Return floats beside these whole numbers, in one of `TURNS` ways; the same shape, float64.
+    """Return floats near these integers, in one of `TURNS` ways; the same shape, float64.
 
-    In turn between a number and the one before it, so that no rounding leaves the range of an index; halfway between
-    them; the number with NaN at about a quarter of the places, the first among them; and beside the number on either
-    side, where a rounding may leave the range, with -0.3 among them.
+    By turn: between an integer and the one before it, so that no rounding leaves the range of an index; halfway between
+    them; the integer, with NaN at about a quarter of the elements and at the first; next to the integer on either side,
+    where rounding may leave the range, with some -0.3.
     """
     made = np.asarray(whole, np.float64)
     way = turn % TURNS

@@ -1,4 +1,4 @@
-"""Random inputs that a model can run on: shape, dtype and range as the graph needs them."""
+"""Random inputs that a model can run on, with the shapes, dtypes and ranges that the graph needs."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -28,12 +28,12 @@ __all__ = ["InputGenerator", "InputsUnknown", "ValueKind", "generate_inputs"]
 
 
 class InputGenerator:
-    """What inputs a model wants, read once; `generate` then yields as many sets of arrays as asked for.
+    """The inputs of a model, analysed once; `generate` then makes as many sets of arrays as needed.
 
-    `names` says whether hints at a role are taken: a name (attention_mask, position_ids), or for a mask of floats that
-    it is subtracted from one.  A model's own inputs are named by people; a tensor inside of it has its maker's name,
-    and 1 - x is but arithmetic.  bare: inputs of which nothing but the shape is read; no numbers are made for them.
-    Raises InputsUnknown for inputs that are no tensors, have no rank, or a dtype that numpy cannot hold.
+    `names` says whether hints at a role count: a name (attention_mask, position_ids), or the subtraction of a float
+    mask from one.  People name the inputs of a model, but an inner tensor has its producer's name, and there 1 - x is
+    only arithmetic.  bare: inputs of which only the shape is read; they get no values.  Raises InputsUnknown for an
+    input that is not a tensor, has no rank, or has a dtype that numpy cannot hold.
     """
 
     def __init__(self, skeleton: ModelProto, *, names: bool = True, bare: Collection[str] = ()) -> None:
@@ -84,12 +84,12 @@ class InputGenerator:
         )  # inputs that `wants.EDGES` differ for
 
     def speak(self, words: Collection[str]) -> None:
-        """Let inputs of strings hold these, too."""
+        """Add strings that string inputs may hold."""
         _speak(self.wants, words)
 
     @property
     def words(self) -> int:
-        """How many strings the inputs of strings are to hold, at most."""
+        """The largest number of strings that a string input may hold."""
         return max((len(want.role.words) for want in self.wants if want.kind == "words"), default=0)
 
     def is_affected_by(self, values: ValueKind) -> bool:
@@ -97,15 +97,15 @@ class InputGenerator:
         return any(want.answers_to(values) for want in self.wants)
 
     def seeds(self) -> int:
-        """Return how many consecutive seeds show most of a model: two, or enough for all values of its conditions."""
+        """The number of consecutive seeds that exercise most of a model: two, or all combinations of its conditions."""
         if not self.wants:
             return 1
         return 1 << max(1, min(self.conditions, MAX_CONDITIONS))
 
     def size_sets(self, dims: Mapping[str, int]) -> list[dict[str, int]]:
-        """Return the sets of sizes to try first; one empty set when all is fixed.
+        """Return the sets of sizes to try first; one empty set if no dim is dynamic.
 
-        Raises UsageError when `dims` names a dimension that no input has.
+        Raises UsageError when `dims` names a dim that no input has.
         """
         check_dim_names(self.free, dims)
         return size_sets(self.free, dims)
@@ -115,7 +115,7 @@ class InputGenerator:
         return long_sets(self.free, dims)
 
     def has_room(self, sizes: Mapping[str, int]) -> bool:
-        """Whether all positions of a sequence are rows of the tables that they look up in: else some come twice."""
+        """Whether tables of positions have a row for each position of a sequence; else some positions repeat."""
         for want in self.wants:
             tables = [limit.table for limit in want.role.limits if isinstance(limit.table, int)]
             if want.named == "position" and tables and want.dims and want.shape(sizes)[-1] > min(tables):
@@ -129,7 +129,7 @@ class InputGenerator:
     def generate(
         self, seed: int, sizes: Mapping[str, int], values: ValueKind = ValueKind.USUAL, leave: Collection[str] = ()
     ) -> dict[str, np.ndarray]:
-        """Return one array per input but those to leave out, the same for the same arguments."""
+        """Return one array per input, except those to leave out; equal arguments give equal arrays."""
         wants = [want for want in self.wants if want.name not in leave]
         made = {want.name: TensorFiller(want, seed, sizes, self._kind_of(want, seed, values)).fill() for want in wants}
         bare = (want for want in self._bare if want.name not in leave)
@@ -137,7 +137,7 @@ class InputGenerator:
         return made | empty
 
     def _kind_of(self, want: InputSpec, seed: int, values: ValueKind) -> ValueKind:
-        """Which values one input gets: of the kind that changes every other input alone, the others usual ones."""
+        """The values of one input: a kind that changes only every other input gives the rest usual values."""
         if values is not ValueKind.SAFE_ROW_MAGNITUDES or len(self.edged) < 2 or not want.takes_edge_values:
             return values
         place = [other.name for other in self.wants if other.takes_edge_values].index(want.name)
@@ -145,7 +145,7 @@ class InputGenerator:
 
 
 def _speak(wants: Iterable[InputSpec], words: Collection[str]) -> None:
-    """Add strings to those that inputs of strings may hold, but for inputs that take theirs alone."""
+    """Add strings to those that string inputs may hold, except inputs with a fixed vocabulary."""
     for want in wants:
         if want.kind == "words" and "closed" not in want.role.flags:
             want.role.words[:] = dict.fromkeys((*want.role.words, *words))
@@ -154,8 +154,8 @@ def _speak(wants: Iterable[InputSpec], words: Collection[str]) -> None:
 def generate_inputs(skeleton: ModelProto, *, seed: int, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Make random inputs for a model: one array per graph input that is not an initializer.
 
-    `skeleton` may lack large payloads.  `dims` gives sizes of free dimensions by name; others get a usual size (batch
-    2, sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names what no input has.
+    `skeleton` may lack large payloads.  `dims` gives sizes of dynamic dims by name; others get a usual size (batch 2,
+    sequence 5, pictures 32, else 3).  Raises InputsUnknown, and UsageError where `dims` names a dim that no input has.
     """
     plan = InputGenerator(skeleton)
     return plan.generate(seed, plan.size_sets(dims)[0])
@@ -187,7 +187,7 @@ def _numpy_dtype(entry: ValueInfoProto) -> np.dtype:
 
 
 def _kind(role: InputRole, named: str | None, dtype: np.dtype, dims: Collection[int | str]) -> str:
-    """Return which of the filler's methods makes an input's values."""
+    """The method of `TensorFiller` that makes an input's values."""
     flags, rank = role.flags, len(dims)
     mask = "mask" in flags or named == "mask"
     if dtype.kind in "OUS":

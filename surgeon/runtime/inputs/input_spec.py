@@ -1,4 +1,4 @@
-"""What inputs a model wants, one by one, and what kinds of values can be asked for."""
+"""The inputs that a model needs, one by one, and the kinds of values that they may get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from surgeon.errors import SurgeonError
 
-if TYPE_CHECKING:  # rules ask for the kinds of values alone
+if TYPE_CHECKING:  # rules need only the kinds of values
     from surgeon.analysis.input_roles import InputRole
 
 FLOATS = frozenset(
@@ -26,89 +26,77 @@ MAX_CONDITIONS = 4  # that take all combinations of their values; further ones t
 class ValueKind(enum.Enum):
     """What values to make, within what each input's role allows.
 
-    USUAL: floats normal(0, 1), integers of both signs.  UNSIGNED: the same, no integer negative.
-    WIDE: floats of 2**-10 to 2**6 (beside float16: 2**4), integers to 2**10, exact zeros, both signs.  LARGE: the same
-    and a few of up to 2**13 (2**6.5).  WIDE_POSITIVE: WIDE, but floats above zero and integers not below.  Inputs that
-    an index or a size hangs on stay as in USUAL.  BENIGN: as small as can be, for models that refuse the others or
-    answer NaN: ones, floats in (0.1, 1).
-
-    The others are the edges of a dtype, for float inputs that are `Want.edged`; all else is as in USUAL.  ZEROS: exact
-    zeros of both signs.  DENORMALS: subnormal numbers of both signs, and zeros.  EXTREME: usual values and some so
-    large that their squares overflow.  NON_FINITE: usual values, and +inf, -inf or NaN at some places, but at none in
-    one slice along every axis.  INFINITE: the same without NaN, in one of three seeds NaN throughout, for of a few NaN
-    it hangs on their places whether a maximum sees them, and in one each row with infinity of one sign alone.
-    CONSTANT_ROWS: normal(0, 1), the same all along the last axis.  OFFSET: normal(0, 1) about a common mean far from
-    zero: 1e4; 16 in float16, less in narrower dtypes.  SMALL_OFFSET: the same with 16 at most.  SMALL: normal(0, 1e-4),
-    in float16 normal(0, 2**-8): near what is added to a variance lest it be zero.  ORDERED: in turn rows along the last
-    axis that rise, or fall, of whole numbers, of parts of one, of zeros but for a one, of ones, of pairs of equals.
-
-    MAGNITUDES: every magnitude that the dtype has, as many of one as of another, of both signs.  SAFE_MAGNITUDES: those
-    of a third of its exponents, of which sums of products overflow in no order.  ROW_MAGNITUDES: normal(0, 1), each row
-    along the last axis (odd seeds: along all but the first) times a magnitude of its own, for beside a far larger one a
-    sum loses the small; none is so large that sums overflow.  SAFE_ROW_MAGNITUDES: the same of a third of the
-    exponents, along the last axis, in every other input; in the next seed, the others.
-
-    TINY: normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes: products of
-    two of the first, and the second themselves, are far below all usual numbers, and still normal ones.  UNIFORM_LARGE:
-    all of about one magnitude, 2e5 or in float16 2e4, and of one sign in each column: so are means of them.
-
-    LARGE_INTEGERS: as USUAL, with a few integers that no type of half the bits holds, for inputs that are `Want.far`.
-    INTEGER_LIMITS: the same with integers near both ends of their dtype, where sums and products wrap, and of every
-    magnitude between; SUMMABLE_INTEGERS: with a few integers of which a sum still fits, and float32 holds none.  In all
-    three, bytes are at one end.
-
-    HOLES: masks of random bits, in every other seed of ones alone; some of each row is shown.  HIDDEN_ROWS: the same
-    with rows of which all is hidden, whichever bit hides.  In floats that are added to scores (`Want.hides`) what is
-    hidden is, as the seed goes, the least number of the dtype, minus infinity, or -1e4, and the rest 0 or usual.
-    MASK_GAPS: holes in masks alone, but none at the first of a row, which is all that the first row of a causal
-    attention may see, and no two side by side, which may be all that a row with a window sees.  BACKWARDS: indices of
-    which some count from the end of their table.
-
-    COUNTS: other sizes, counts, steps and places to begin than the usual ones, some of them negative.
-
-    ZEROS_AND_ONES: zeros and ones, a whole row of zeros among them: what buffers of masks and of scales hold.
-
-    FRACTIONS: floats that are taken for indices, counts, lengths or truths, or that one of these is computed from
-    (`Want.fractional`), in turn between whole numbers, halfway between them, NaN, and beside the ends of their range.
-
-    OUT_OF_ROLE: lengths, counts, masks and whatever an index or a size hangs on as if they were plain numbers, for
-    inputs that are `Want.leaves_role`: a model that takes any bounds them first, and one that does not refuses.  In
-    turn of both signs, the same wide, and not negative.
+    Inputs that an index or a size depends on have USUAL values in wide kinds.  The kinds of `EDGES` change only float
+    inputs for which `InputSpec.takes_edge_values` holds.  Added masks (`InputSpec.is_mask`) hide with the lowest number
+    of the dtype, minus infinity or -1e4, by seed.
     """
 
     USUAL = enum.auto()
+    """Floats normal(0, 1), integers of both signs."""
     UNSIGNED = enum.auto()
+    """USUAL without negative integers."""
     WIDE = enum.auto()
+    """Floats of 2**-10 to 2**6 (with float16: 2**4), integers to 2**10, exact zeros, both signs."""
     LARGE = enum.auto()
+    """WIDE, and a few floats of up to 2**13 (with float16: 2**6.5)."""
     WIDE_POSITIVE = enum.auto()
+    """WIDE with positive floats and non-negative integers."""
     BENIGN = enum.auto()
+    """Ones, and floats in (0.1, 1), for models that refuse the others or answer NaN."""
     ZEROS = enum.auto()
+    """Zeros of both signs."""
     DENORMALS = enum.auto()
+    """Subnormal numbers of both signs, and zeros."""
     EXTREME = enum.auto()
+    """USUAL, and some numbers so large that their squares overflow."""
     NON_FINITE = enum.auto()
+    """USUAL, and some +inf, -inf or NaN, but none in one slice along every axis."""
     INFINITE = enum.auto()
+    """NON_FINITE without NaN; in one of three seeds only NaN, in one rows with infinity of one sign."""
     CONSTANT_ROWS = enum.auto()
+    """normal(0, 1), constant along the last axis."""
     OFFSET = enum.auto()
+    """normal(0, 1) around a common mean far from zero: 1e4; 16 in float16, less in narrower dtypes."""
     SMALL_OFFSET = enum.auto()
+    """OFFSET with a mean of at most 16."""
     SMALL = enum.auto()
+    """normal(0, 1e-4), in float16 normal(0, 2**-8): near the epsilon that is added to a variance."""
     ORDERED = enum.auto()
+    """Rows in turn: rising or falling integers, shares that add up to 1, one-hot, all ones, pairs of equals."""
     MAGNITUDES = enum.auto()
+    """All magnitudes of the dtype with equal frequency, both signs."""
     SAFE_MAGNITUDES = enum.auto()
+    """MAGNITUDES of a third of the exponents, so that sums of products overflow in no order."""
     ROW_MAGNITUDES = enum.auto()
+    """normal(0, 1), each row along the last axis (odd seeds: all but the first) times its own magnitude."""
     SAFE_ROW_MAGNITUDES = enum.auto()
+    """ROW_MAGNITUDES of a third of the exponents, in every other input; the next seed takes the others."""
     TINY = enum.auto()
+    """normal(0, 1e-16) and normal(0, 1e-32) in turn along the first axis, or as small in other dtypes."""
     UNIFORM_LARGE = enum.auto()
+    """About one magnitude, 2e5 or in float16 2e4, and one sign in each column, so that means are as large."""
     LARGE_INTEGERS = enum.auto()
+    """USUAL, and a few integers that do not fit half of the bits."""
     INTEGER_LIMITS = enum.auto()
+    """LARGE_INTEGERS, and integers near both limits of the dtype, where sums and products wrap."""
     SUMMABLE_INTEGERS = enum.auto()
+    """LARGE_INTEGERS, a few of them not representable in float32, but so small that a sum fits."""
     HOLES = enum.auto()
+    """Random mask bits that leave some of each row visible; in every other seed only ones."""
     HIDDEN_ROWS = enum.auto()
+    """HOLES with some rows that are hidden as a whole, whichever bit hides."""
     MASK_GAPS = enum.auto()
+    """Holes in masks, but none at the first of a row and no two next to each other."""
     BACKWARDS = enum.auto()
+    """Indices of which some count from the end of their table."""
     COUNTS = enum.auto()
+    """Other sizes, counts, steps and starts than the usual ones, some of them negative."""
     ZEROS_AND_ONES = enum.auto()
+    """Zeros and ones, with a whole row of zeros: what buffers of masks and scales hold."""
     FRACTIONS = enum.auto()
+    """Floats read as integers or booleans, in turn between integers, halfway, NaN, and next to their limits."""
     OUT_OF_ROLE = enum.auto()
+    """Lengths, counts, masks, and inputs of indices and sizes, as if they were plain numbers."""
 
     @property
     def description(self) -> str:
@@ -229,35 +217,35 @@ class InputSpec:
 
     @property
     def takes_edge_values(self) -> bool:
-        """Whether the edges of its dtype differ from the usual values: a real float that goes into arithmetic alone."""
+        """Whether edge values of its dtype differ from the usual ones: a real float that only arithmetic reads."""
         return self.is_unconstrained and self.kind == "plain" and self.dtype.name in FLOATS and self.dtype.kind != "c"
 
     @property
     def takes_large_integers(self) -> bool:
-        """Whether it takes integers far from zero, which a cast to fewer bits and back would lose."""
+        """Whether it takes integers far from zero, which a cast to fewer bits would change."""
         return (self.takes_wide_values or self.is_compared_length) and self.dtype.kind in "iu"
 
     @property
     def is_compared_length(self) -> bool:
-        """Whether it is a length that nothing but a comparison hangs on."""
+        """Whether it is a length that is only compared."""
         return self.is_unconstrained and self.kind == "lengths"
 
     @property
     def is_mask(self) -> bool:
-        """Whether it says which scores are hidden: a mask, or floats that are added to them."""
+        """Whether it hides scores: a mask, or floats that are added to scores."""
         return self.kind == "mask" or (self.takes_edge_values and "scores" in self.role.flags and len(self.dims) > 0)
 
     @property
     def may_ignore_role(self) -> bool:
-        """Whether a proof may give it any numbers, whatever they are taken for."""
-        has_role = self.kind in ("lengths", "counts", "mask")  # what is an index as it is has a table's rows alone
+        """Whether a proof may give it values outside of its role."""
+        has_role = self.kind in ("lengths", "counts", "mask")  # an index has only the rows of its table
         is_bound = has_role or (not self.is_unconstrained and self.kind in ("plain", "compared"))
         is_number = self.dtype.kind in "iu" or (self.dtype.name in FLOATS and self.dtype.kind != "c")
         return is_bound and is_number and self.named is None and not self.keeps_role
 
     @property
     def fractional(self) -> bool:
-        """Whether it is a float that becomes a whole number or a truth, or that one is computed from."""
+        """Whether it is a float that is read as an integer or boolean, or from which one is computed."""
         is_role = self.kind in ("indices", "counts", "lengths") or (self.kind == "mask" and "truth" in self.role.flags)
         is_float = self.dtype.name in FLOATS and self.dtype.kind != "c"
         is_computed = self.kind == "plain" and not self.is_unconstrained and not self.keeps_role

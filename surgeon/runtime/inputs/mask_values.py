@@ -1,4 +1,4 @@
-"""What masks hide: holes at random, and whole rows, whichever of a mask's two values hides."""
+"""Values of masks: random holes, and whole hidden rows, whichever of a mask's two values hides."""
 
 import ml_dtypes
 import numpy as np
@@ -11,11 +11,11 @@ WAYS_TO_HIDE = len(_LOWS)
 def random_mask(
     shape: tuple[int, ...], seed: int, random: np.random.Generator, *, rows: bool, apart: bool = False
 ) -> np.ndarray:
-    """Which elements are hidden, as 0 and 1, int64 of `shape`: holes along the last axis, some of each row shown.
+    """Return a mask, int64 zeros and ones of `shape`: random zeros along the last axis, with a one in each row.
 
-    rows: of some rows all is hidden, and of some nothing, so that there are such whatever the values mean; in one of
-    four seeds all is hidden.  Without, in odd seeds nothing is hidden at all.  apart: the first of each row is shown,
-    and no two side by side are hidden, so that of two neighbours at least something is seen; in all seeds.
+    rows: some rows are all zeros and some all ones, so that both occur whatever the values mean; in one of four seeds
+    all are zeros.  Without it, odd seeds give only ones.  apart: in all seeds, the first element of each row is one,
+    and no two neighbours are zero.
     """
     if not shape or not np.prod(shape):
         return np.zeros(shape, np.int64)
@@ -37,12 +37,12 @@ def random_mask(
 
 
 def low_of(dtype: np.dtype, seed: int) -> float:
-    """What hides a score in floats of a dtype: its least number, minus infinity, or -1e4."""
+    """The number that hides a score in a float dtype: its lowest number, minus infinity, or -1e4."""
     low = _LOWS[seed % len(_LOWS)]
     least = float(ml_dtypes.finfo(dtype).min)
     return least if low is None else max(low, least) if np.isfinite(low) else low
 
 
 def hides_endlessly(seed: int) -> bool:
-    """Whether it is minus infinity: a row of which all is hidden gives NaN."""
+    """Whether that number is minus infinity, so that a fully hidden row gives NaN."""
     return _LOWS[seed % len(_LOWS)] == -np.inf

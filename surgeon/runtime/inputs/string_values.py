@@ -1,4 +1,4 @@
-"""The strings that a model speaks of, and others made of them, for inputs of strings to hold."""
+"""Strings for string inputs: those in the model's constants and attributes, and variations of them."""
 
 import math
 import re
@@ -24,11 +24,11 @@ _OF_ESCAPES = {"d": "09", "w": "az_", "s": " \t"}
 
 
 def vocabulary(model: ModelProto) -> list[str]:
-    """The strings of a model's constants and attributes, then others made of them, each once; none without any.
+    """The strings of a model's constants and attributes, then variations of them, each once; empty without any.
 
-    Each in other cases, cut and made longer; one without another before or behind it; around delimiters one, two and
-    three parts, some of them empty, and a dozen; what patterns match, as far as classes, choices and repetitions tell;
-    and single characters.
+    The variations are: other cases; shorter and longer strings; one without another as prefix or suffix; one, two,
+    three and a dozen parts around delimiters, some of them empty; matches of regular expressions, as far as classes,
+    choices and repetitions determine them; single characters.
     """
     own = list(dict.fromkeys(text for text in _spoken(model) if len(text) <= _LONGEST))
     if not own:
@@ -39,9 +39,9 @@ def vocabulary(model: ModelProto) -> list[str]:
 
 
 def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -> np.ndarray:
-    """Return words, or usual ones for none, as objects: one after the other as the seed counts up, and any between.
+    """Return words (or usual ones for none) as an object array: every other element in turn by seed, the rest random.
 
-    key: what tells one input from others: no two of them hold the same words at one place each time.
+    key: identifies the input, so that two inputs do not hold the same words at the same index.
     """
     known = np.array(words or _USUAL, dtype=object)
     order, random = np.random.default_rng(key).permutation(len(known)), np.random.default_rng([seed, key])
@@ -52,7 +52,7 @@ def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -
 
 
 def unmatched(model: ModelProto) -> str:
-    """Why nothing is told of a pattern of the model, as a clause: its vocabulary matches it throughout, or never."""
+    """Why a regular expression of the model is not tested, a clause: its vocabulary matches always or never."""
     known = vocabulary(model)
     for node in nodes_of(model):
         for item in node.attribute:
@@ -81,7 +81,7 @@ def _spoken(model: ModelProto) -> Iterator[str]:
 
 
 def _is_text(node: NodeProto, item: AttributeProto) -> bool:
-    """Whether an attribute holds a text that data is compared with, and not the name of a method."""
+    """Whether an attribute holds text that data is compared with, and not the name of a method."""
     return item.name in guess_node_traits(node).strings.string_attributes or item.name in (
         "value_string",
         "value_strings",
@@ -94,7 +94,7 @@ def _strings(tensor: TensorProto) -> Iterable[str]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A text as the delimiter between parts."""
+    """Strings in which a text is the delimiter between parts."""
     yield from (f"{_PART}{text}{_OTHER}", f"{_PART}{text}{_OTHER}{text}{_PART}", f"{_PART}{text}", f"{text}{_PART}")
     yield from (f"{_PART}{text}{text}{_OTHER}", f"{text}{text}", text.join([_PART, _OTHER] * _PAIRS))
 
@@ -104,7 +104,7 @@ def _cases(text: str) -> Iterator[str]:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Strings that a pattern of classes, choices, repetitions and characters matches; and those beside them."""
+    """Strings that a regular expression of classes, choices, repetitions and characters matches, and near misses."""
     plain = _FLAGS.sub("", pattern)
     for way in (0, -1):
         chosen = _GROUP.sub(lambda found: found[1].split("|")[way], plain)  # noqa: B023

@@ -1,4 +1,4 @@
-"""The values of one input: random, of the kind asked for, within what the input's role allows."""
+"""The values of one input: random, of the requested kind, within its role."""
 
 import math
 import zlib
@@ -93,15 +93,15 @@ class TensorFiller:
             return made.astype(dtype).reshape(self.shape)
 
     def _condition(self) -> np.ndarray:
-        """Both values in turn as the seed counts up; several conditions go through all their combinations."""
+        """Both values in turn by seed; several conditions go through all combinations."""
         if self.want.turn >= MAX_CONDITIONS:
             return np.full(self.shape, self.random.integers(0, 2))
         return np.full(self.shape, (self.seed >> self.want.turn) & 1)
 
     def _mask(self) -> np.ndarray:
-        """Leading ones along the last axis (odd seeds: trailing): all of the first row, one at least of every other.
+        """Leading ones along the last axis (odd seeds: trailing), the first row all ones, the others at least one.
 
-        A lone one is 0 in odd seeds.
+        A scalar is 0 in odd seeds.
         """
         if self.tame or not math.prod(self.shape):
             return np.ones(self.shape, dtype=np.int64)
@@ -119,7 +119,7 @@ class TensorFiller:
         return (places < ones[..., None]).astype(np.int64)
 
     def _truths(self, shown: np.ndarray) -> np.ndarray:
-        """What is shown as 1, or in one set of three, where all that is asked is whether it is 0, any other number."""
+        """A mask whose ones become other non-zero numbers in one set of three, if only zero or not counts."""
         flags, bits = self.want.role.flags, 8 * self.want.dtype.itemsize
         if self.want.dtype.kind not in "iu" or self.seed % 3 != 2 or not flags & {"truth"} or flags & {"bit", "scores"}:
             return shown
@@ -129,7 +129,7 @@ class TensorFiller:
         return np.asarray(np.where(shown, any_but_0[turns % len(any_but_0)], 0))
 
     def _indices(self, ascending: bool) -> np.ndarray:
-        """Values that stay inside every table they index, what is added on the way included."""
+        """Values within every table that they index, offsets on the way included."""
         low, tops = 0, list[np.ndarray]()
         for limit in self.want.role.limits:
             shift = limit.shift + sum(self.sizes.get(key, 0) for key in limit.sizes)
@@ -154,7 +154,7 @@ class TensorFiller:
         return made if self.tame or is_between else self._pinned(made, [high - 1, low])
 
     def _rows(self, limit: IndexLimit) -> np.ndarray:
-        """How many rows a table has, 0 if unknown: of indices in several parts along the axis that each goes over."""
+        """The number of rows of a table, 0 if unknown; for an index of several parts, the size of each axis."""
         named = (limit.table, *limit.beside)
         sizes = [size if isinstance(size, int) else self.sizes.get(size, 0) if size else 0 for size in named]
         parts = limit.parts if isinstance(limit.parts, int) else self.sizes.get(limit.parts or "", 1)
@@ -163,11 +163,11 @@ class TensorFiller:
         return own if is_apart else np.asarray(own[own > 0].min(initial=max(own)))
 
     def _boxes(self) -> np.ndarray:
-        """Rows of x1, y1, x2, y2, of one pixel to `_WIDEST`, within a picture, across its edges and beyond.
+        """Rows of x1, y1, x2, y2, of one pixel to `_WIDEST`, within an image, across its edges and beyond.
 
-        Of four in turn one is of no width, and one is as large as whole numbers and halves say, but begins beside them,
-        for at an edge itself rounding decides what is seen; none is turned round, which kernels may refuse.  Where
-        there are five columns the first is the image.  Where it counts how far they overlap, see `_overlapping`.
+        By turn, one of four has width 0, and one has an integer or half-integer size but starts next to an integer,
+        because at an edge itself rounding decides.  No box has negative size, which kernels may refuse.  With five
+        columns the first is the image.  Where their overlap matters, see `_overlapping`.
         """
         if self.shape[-1:] not in ((4,), (5,)):
             return self._plain()
@@ -189,7 +189,7 @@ class TensorFiller:
         return np.concatenate([images.reshape(-1, 1), corners], axis=1)
 
     def _overlapping(self, starts: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Every other box in the place of the one before, moved to the right until they overlap by a usual threshold.
+        """Every other box is the one before, moved to the right until the two overlap by a usual threshold.
 
         The intersection of two boxes of width w, one moved by d, is (w - d) / (w + d) of their union.
         """
@@ -200,9 +200,9 @@ class TensorFiller:
         return starts, sizes
 
     def _positions(self, high: int | None) -> np.ndarray:
-        """0, 1, 2, ... along the last axis, below `high`; in other sets from a later one on, or each row from its own.
+        """0, 1, 2, ... along the last axis, below `high`; in other sets from a random start, or one start for each row.
 
-        A sequence goes on behind what is cached, and rows that are padded on the left start apart.
+        A sequence continues after its cache, and rows that are padded on the left start at different positions.
         """
         *rows, count = self.shape or (1,)
         last = max((_FURTHEST_PLACE if high is None else high) - count, 0)
@@ -233,14 +233,14 @@ class TensorFiller:
         return np.full(self.shape, 1 if self.tame else 2)
 
     def _turned(self, turns: tuple[tuple[int, ...], ...]) -> np.ndarray:
-        """The numbers of a turn, again and again."""
+        """The numbers of a turn, repeated."""
         return np.resize(np.array(turns[self.seed % len(turns)], np.int64), self.shape)
 
     def _lengths(self) -> np.ndarray:
-        """Between 1 and the smallest free dimension that may be a sequence; the first takes all of it.
+        """Between 1 and the smallest dynamic dim that may be a sequence; the first is that dim.
 
-        A single one that something is compared with is 0 in some sets: it may say how long a loop runs.  What is
-        compared alone may be any number above 0, and near the limits of its dtype one below it.
+        A scalar that is compared is 0 in some sets: it may be the trip count of a loop.  A length that is only compared
+        may be any positive number, and near the limits of its dtype a negative one too.
         """
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
@@ -261,7 +261,7 @@ class TensorFiller:
         return lengths
 
     def _keys(self) -> np.ndarray:
-        """How many keys the longest sequence has, with its past, or the last one that counts of each sequence.
+        """The number of keys of the longest sequence, past included, or the index of the last key of each sequence.
 
         Where each has one new key, all sequences but the first are shorter in every other set.
         """
@@ -277,14 +277,14 @@ class TensorFiller:
         return last
 
     def _compared(self) -> np.ndarray:
-        """Around what integers are mostly compared with: 0 and 1, and in every other set some below and above."""
+        """Values around usual bounds of integers: 0 and 1, and in every other set some below and above."""
         if self.values in WIDE_KINDS or self.values in FAR_KINDS:
             return self._integers()
         below_too = self.want.signed and self.values is ValueKind.USUAL and self.seed % 2 == 1
         return np.asarray(self.random.integers(-2 if below_too else 0, 3 if below_too else 2, self.shape))
 
     def _plain(self) -> np.ndarray:
-        """Values of no known role: floats normal(0, 1), bytes over their whole range, integers small; or wide."""
+        """Values without a known role: floats normal(0, 1), bytes over their whole range, small integers; or wide."""
         dtype = self.want.dtype
         if dtype.kind in "iu":
             return self._integers()
@@ -302,7 +302,7 @@ class TensorFiller:
         return np.asarray(make() + 1j * make() if dtype.kind == "c" else make())
 
     def _out_of_role(self) -> np.ndarray:
-        """In turn small numbers of both signs, numbers of all magnitudes, and such as are not below zero."""
+        """By turn: small numbers of both signs, numbers of all magnitudes, and non-negative numbers."""
         dtype, turn = self.want.dtype, self.seed % len(_SPANS)
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         span = _SPANS[turn] if limits is None else min(_SPANS[turn], int(limits.max))
@@ -311,7 +311,7 @@ class TensorFiller:
         return signs * (far if limits is None else np.floor(far))
 
     def _hidden_floats(self) -> np.ndarray:
-        """What is added to scores: something very low at what a mask would hide, elsewhere nothing or usual values."""
+        """A bias of scores: a very low number where a mask would hide, else 0 or usual values."""
         is_hidden = self._hidden()
         shown = standard_normal(self.random, self.shape) if self.seed % 2 else np.zeros(self.shape)
         return np.where(is_hidden, low_of(self.want.dtype, self.seed), shown)
@@ -321,7 +321,7 @@ class TensorFiller:
         return random_mask(self.shape, self.seed, self.random, rows=rows, apart=apart)
 
     def _integers(self) -> np.ndarray:
-        """Integers that flow into arithmetic: of both signs, unless something that hangs on them may refuse that."""
+        """Integers for arithmetic: of both signs, unless an index or a size depends on them."""
         dtype = self.want.dtype
         if self.tame:
             return np.ones(self.shape, dtype=np.int64)
@@ -355,16 +355,16 @@ class TensorFiller:
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
 
     def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
-        """Every other integer near the largest of its dtype or, where it may be negative, the least, one at each.
+        """Every other integer is near the largest or, if it may be negative, lowest of its dtype; one is at each.
 
-        Of the others every other is of any magnitude, or equal to a small one in half of its bits.
+        Of the rest, every other has any magnitude, or equals a small one in half of its bits.
         """
         limits = np.iinfo(self.want.dtype)
         bits = int(limits.max).bit_length()
         ends = np.where(self.random.random(self.shape) < (0.5 if negative else 0.0), -1, 1).astype(object)
         below = self.random.integers(0, _PLAIN_INTEGERS, self.shape).astype(object)
         below.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0
-        near = np.asarray(ends * (int(limits.max) - below), object)  # of no axes too: the largest uint64 is no int64
+        near = np.asarray(ends * (int(limits.max) - below), object)  # the largest uint64 does not fit int64
         large = np.exp2(self.random.uniform(0, min(bits, _EXACT) - 1, self.shape)).astype(np.int64).astype(object)
         beyond = (1 << (bits + 1) // 2) + np.abs(made)
         far = np.asarray(ends * np.where(self.random.random(self.shape) < 1 / 2, large, beyond), object)
@@ -372,12 +372,12 @@ class TensorFiller:
         kind.reshape(-1)[self.seed % 2 : self.seed % 2 + 1] = 0.0
         whole = np.asarray(made, object)
         chosen = np.where(kind < _FAR_PART, near, np.where(kind < _FAR_PART * 3 / 2, far, whole))
-        least = (self.seed + 1) % 2  # beside the largest, or where there is one alone in its turn
+        least = (self.seed + 1) % 2  # beside the largest, or the only one in its turn
         chosen.reshape(-1)[least : least + negative] = int(limits.min)
         return chosen.astype(self.want.dtype)
 
     def _wide(self) -> np.ndarray:
-        """Floats over many orders of magnitude, exact zeros among them, both tails in the smallest of tensors."""
+        """Floats over many orders of magnitude, with exact zeros, and both tails in the smallest of tensors."""
         all_of_them, tail, far = _WIDE_HALF if self.want.half else _WIDE
         made = np.exp2(self.random.uniform(*all_of_them, self.shape)) * self.random.choice((-1.0, 1.0), self.shape)
         made = np.where(self.random.random(self.shape) < _ZEROS, 0.0, made)
@@ -388,11 +388,11 @@ class TensorFiller:
         return np.where(made == 0, 1.0, np.abs(made)) if self.values is ValueKind.WIDE_POSITIVE else made
 
     def _power(self, exponents: tuple[float, float]) -> float:
-        """Two to a random exponent, a little above the least."""
+        """Two to a random exponent a little above the lowest."""
         return float(np.exp2(self.random.uniform(exponents[0] + 0.1, exponents[1])))
 
     def _pinned(self, made: np.ndarray, pins: list[float]) -> np.ndarray:
-        """Put each pin at a random place.  Where there is room for one, it is the first or second as the seed goes."""
+        """Put each pin at a random place; if there is room for only one, the seed chooses it."""
         if (self.seed + self._key) % 2:
             pins = [pins[1], pins[0], *pins[2:]]
         flat = np.asarray(made).reshape(-1).copy()

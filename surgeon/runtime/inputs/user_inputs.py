@@ -1,8 +1,7 @@
-"""The user's own inputs for a model: arrays, .npz files, folders of them, and folders of ONNX test data.
+"""The user's inputs for a model: arrays, .npz files, folders of them, and folders of ONNX test data.
 
-Arrays by name, or an .npz file, are one set: an array for each input. A folder is searched for .npz files (each a
-set), for `input_0.pb`, `input_1.pb`, ... (one set), and for folders `test_data_set_0`, ... of such files (each a
-set).
+Arrays by name, or an .npz file, are one set: an array for each input.  A folder is searched for .npz files (each a
+set), for `input_0.pb`, `input_1.pb`, ... (one set), and for folders `test_data_set_0`, ... of such files (each a set).
 """
 
 import re
@@ -38,10 +37,10 @@ class InputSet:
 
 
 def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, Any]]) -> list[InputSet]:
-    """Read all sets of inputs that are given, or that paths lead to, each checked against the graph's inputs.
+    """Read all sets of inputs from arrays and paths, and check each against the graph's inputs.
 
-    An input that has an initializer may be left out.  Raises UsageError, in one sentence, for a path that is not
-    there or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
+    An input that has an initializer may be omitted.  Raises UsageError, in one sentence, for a path that does not exist
+    or holds no inputs, an array that is missing or belongs to no input, and one of a wrong dtype or shape.
     """
     entries = {entry.name: entry for entry in skeleton.graph.input}
     wanted = list(required_inputs(skeleton.graph))
@@ -59,7 +58,7 @@ def read_inputs(skeleton: ModelProto, given: Sequence[Path | str | Mapping[str, 
 
 
 def _sets(path: Path, wanted: Sequence[str]) -> Iterator[tuple[Path, dict[str, np.ndarray]]]:
-    """Yield the sets that a path leads to, those of a folder by name, numbers in them by size."""
+    """Yield the sets at a path; those of a folder in natural order of names."""
     if not path.exists():
         raise UsageError(f"There are no inputs at {path}: give an .npz file or a folder of them.")
     if not path.is_dir():
@@ -97,7 +96,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def _parts(folder: Path) -> dict[int, Path]:
-    """Return the files of one set of ONNX test data by the place of their input."""
+    """Return the files of one set of ONNX test data by the index of their input."""
     parts = {int(match[1]): file for file in folder.iterdir() if (match := _PB.fullmatch(file.name))}
     return dict(sorted(parts.items()))
 
@@ -123,7 +122,7 @@ def _read_test_data(folder: Path, parts: Mapping[int, Path], wanted: Sequence[st
 def _require_names(
     source: str, arrays: Mapping[str, object], entries: Mapping[str, ValueInfoProto], wanted: Sequence[str]
 ) -> None:
-    """Raise UsageError for an array that is missing, or that no input takes."""
+    """Raise UsageError for an array that is missing, or that belongs to no input."""
     for name in arrays:
         if name not in entries:
             raise UsageError(f"{source} has an array '{name}', which is no input of the model: {_listed(wanted)}.")

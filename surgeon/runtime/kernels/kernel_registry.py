@@ -5,7 +5,7 @@ tuple.  It computes in the dtype it is given, so that in float64 it is a referen
 it, is the version of the node's domain, and `outputs` how many outputs the node has.
 
 Sources: the text of the operator in onnx.defs (default domain) or of ONNX Runtime 1.31's schema (`com.microsoft`, and
-SimplifiedLayerNormalization, which ORT alone knows).
+SimplifiedLayerNormalization, which only ORT knows).
 """
 
 import math
@@ -212,7 +212,7 @@ def _mean_variance_norm(x: Array, *, axes: tuple[int, ...] = (0, 2, 3)) -> Array
 
 
 def _require_groups(x: Array, scale: Array, bias: Array, groups: int, *, by_group: bool = False) -> None:
-    """Refuse what is no group normalisation of [N, C, ...], as numpy would broadcast it."""
+    """Refuse inputs that are not a group normalisation of [N, C, ...], which numpy would broadcast."""
     if groups < 1 or x.shape[1] % groups:
         raise ValueError(f"{x.shape[1]} channels are not {groups} groups")
     wanted = (groups,) if by_group else (x.shape[1],)
@@ -221,7 +221,7 @@ def _require_groups(x: Array, scale: Array, bias: Array, groups: int, *, by_grou
 
 
 def _in_group(x: Array, groups: int) -> int:
-    """How many elements a group of [N, C, ...] has: told, for without elements -1 would tell nothing."""
+    """The number of elements in a group of [N, C, ...]; a reshape to -1 fails without elements."""
     return int(math.prod(x.shape[1:])) // groups
 
 

@@ -220,7 +220,7 @@ def _walked(given: Array, step: Cell, states: States, lengths: Array, backwards:
             news = tuple(np.where(goes_on, new, old) for new, old in zip(news, states, strict=True))
             output = np.where(goes_on, output, 0)
         outputs[places, columns], states = output, news
-    began = (lengths > 0)[:, None]  # without a step there is no last state: ONNX Runtime answers zeros
+    began = (lengths > 0)[:, None]  # without steps ONNX Runtime returns zeros as the last state
     return outputs, tuple(np.where(began, state, 0) for state in states)
 
 

@@ -1,8 +1,8 @@
-"""Activations by the names that RNN, GRU, LSTM and FusedConv call them, in small letters, with their numbers.
+"""Activations of RNN, GRU, LSTM and FusedConv by lower-case name, with their parameters.
 
-Source: "Activation functions" in the text of LSTM in onnx.defs.  The numbers that stand for absent ones are those of
-the operators of the same names; where ONNX Runtime 1.31 has others (zeros for Affine, ScaledTanh, ThresholdedRelu), or
-no operator tells them, they must be given.
+Source: "Activation functions" in the text of LSTM in onnx.defs.  Defaults are those of the operators of the same names.
+Where ONNX Runtime 1.31 has others (zeros for Affine, ScaledTanh, ThresholdedRelu), or no operator has any, the
+parameters must be given.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,9 +24,9 @@ class Activation:
     """Default of each parameter, None for one that must be given."""
 
     def bound(self, numbers: Sequence[float | None]) -> Callable[[Array], Array]:
-        """Return the function with these numbers, defaults for those that are None or left out.
+        """Return the function with these parameters, defaults for those that are None or omitted.
 
-        Raises ValueError for a number that must be given.
+        Raises ValueError for a parameter that must be given.
         """
         given = (*numbers, *(None for _ in self.defaults))
         settled = [default if number is None else number for number, default in zip(given, self.defaults, strict=False)]

@@ -100,7 +100,7 @@ def _axis(
 
 
 def split_padding(total: int, auto_pad: str) -> tuple[int, int]:
-    """Split padding into that before and that behind: an odd element lies behind for SAME_UPPER alone."""
+    """Split padding into begin and end: only SAME_UPPER puts an odd element at the end."""
     less = total // 2
     return (less, total - less) if auto_pad == "SAME_UPPER" else (total - less, less)
 

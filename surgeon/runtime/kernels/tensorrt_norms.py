@@ -15,7 +15,7 @@ _REDUCED = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maxi
 def _normal(x: Array, groups: int, epsilon: float) -> Array:
     """Each group of channels less its mean, over √(its variance + ε), in float64: [N · groups, elements].
 
-    Wider than the plugin computes it, so that what a kernel of floats rounds away is not held against the pattern.
+    It is wider than the plugin, so that the rounding of a float kernel does not count against the pattern.
     """
     rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups).astype(np.float64)
     centred = rows - rows.mean(axis=-1, keepdims=True)

@@ -16,7 +16,7 @@ def bucket(apart: int, span: int) -> int:
     middle = span // 2
     found = apart
     if abs(apart) > middle:
-        # The kernel takes 1e-7 off, so that what is whole but for rounding stays that whole number.
+        # The kernel subtracts 1e-7, so that an integer with a rounding error stays that integer.
         slope = (middle - 1) / (math.log(2 * span - 1) - math.log(middle)) * (1 - 1e-7)
         found = math.ceil((math.log(abs(apart)) - math.log(middle)) * slope) + middle
         found = found if apart > 0 else -found

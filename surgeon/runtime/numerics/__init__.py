@@ -1,4 +1,4 @@
-"""Two arrays compared, what each outcome is called, and how large a difference is an error.
+"""Comparison of two arrays: tolerances, errors, and how far rounding may carry a result.
 
 It knows arrays and numbers, and no models.
 """

@@ -1,4 +1,4 @@
-"""Comparing two results of one output: tolerance by dtype, and what counts as the same."""
+"""Compare two results of one output: tolerances by dtype, and which results are equal."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -54,7 +54,7 @@ class OutputError:
 
     @property
     def severity(self) -> float:
-        """How far towards (or past 1: beyond) what is allowed the error goes."""
+        """How far the error goes towards what is allowed; beyond it above 1."""
         if self.allowed:
             return self.max_abs / self.allowed
         return math.inf if self.max_abs else 0.0
@@ -100,8 +100,8 @@ def compare(
 ) -> Comparison:
     """Compare two results of one output; `noise` is added to what is allowed.
 
-    by_parts: hold each element against the largest of its row and column too, where no tolerance is asked for: an
-    output may have scores beside places in pixels.
+    by_parts: compare each element with the largest of its row and column too, if no tolerance is given, because an
+    output may hold scores next to positions in pixels.
     """
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
@@ -137,9 +137,9 @@ def compare(
 
 
 def scale_per_slice(magnitude: np.ndarray) -> np.ndarray:
-    """For each element the largest magnitude that is beside it along every axis but one, the least of these.
+    """For each element, the largest magnitude in its slice along each axis, and the smallest of these.
 
-    Of parts of few elements all may be small by chance: these do not count.
+    Slices of few elements do not count: all of them may be small by chance.
     """
     found = np.full(magnitude.shape, magnitude.max(initial=0.0))
     for axis, count in enumerate(magnitude.shape):
@@ -173,12 +173,12 @@ def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str:
 
 
 def _kinds_differ(a: np.ndarray, b: np.ndarray) -> str:
-    """Say where NaN and infinity do not agree in place (infinity also in sign); empty when they do."""
+    """Where NaN or infinity (by sign) differ, in words; "" for nowhere."""
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     if (count := int(np.count_nonzero(nan_a != nan_b))) > 0:
         return f"has NaN in other places than the original ({count} of {a.size} elements)"
     inf_a, inf_b = np.isinf(a), np.isinf(b)
-    # The sign matters where both are infinite; complex infinities agree in place alone.
+    # The sign matters where both are infinite; of complex infinities only the place counts.
     signs = (inf_a & inf_b & (a != b)) if a.dtype.kind == "f" else np.zeros_like(inf_a)
     if (count := int(np.count_nonzero((inf_a != inf_b) | signs))) > 0:
         return f"has infinity in other places than the original ({count} of {a.size} elements)"
@@ -233,7 +233,7 @@ class OutputRange:
     """How a value is shown."""
 
     def add(self, array: np.ndarray, allowed: float) -> None:
-        """Take in one result of the original and what error was allowed for it."""
+        """Add one result of the original, and the error that was allowed for it."""
         self.size += array.size
         self.kind = _SHOWN.get(array.dtype.kind, float)
         self.allowed = max(self.allowed, allowed)
@@ -251,7 +251,7 @@ class OutputRange:
             self.numbers = True
 
     def why_uninformative(self) -> str:
-        """Say why comparing this output tells nothing, or return an empty string."""
+        """Why comparing this output is not informative; "" if it is."""
         if not self.size:
             return "is empty"
         if not self.numbers:
@@ -266,9 +266,10 @@ class OutputRange:
 def uninformative_outputs(
     answers: Sequence[Mapping[str, np.ndarray]], allowed: Callable[[str, np.ndarray], float], *, has_inputs: bool
 ) -> tuple[dict[str, str], bool]:
-    """The outputs that could show no difference in any of these runs, each with the reason; and whether all are so.
+    """The outputs that could show no difference in any of these runs, each with the reason; and whether all are such.
 
-    allowed: what error an output may have in one run.  has_inputs: whether the model takes any: else a constant tells.
+    allowed: the error that an output may have in one run.  has_inputs: whether the model has any; else a constant is
+    informative.
     """
     # What a list holds counts, not that it always has the same length.
     names = [name for name in answers[0] if not name.startswith(("len(", "keys("))]
@@ -285,7 +286,7 @@ def uninformative_outputs(
 
 
 def uninformative_message(empty: Mapping[str, str], *, all_are: bool) -> str:
-    """A sentence on outputs that tell nothing."""
+    """A sentence on outputs that are not informative."""
     if all_are:
         name, why = next(iter(empty.items()))
         return f"No output tells anything: '{name}' {why} in the original."

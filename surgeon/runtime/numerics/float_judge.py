@@ -1,4 +1,4 @@
-"""Two results of one tensor of floats, held against a reference element by element."""
+"""Compare two results of one float tensor with a reference, element by element."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _OWN = 16.0  # times what the reference moves by: an original that errs by more 
 _ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
 _TELLING = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
 _HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
-_COUNTED = 0.25  # what whole numbers that nothing rounds may differ by
+_COUNTED = 0.25  # allowed difference of integers that nothing rounds
 _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
 _KINDS = ("finite", "NaN", "inf", "-inf")
 _FINITE, _NAN, _INF, _MINUS_INF = range(4)
@@ -52,9 +52,10 @@ class Allowance:
 
 
 class FloatJudge:
-    """Two results of one tensor and its reference, flat and wide, and what is allowed.
+    """Two results of one tensor, its reference, and what is allowed; one shape, flat, in float64.
 
-    The reference is None where the original serves as one.  All have one shape.
+    The reference is None where the original serves as one.  The attributes are intermediate results that several of the
+    checks read, so they stay together.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class FloatJudge:
         )
 
     def _flat(self, array: np.ndarray) -> np.ndarray:
-        """One value for each element; one for all stays one."""
+        """One value for each element; one value for all stays one."""
         return np.broadcast_to(array, self.shape).ravel().astype(np.float64) if array.ndim else array
 
     def _tolerance(self) -> np.ndarray:
-        """What may differ however well the computation is conditioned: a part of the scale of what is alike.
+        """The allowed difference however well conditioned the computation is: a part of the scale of similar elements.
 
-        A user's own tolerance is taken as it is documented, of the scale of the whole tensor.
+        A user's tolerance is a part of the scale of the whole tensor, as documented.
         """
         asked, classes = self.asked, self.classes
         if asked.is_own:
@@ -109,7 +110,7 @@ class FloatJudge:
         return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
 
     def _of_one(self) -> np.ndarray:
-        """What kernels err by that compute to a part of one."""
+        """The absolute error of kernels."""
         asked = self.asked
         return (
             ROUNDING_FACTOR
@@ -118,21 +119,21 @@ class FloatJudge:
         )
 
     def _counts(self) -> bool:
-        """Whether the output is whole numbers alone, and the original's the same: none of them is rounded."""
+        """Whether the output and the original hold only integers, so that none of them is rounded."""
         whole = self.right[self.kind == _FINITE]
         return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
 
     def _told_apart(self) -> np.ndarray:
-        """Where a whole number is told from a rounded one: all floats beyond a size are whole.
+        """Where an integer differs from a rounded number: all floats beyond some size are integers.
 
-        A reference in higher precision tells there too.
+        A reference in higher precision differs there too.
         """
         if self.independent is not None:
             return np.ones(self.a.shape, np.bool_)
         return np.asarray(self.magnitude <= 2 / float(self.limits.eps))
 
     def _rounding(self) -> np.ndarray:
-        """What rounding carries numbers of like magnitude away by, as the reference moves and the original errs."""
+        """How far rounding moves similar numbers, from moves of the reference and errors of the original."""
         asked, classes = self.asked, self.classes
         moved = classes.largest_of(self.smooth)
         errs = np.where(self.jumps > 0, 0.0, self.gap_a) if np.any(self.jumps) else self.gap_a
@@ -143,7 +144,7 @@ class FloatJudge:
         return np.asarray(np.maximum(ROUNDING_FACTOR * np.maximum(moved, own), summed))
 
     def _conditioned(self) -> np.ndarray:
-        """The same part of the scale of what is added up on the way: where terms cancel, little is left of much."""
+        """The same part of the scale of the terms: where terms cancel, the result is small beside them."""
         if self.asked.is_own:
             return np.zeros(self.classes.scale.shape)
         terms = self.classes.largest_of(self.smooth) / float(self.limits.eps)
@@ -179,20 +180,20 @@ class FloatJudge:
         )
 
     def _blurring(self) -> np.ndarray:
-        """Where kernels, which err by a part of one, may err by much of the largest number, and by how much."""
+        """Where the absolute error of kernels is a large part of the largest number, and how large it is."""
         asked = self.asked
         by_kernels = np.zeros(1) if asked.shared_error or asked.is_own else self._of_one()
         return np.where(by_kernels > _HIDING * self._at(self.magnitude, None), by_kernels, 0.0)
 
     def _doubted(self) -> np.ndarray:
-        """Where the original errs by so much of the largest number that no rounding explains it, and the result too."""
+        """Where both original and result err by more of the largest number than rounding explains."""
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
         largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.shared_error else 0.0
         return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
-        """The element that comes nearest to what is allowed, or is furthest beyond; None where none differs."""
+        """The element closest to, or furthest beyond, what is allowed; None where none differs."""
         part = np.full(self.gap.shape, -1.0)
         with np.errstate(all="ignore"):
             np.divide(self.gap, self.allowed, out=part, where=among & (self.gap > 0))
@@ -204,13 +205,13 @@ class FloatJudge:
         return place if part[place] >= 0 else None
 
     def _at(self, values: np.ndarray, place: int | None) -> float:
-        """One of these values, of the largest element where no other was decisive; 0 for no elements."""
+        """One of these values, that of the largest element if none is decisive; 0 without elements."""
         if not values.size:
             return 0.0
         return float(values[int(self.magnitude.argmax()) if place is None else place])
 
     def _is_telling(self) -> bool:
-        """Whether rounding leaves something of the largest numbers to be judged."""
+        """Whether rounding leaves enough of the largest numbers to judge."""
         largest = self._at(self.magnitude, None)
         return not largest or self._at(self.rounding, None) <= _TELLING * largest
 
@@ -219,7 +220,7 @@ class FloatJudge:
         return np.asarray(np.abs(_only(result, both) - _only(self.right, both)))
 
     def _unlike(self) -> np.ndarray:
-        """Where NaN, infinity or a finite number is not what should be there."""
+        """Where NaN, infinity or a finite number is not what it should be."""
         unlike = ~self.both & (self.kind_b != self.kind)
         if np.any(unlike):
             unlike &= ~self._at_the_limit() & ~self._as_the_overflowed_original()
@@ -229,11 +230,11 @@ class FloatJudge:
         return np.asarray(unlike)
 
     def _lost(self) -> np.ndarray:
-        """Where large inputs made the original overflow, and not the reference: any result is as good there."""
+        """Where the original overflowed on large inputs and the reference did not: any result is accepted there."""
         return np.asarray((self.kind == _FINITE) & (self.kind_a != _FINITE) & self.asked.overflowing)
 
     def _turned(self) -> np.ndarray:
-        """Where a zero that original and reference agree on has the other sign, and that is told apart."""
+        """Where a zero has another sign than in original and reference, and signs of zeros count."""
         if not self.asked.signed_zeros or self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         zero = (self.a == 0) & (self.b == 0) & (self.right == 0)
@@ -241,7 +242,7 @@ class FloatJudge:
         return np.asarray(zero & (signs[0] == signs[2]) & (signs[0] != signs[1]))
 
     def _say_turned(self, turned: np.ndarray) -> str:
-        """Say that zeros are of another sign; empty for none."""
+        """A sentence on zeros of another sign; "" for none."""
         if not np.any(turned):
             return ""
         signs = ("0", "-0") if np.signbit(self.a[turned][0]) else ("-0", "0")
@@ -251,8 +252,8 @@ class FloatJudge:
     def _at_the_limit(self) -> np.ndarray:
         """Where one of result and reference is just below the dtype's largest number, the other just above.
 
-        Not where the largest number itself is right and no input is large: a bound holds infinity back there.  In
-        float64 it may be a kernel's own bound, which the reference has too: a Clip without one.
+        Not where the largest number itself is right and no input is large: there a bound holds infinity back.  In
+        float64 it may be a kernel's bound, which the reference has too: a Clip without one.
         """
         if self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
@@ -267,9 +268,9 @@ class FloatJudge:
         return np.asarray(over | under)
 
     def _as_the_overflowed_original(self) -> np.ndarray:
-        """Where the original is not of the reference's kind, and the result is what the original is.
+        """Where the original is not of the reference's kind, and the result equals the original's kind.
 
-        Where it is NaN beside a finite reference, infinity is no worse: 1e-45 / 0 where it has 0 / 0.
+        Infinity is accepted where the original is NaN and the reference finite: 1e-45 / 0 where the original has 0 / 0.
         """
         no_worse = (self.kind == _FINITE) & (self.kind_a == _NAN) & (self.kind_b != _FINITE)
         lost = (self.kind_a != self.kind) & ((self.kind_b == self.kind_a) | no_worse)
@@ -278,9 +279,9 @@ class FloatJudge:
         return np.asarray(lost & ((self.kind_a != _FINITE) | near))
 
     def _overflowed_too(self) -> np.ndarray:
-        """Where of result and original one is NaN, the other infinite: over the top, infinities may meet on the way.
+        """Where one of result and original is NaN, the other infinite: intermediate infinities may cancel.
 
-        A sum of many terms that overflows on its way stays at the end that it reached first: a matter of their order.
+        A sum of many terms that overflows stays at the end that it reached first, which depends on their order.
         """
         endless, own = ((kind == _INF) | (kind == _MINUS_INF) for kind in (self.kind_b, self.kind_a))
         nan = (self.kind_b == _NAN) & own
@@ -288,7 +289,7 @@ class FloatJudge:
         return np.asarray(nan | (infinite & (self.kind != _NAN)))
 
     def _overflowed_on_the_way(self) -> np.ndarray:
-        """Where a result is so large that in another order its factors overflow before the last is there."""
+        """Where a result is so large that its factors overflow early in another order."""
         if self.dtype.kind == "c":
             return np.zeros(self.b.shape, np.bool_)
         above = (self.kind_b == _INF) & (self.right > 0)
@@ -296,7 +297,7 @@ class FloatJudge:
         return np.asarray((above | below) & (np.abs(self.right) >= math.sqrt(float(self.limits.max))))
 
     def _say_unlike(self, unlike: np.ndarray) -> str:
-        """Say where NaN, infinity and finite numbers do not agree: the commonest such case; empty for none."""
+        """A sentence on NaN, infinity and finite numbers that differ, in the commonest case; "" for none."""
         if not np.any(unlike):
             return ""
         cases = np.stack([self.kind_b[unlike], self.kind_a[unlike], self.kind[unlike]], axis=1)
@@ -308,7 +309,7 @@ class FloatJudge:
         return f"is {b} where the original is {a} and the {self.independent} reference {right} {count}"
 
     def _say_far(self, far: np.ndarray) -> str:
-        """Say by how much the worst of the elements that are too far differs; empty for none."""
+        """A sentence on the worst of the elements that are too far; "" for none."""
         place = self._furthest(far) if np.any(far) else None
         if place is None:
             return ""
@@ -340,9 +341,9 @@ def _only(array: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 
 
 def _below_normal(limits: ml_dtypes.finfo) -> float:
-    """What results may differ by below the least normal number: some kernels make zeros of what is there.
+    """The allowed difference below the smallest normal number, where some kernels flush to zero.
 
-    Those of float16 compute in float32, and round to what float16 has there.
+    Kernels for float16 compute in float32, and round to the subnormal numbers of float16.
     """
     flushed = float(limits.tiny) if int(limits.maxexp) >= 128 else 0.0
     return ROUNDING_FACTOR * float(limits.smallest_subnormal) + flushed

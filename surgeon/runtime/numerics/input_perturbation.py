@@ -1,4 +1,4 @@
-"""Inputs moved by units in the last place, as rounding in whatever made them might have."""
+"""Inputs moved by units in the last place, as rounding before them might have moved them."""
 
 import zlib
 from collections.abc import Collection, Mapping
@@ -13,10 +13,10 @@ from surgeon.runtime.numerics.sensitivity import spacing, widen_narrow_float
 def perturb_by_ulp(
     feeds: Mapping[str, np.ndarray], whole: Collection[str] = (), turn: int = 0
 ) -> dict[str, np.ndarray]:
-    """Return the inputs with every float moved to the next number of its dtype, up or down at random, each turn anew.
+    """Return the inputs with every float moved to the next number of its dtype, up or down at random by turn.
 
-    Zeros, infinities and NaN stay.  So do whole numbers, which are often meant (masks, counts held as floats), but in
-    inputs named in `whole`.  No number becomes infinite.
+    Zeros, infinities and NaN stay.  So do integers, which often have a meaning (masks, counts held as floats), except
+    in inputs named in `whole`.  No number becomes infinite.
     """
     return {name: _moved(array, _seed(name, turn), name in whole) for name, array in feeds.items()}
 
@@ -24,7 +24,7 @@ def perturb_by_ulp(
 def perturb_by_units(
     feeds: Mapping[str, np.ndarray], whole: Collection[str], turn: int, by: float
 ) -> dict[str, np.ndarray]:
-    """The same in float64, by any part or number of units: the same direction for the same turn, whatever `by` is."""
+    """The same in float64 by any number of units; the direction depends only on the turn."""
     return {name: _moved_apart(array, _seed(name, turn), name in whole, by) for name, array in feeds.items()}
 
 

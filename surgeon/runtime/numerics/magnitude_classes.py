@@ -1,20 +1,20 @@
-"""Classes of magnitude: which numbers of a tensor are like each other, so that each is judged beside its like."""
+"""Classes of magnitude, so that each number of a tensor is judged beside similar ones."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 BINADES = 8  # powers of two that one class spans
-_ORDINARY = 2.0**7  # times what a tenth of all numbers are below: the largest that are no fills, no one-off
+_ORDINARY = 2.0**7  # times the lowest decile: larger numbers are mask values or outliers
 _TENTH = 0.1
 
 
 class MagnitudeClasses:
     """The finite numbers of one tensor, flat, by magnitude.
 
-    scale: of each class the largest magnitude.  largest: of all.  usual: of all but those that are far above the
-    others: what hides a score is no datum.  Zeros are a class of their own, the first.  Classes are few (doubles span
-    2,100 powers of two): what is alike for a class is computed for that, and put to the elements by `spread`.
+    scale: the largest magnitude of each class.  largest: that of all.  usual: that of all but numbers far above the
+    others, such as mask values.  The first class holds the zeros.  There are few classes (doubles span 2,100 powers of
+    two), so values are computed by class, and `spread` to the elements.
     """
 
     def __init__(self, magnitude: np.ndarray, finite: np.ndarray) -> None:
@@ -31,7 +31,7 @@ class MagnitudeClasses:
         self._finite = None if finite.all() else finite
         self._count = int(self._numbers.max(initial=0)) + 1
         judged = self._judged(self._numbers)
-        # Largest values of classes are asked for often, and are fast to tell where each class lies together.
+        # Largest values of classes are asked for often, and are fast where each class is contiguous.
         order = np.argsort(judged, kind="stable")
         self._held, self._starts = np.unique(judged[order], return_index=True)
         self._order = order if len(self._held) > 1 else slice(None)
@@ -61,7 +61,7 @@ class MagnitudeClasses:
 def input_magnitude(shape: tuple[int, ...], feeds: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """The largest magnitude, up to 1, that elementwise operators are given for each element of a result of `shape`.
 
-    feeds: all that they are given.  None where some of it is no float, or of a shape that does not broadcast.
+    feeds: all inputs.  None if one is not a float, or has a shape that does not broadcast.
     """
     found = np.zeros(shape)
     for array in feeds.values():

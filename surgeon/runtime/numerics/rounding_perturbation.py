@@ -1,8 +1,7 @@
-"""A model whose every rounded number is shaken by units in its last place, as any order of its steps may round it.
+"""A model whose every rounded number is moved by units in its last place, as any order of its steps may round it.
 
-What a computation answers to that is how far rounding carries its results, and which of them jump: what compares or
-rounds a number that had to be rounded itself may fall to either side.  A number that its dtype holds exactly is not
-shaken: nobody rounds it.
+The response shows how far rounding moves results, and which of them jump: a comparison or rounding of a number that was
+rounded itself may go either way.  A number that its dtype holds exactly stays.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,11 +31,10 @@ _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT1
 
 
 def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
-    """Return `wide` with the numbers shaken that `narrow` rounds; None where its opset is too old, or nothing rounds.
+    """Return `wide` with the numbers moved that `narrow` rounds; None where its opset is too old, or nothing rounds.
 
-    `wide` is `narrow` in float64, local functions inlined, by the same names.  It has two inputs more.  Tensors of the
-    main graph alone are shaken, or those of bodies too: in each turn of a loop to the same side, so that what builds
-    up over turns moves as far as it may.
+    `wide` is `narrow` in float64, with local functions inlined and the same names.  It gets two more inputs.  bodies:
+    move tensors of bodies too, in each turn of a loop to the same side, so that the moves add up.
     """
     imports = {item.domain: item.version for item in wide.opset_import}
     if imports.get("", 0) < LEAST_OPSET:
@@ -52,14 +50,15 @@ def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = Fal
 
 
 def round_to_narrow(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto:
-    """Return `wide` with a rounding to the dtype of `narrow` behind each node that rounds; see `perturb_rounding`."""
+    """Return `wide` with a rounding to the dtype of `narrow` after each node that rounds; see `perturb_rounding`."""
     return _changed(narrow, wide, _rounding, bodies)[0]
 
 
 def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool) -> tuple[ModelProto, int]:
-    """A copy of `wide` with nodes behind each tensor that `narrow` rounds, and how many it rounds.
+    """A copy of `wide` with nodes after each tensor that `narrow` rounds, and how many it rounds.
 
-    change: makes them, of the name of what was made and the tensor's, the tensor's dtype in `narrow`, and its number.
+    change: makes the nodes from the name of the computed tensor, the name of the result, its dtype in `narrow`, and its
+    number.
     """
     told = _told(narrow)
     found = ModelProto()
@@ -68,7 +67,7 @@ def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool
 
 
 def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool, count: int) -> int:
-    """Put nodes into a graph; how many tensors have them by then.  narrow: the same graph, with its dtypes told."""
+    """Insert nodes into a graph; return the number of tensors so far.  narrow: the same graph, with inferred dtypes."""
     ports = (*narrow.value_info, *narrow.output)
     dtypes = {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
     nodes: list[NodeProto] = []
@@ -96,7 +95,7 @@ def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
 
 
 def _told(narrow: ModelProto) -> GraphProto | None:
-    """The graph with the dtypes of all tensors that inference tells; None where it tells none."""
+    """The graph with all dtypes that inference finds; None where it fails."""
     try:
         return onnx.shape_inference.infer_shapes(inline_functions(narrow)).graph
     except (onnx.shape_inference.InferenceError, GraphError):
@@ -104,7 +103,7 @@ def _told(narrow: ModelProto) -> GraphProto | None:
 
 
 def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
-    """Nodes that shake one tensor of float64: made + turn's sign * amount * a unit where `dtype` cannot hold it."""
+    """Nodes that move one float64 tensor: made + sign * amount * unit where `dtype` cannot hold it."""
 
     def at(step: str) -> str:
         return f"{name}:{step}"
@@ -116,7 +115,7 @@ def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProt
         return helper.make_node("Constant", [], [at(step)], value=numpy_helper.from_array(value))
 
     limits = ml_dtypes.finfo(helper.tensor_dtype_to_np_dtype(dtype))
-    if dtype == TensorProto.DOUBLE:  # which of its numbers were rounded, nothing wider is there to tell
+    if dtype == TensorProto.DOUBLE:  # nothing wider shows which of its numbers were rounded
         yield node("Round", [made], "held")
     else:
         yield helper.make_node("Cast", [made], [at("narrow")], to=dtype)
@@ -136,7 +135,7 @@ def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProt
 
 
 def _directions(made: str, name: str, number: int) -> Iterator[NodeProto]:
-    """Nodes that make a random sign for each element, the same for the same turn."""
+    """Nodes that make a random sign for each element, equal for equal turns."""
 
     def node(op: str, inputs: list[str], step: str) -> NodeProto:
         return helper.make_node(op, inputs, [f"{name}:{step}"])

@@ -1,9 +1,8 @@
-"""What a reference moves by when what goes into it moves: smoothly, as rounding does everywhere, or by a jump.
+"""How far a reference moves when its inputs or intermediate results move: smoothly, or by a jump.
 
-A smooth computation moves a part as far when its inputs move by a part.  What rounds, compares or picks does not: it
-stays, or jumps to the other side.  A smooth movement says how far rounding carries results of that magnitude; a jump
-says something of the one element that jumped, and only if a number that had to be rounded stands before it: where
-everything before it is exact, it can fall to one side alone.
+A smooth computation moves in proportion to its inputs.  A rounding, comparison or selection stays, or jumps.  A smooth
+move shows how far rounding carries results of that magnitude.  A jump concerns only the element that jumped, and only
+if a rounded number precedes it: if everything before it is exact, it can go only one way.
 """
 
 from collections.abc import Iterable
@@ -38,7 +37,7 @@ class Sensitivity:
         return cls(np.asarray(smooth), np.zeros(()), np.asarray(smooth))
 
     def maximum(self, other: "Sensitivity") -> "Sensitivity":
-        """The farther of two, element by element."""
+        """The larger of two, element by element."""
         pairs = ((self.smooth, other.smooth), (self.jumps, other.jumps), (self.inputs, other.inputs))
         return Sensitivity(*(np.maximum(one, two) for one, two in pairs))
 
@@ -46,11 +45,10 @@ class Sensitivity:
 def classify_sensitivity(
     reference: np.ndarray, dtype: np.dtype, by_inputs: Iterable[Pair], by_rounding: Iterable[Pair], unit: float = 1.0
 ) -> Sensitivity:
-    """Tell what moves smoothly from what jumps.
+    """Separate smooth moves from jumps.
 
-    by_inputs: answers on inputs that were moved.  by_rounding: answers where each number that the computation makes on
-    its way and has to round was moved.  dtype: the output's own; what leaves its range does not count.  unit: how many
-    units in the last place the larger of two moves went.
+    by_inputs: results on moved inputs.  by_rounding: results with each rounded intermediate number moved.  dtype: the
+    output's dtype; what leaves its range does not count.  unit: the larger of two moves, in units in the last place.
     """
     found = Sensitivity(*(np.zeros(reference.shape) for _ in range(3)))
     for pairs, is_rounding in ((by_inputs, False), (by_rounding, True)):
@@ -64,9 +62,9 @@ def classify_sensitivity(
 
 
 def difference(reference: np.ndarray, moved: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
-    """|reference - moved|, 0 where one of them is not finite in the output's own `dtype`, or the shapes differ.
+    """|reference - moved|, 0 where one of them is not finite in `dtype`, or the shapes differ.
 
-    Integers count in ones, and whatever is no number 1 where it differs.
+    Integers count in ones; strings and booleans count 1 where they differ.
     """
     if reference.shape != moved.shape:
         return np.zeros(reference.shape)

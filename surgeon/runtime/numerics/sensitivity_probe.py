@@ -1,4 +1,4 @@
-"""How far the original of one region moves, asked of what runs it: only where that decides about a result."""
+"""How far the original of one region moves, measured only where that decides about a result."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -27,10 +27,10 @@ _MOST_STEPS = 64.0  # between two numbers, in units in the last place of the lar
 
 
 class SensitivityProbe:
-    """What the original moves by.  A context manager.
+    """How far the original moves.  A context manager.
 
-    mini: the original.  reference: what runs it in float64, None where nothing does; first: what runs it as it is.
-    whole: inputs whose whole numbers are moved too, for they mean nothing.
+    mini: the original.  reference: runs it in float64, None if nothing does.  first: runs it as it is.  whole: inputs
+    whose integers are moved too, because they have no meaning.
     """
 
     def __init__(
@@ -58,12 +58,13 @@ class SensitivityProbe:
     def judge(
         self, ask: Callable[[Sensitivity], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
     ) -> TensorError:
-        """Judge one output, by more and more directions in which it is moved, until it passes or all were tried.
+        """Judge one output in more and more directions of moves, until it passes or all were tried.
 
-        One that passes as the original errs as much is not in doubt where rounding carries both so far.  One that
-        passes, and is merely small beside what kernels err by, is given few: a jump says no more of that.
+        An output that passes because the original errs as much is not in doubt if rounding carries both so far.  An
+        output that passes, and is only small beside the error of kernels, gets few directions: a jump says no more
+        about it.
 
-        ask: the verdict, given what the output moves by.  The others are as in `of`.
+        ask: judges the output, given how far it moves.  The other parameters are as in `sensitivity`.
         """
         farthest = Sensitivity.uniform(0.0)
         error = ask(farthest)
@@ -84,9 +85,9 @@ class SensitivityProbe:
     def sensitivity(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
     ) -> Sensitivity | None:
-        """What one output moves by in one of the directions; None where nothing tells.
+        """How far one output moves in one of the directions; None where nothing can measure it.
 
-        answer: what the reference, or without one the original, makes of the inputs.  dtype: the output's own.
+        answer: the result of the reference, or without one of the original.  dtype: the output's dtype.
         """
         if self._reference is None:
             return self._by_the_original(name, answer, dtype, feeds=feeds, turn=turn)
@@ -103,7 +104,7 @@ class SensitivityProbe:
         return classify_sensitivity(answer, dtype, by_inputs, by_rounding=by_rounding, unit=unit)
 
     def _pair(self, reference: Float64Reference, name: str, feeds: Sequence[Feeds]) -> list[Pair]:
-        """The answers to a move and to a part of it; none where one of the runs is refused."""
+        """The results of a move and of a part of it; empty if one of the runs is refused."""
         try:
             full, part = (reference.run(moved)[name] for moved in feeds)
         except SessionError:
@@ -111,21 +112,21 @@ class SensitivityProbe:
         return [(full, part)]
 
     def _shaking(self) -> Float64Reference | None:
-        """The reference with what is rounded on the way shaken, opened when it is first asked for."""
+        """The reference with rounded intermediate numbers moved, opened at first use."""
         if not self._is_open:
             self._is_open = True
             try:
                 self._shaken = Float64Reference(
                     self._mini, self._bodies, custom_ops=self._custom_ops, change=perturb_rounding
                 )
-            except SessionError:  # nothing in it rounds, or nothing runs it so: the inputs alone are moved
+            except SessionError:  # nothing in it rounds, or nothing runs it: only the inputs are moved
                 self._shaken = None
         return self._shaken
 
     def _by_the_original(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int
     ) -> Sensitivity | None:
-        """The same where nothing computes in float64: no part of a unit is there to tell smooth moves from jumps."""
+        """The same without float64: a part of a unit cannot separate smooth moves from jumps."""
         try:
             moved = self._first(perturb_by_ulp(feeds, self._whole, turn))[name]
         except SessionError:

@@ -1,4 +1,4 @@
-"""What was found of one tensor of a rewritten region, as a value that the console and the report share."""
+"""The result for one tensor of a rewritten region, as the console and the report show it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ def worst_error(errors: Iterable[TensorError]) -> TensorError:
 
 
 def lost_to_rounding_reason(error: TensorError) -> str:
-    """Why a result of which rounding left nothing to be judged is unproved."""
+    """Why a result is unproved whose values are lost to rounding."""
     return (
         f"rounding leaves nothing of {error.name!r} to be judged: it may differ by {error.allowed:.3g} on a scale of "
         f"{error.scale:.3g}, or as much, wherever it was computed"
@@ -82,7 +82,7 @@ def lost_to_rounding_reason(error: TensorError) -> str:
 
 
 def original_wrong_reason(error: TensorError, against: str) -> str:
-    """Why a result is unproved that is no further from the reference than an original that is wrong itself."""
+    """Why a result is unproved that is no further from the reference than an original that is wrong."""
     return (
         f"what runs the original here is wrong itself: {error.name!r} errs by {error.original_error:.3g} on a scale of "
         f"{error.scale:.3g} ({against}), and the replacement hardly less; try another version of ONNX Runtime"
@@ -90,7 +90,7 @@ def original_wrong_reason(error: TensorError, against: str) -> str:
 
 
 def hidden_by_kernel_error_reason(error: TensorError) -> str:
-    """Why a result is unproved that is so small that what kernels err by excuses anything."""
+    """Why a result is unproved that is small beside the error of kernels, which would accept anything."""
     return (
         f"{error.name!r} differs by {error.gap:.3g} on a scale of {error.scale:.3g}, which kernels may err by here, "
         "but which is too much of it to tell another function from this one"

@@ -1,12 +1,12 @@
-"""Judging one tensor of a rewritten region against a run of the original in higher precision.
+"""Judge one tensor of a rewritten region against a run of the original in higher precision.
 
-The reference, not the original, is what is right: the original too errs, and a fused operator that errs less differs
-from it.  What may a result differ by?  A tolerance of the scale of what is like it, and four times what the reference
-itself moves by when its inputs, or what is rounded on the way, move by one unit in the last place: no form of an
-ill-conditioned sum can do better.
+The reference is right, not the original: the original errs too, and a fused operator that errs less differs from it.  A
+result may differ by a tolerance of the scale of similar elements, and by four times the move of the reference when its
+inputs, or rounded intermediate numbers, move by one unit in the last place: no form of an ill-conditioned sum can do
+better.
 
 A tensor may hold numbers of many magnitudes: scores beside the -3.4e38 that hides others, a bias beside a product.
-Each is judged beside those of like magnitude, so that no large one hides what is wrong with a small one.
+Each is judged beside those of similar magnitude, so that a large number does not hide an error of a small one.
 """
 
 import math
@@ -45,27 +45,29 @@ def judge_tensor(
 ) -> TensorError:
     """Judge the rewritten region's result for tensor `name`.
 
-    `reference` is the original's result in float64 or wider; None, or an array of another shape (where shapes hang on
-    values), makes the original its own reference.  `moved` is what the reference moves by, or one number for all
-    elements that move smoothly.  `rtol` and `atol` replace the dtype's own tolerance where given, of the scale of the
-    whole tensor; `slack` is what the rule changes on purpose, of 1 and of the scale.
-    `overflowing` says that the inputs are finite but large: where the reference is not finite, it overflowed too, and
-    nothing is held against it (log(1 + exp(x)) does at 1e4, Softplus does not, and is right); where the original
-    overflowed to infinity, the result may be NaN, and the other way round, where the reference is not NaN.
+    `reference` is the original's result in float64 or wider.  None, or an array of another shape (where shapes depend
+    on values), makes the original its own reference.  `moved` is the move of the reference, or one number for all
+    elements that move smoothly.  `rtol` and `atol` replace the dtype's tolerance, and are then parts of the scale of
+    the whole tensor.  `slack` is the intended change of the rule, in parts of 1 and of the scale.
 
-    `terms` says how many numbers the longest sum of the original adds up.  `by_ones`: above 0 where it holds functions
-    that kernels compute to a part of one (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too,
-    or this part of it, for all elements or for each.  `errs_alike`: both results come from the same of these, which
-    then make no difference.  `has_signs`: zeros of one sign are no zeros of the other.
+    `overflowing`: the inputs are finite and large.  Where the reference is not finite, it overflowed too, and anything
+    is accepted (log(1 + exp(x)) overflows at 1e4, Softplus does not, and is right).  Where the original overflowed to
+    infinity, the result may be NaN, and the other way round, if the reference is not NaN.
 
-    A float passes within rtol * scale + noise of the reference, the scale being the largest magnitude of the elements
-    like it (`Classes`), or no further from the reference than the original is there.  The noise is the larger of
-    4 * max(moved, own) and sqrt(terms) * moved by the inputs, over the elements like it, `own` being the original's
-    error there as far as rounding explains it, and rtol of what must have been added up to move so far; and for an
-    element that jumped 4 times its own jump.  Whole numbers that the original hits do not differ by a part of one.
-    NaN and infinity (as the output's dtype has them: 1e39 is infinite in float32) must be where the reference has them;
-    where the original does not agree with it, as it overflowed inside, the result may do as either.
-    Anything else must equal the original, or the reference, where that moved not by more than it moved.
+    `terms`: the number of terms of the original's longest sum.  `by_ones`: above 0 where kernels have an absolute error
+    (Sigmoid of -20 may be 0), so that the dtype's absolute tolerance counts too, or this part of it, for all elements
+    or for each.  `errs_alike`: both results come from the same kernels, so that these errors cancel.  `has_signs`: 0
+    and -0 differ.
+
+    A float passes if it is within rtol * scale + noise of the reference, where the scale is the largest magnitude of
+    similar elements (`MagnitudeClasses`), or if it is no further from the reference than the original.  The noise is
+    the largest of 4 * max(moved, own) and sqrt(terms) * (move by the inputs), over similar elements; `own` is the
+    original's error as far as rounding explains it, and rtol of the terms that must have been added to move so far.
+    For an element that jumped it is 4 times its jump.  Integers that the original hits get no absolute error.
+
+    NaN and infinity (in the output's dtype: 1e39 is infinite in float32) must be where the reference has them.  Where
+    the original differs from it, as it overflowed inside, the result may be like either.  Any other result must equal
+    the original, or the reference, if that moved by no more.
     """
     dtype = dtype_name(original)
     if why := mismatch_reason(original, rewritten):
@@ -88,10 +90,11 @@ def judge_tensor(
 
 
 def _summing(dtype: np.dtype, terms: int) -> float:
-    """How many units in the last place of its terms a sum may err by, added up in any order.
+    """The error of a sum in units in the last place of its terms, added in any order.
 
-    The square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic Rounding
-    Error Analysis, SIAM J. Sci. Comput. 41, 2019).  None in half precision, which kernels add up in float32.
+    It is the square root of their number, with near certainty (Higham and Mary, A New Approach to Probabilistic
+    Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019).  It is 0 in half precision, which kernels add up in
+    float32.
     """
     return math.sqrt(terms) if dtype.itemsize >= 4 else 0.0
 

@@ -1,4 +1,4 @@
-"""Records as plain values that JSON holds, and back: an answer from another process is read by what it should be."""
+"""Dataclasses as JSON values and back; an answer of another process is read by the types that it should have."""
 
 import dataclasses
 import enum
@@ -11,7 +11,7 @@ _Record = TypeVar("_Record")
 
 
 def to_json_value(value: Any) -> Any:
-    """A record as dicts, lists, numbers and text.  Fields that do not count when records are compared are left out."""
+    """A dataclass as dicts, lists, numbers and text, without fields that are not compared."""
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.compare]
         return {name: to_json_value(getattr(value, name)) for name in fields}
@@ -27,7 +27,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def from_json_value(kind: type[_Record], value: Any) -> _Record:
-    """The record of a dataclass that `to_json_value` gave.  Raises ValueError where the values are of other kinds."""
+    """The dataclass from `to_json_value`.  Raises ValueError for values of other types."""
     made: _Record = _read(kind, value)
     return made
 

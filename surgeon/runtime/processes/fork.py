@@ -1,7 +1,7 @@
-"""Children that begin as copies of this process: what it has imported, they need not import again.
+"""Workers that start as copies of this process, so that they need not import again.
 
-Only a program's own process is copied, where the system can, before it reads a model: it is small then, and no thread
-of somebody else's holds a lock that the copy would wait for.
+Only the process of a program is copied, where the system can, before it reads a model: it is small then, and no foreign
+thread holds a lock for which the copy would wait.
 """
 
 import contextlib
@@ -27,21 +27,21 @@ _is_program = False
 
 
 def allow_fork() -> None:
-    """Say that this process is a program's own: nothing in it minds being copied.  Before it imports numpy."""
+    """Declare that this process belongs to a program and may be copied.  Call it before numpy is imported."""
     global _is_program
     _is_program = True
     os.environ.update(SINGLE_THREAD_ENV)
 
 
 def can_fork() -> bool:
-    """Whether this process may be copied.  On macOS the system's own libraries do not outlive it."""
+    """Whether this process may be copied.  On macOS the system libraries do not survive it."""
     return _is_program and sys.platform == "linux"
 
 
 class ForkedProcess:
-    """A copy of this process that does a child's work; as `subprocess.Popen` shows a process.
+    """A copy of this process that works as a worker, with the interface of `subprocess.Popen`.
 
-    shared: the open files that it keeps.  Raises OSError where no process can be started.
+    shared: open files that it keeps.  Raises OSError where no process can be started.
     """
 
     def __init__(self, shared: Sequence[int]) -> None:
@@ -73,7 +73,7 @@ class ForkedProcess:
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; return its exit code.  Raises subprocess.TimeoutExpired after so many seconds."""
+        """Wait for its end; return its exit code.  Raises subprocess.TimeoutExpired after `timeout` seconds."""
         until, pause = None if timeout is None else time.monotonic() + timeout, _SHORTEST
         while (code := self.poll()) is None:
             if until is not None and time.monotonic() >= until:
@@ -90,7 +90,7 @@ class ForkedProcess:
 
 
 def _work(requests: int, told: int, shared: Sequence[int]) -> NoReturn:
-    """Be a child: with its own pipes and none of this process's open files, signals and garbage."""
+    """Run as a worker, with new pipes and without this process's open files, signals and garbage."""
     try:
         os.dup2(requests, 0)
         os.dup2(told, 1)

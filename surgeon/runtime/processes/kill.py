@@ -1,4 +1,4 @@
-"""Ending what a process has started."""
+"""Kill the descendants of a process."""
 
 import contextlib
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill what a process and its descendants started, where the system lists processes in files.
+    """Kill the descendants of a process, where the system lists processes in files.
 
-    Call it before the process itself is killed, which its descendants may not notice: one that holds Python's lock in
-    C code looks at nothing.  The calling process is spared.
+    Call it before the process itself is killed, because its descendants may not notice its end: one that holds Python's
+    lock in C code checks nothing.  The calling process is never killed.
     """
     for one in descendants(pid):
         if one != os.getpid():
@@ -19,7 +19,7 @@ def kill_descendants(pid: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process started, and those that these started, each behind its parent."""
+    """The processes that a process started, and their descendants, each after its parent."""
     started: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it has ended

@@ -17,7 +17,7 @@ _PLAIN_KINDS = "biufc"  # numpy's own numbers; ml_dtypes' are known by their mod
 
 
 def write_message(pipe: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> None:
-    """Write one message; None among the arrays stays None.  Raises TypeError for an array of no numbers."""
+    """Write one message; None among the arrays stays None.  Raises TypeError for an array of anything but numbers."""
     packed = [None if array is None else np.ascontiguousarray(array).reshape(np.shape(array)) for array in arrays]
     listed = [None if array is None else [_dtype_name(array.dtype), list(array.shape)] for array in packed]
     head = json.dumps({**header, "arrays": listed}).encode()

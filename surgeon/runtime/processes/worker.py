@@ -1,7 +1,6 @@
-"""Children: processes that do what may crash, hang or take all memory, so that this one does not.
+"""Workers: processes for work that may crash, hang or use all memory, so that this process does not.
 
-They are started once and kept, and run `worker_main.py` by its path: never the user's own script.  Each ends with this
-process, however that ends.
+They start once, are kept, and run `worker_main.py` by its path, never the user's script.  They end with this process.
 """
 
 import atexit
@@ -28,18 +27,17 @@ from surgeon.runtime.processes.pipe_protocol import read_message, write_message
 from surgeon.runtime.processes.worker_main import MALLOC_SETTINGS, NOTE_BYTES
 
 GUARD, LEAST_CLOCK = 6.0, 5.0
-"""A task may take this many times its seconds of processor time by the clock, and at least so many seconds: a busy
-machine is slow, not the task."""
+"""By the clock a task may take this many times its processor time, and at least so many seconds."""
 START = 60.0
 """Seconds that a child may take to start."""
 _LEAST_MEMORY, DEFAULT_MEMORY_SHARE, ALL_MEMORY = (
     1 << 31,
     0.25,
     1.0,
-)  # bytes, and parts of the machine's memory, that a child may have
-# What says something of the nodes that end their process; other signals may come of a lack of memory.
+)  # bytes, and parts of the machine's memory, for a worker
+# Signals that the nodes caused; others may come from a lack of memory.
 CPU_FAULT_SIGNALS = frozenset({"SIGFPE", "SIGILL"})
-_MOST_SPECIAL = 4  # children of a kind that wait for more work of it
+_MOST_SPECIAL = 4  # idle workers with an affinity
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
@@ -90,29 +88,29 @@ TaskOutcome = TaskResult | TaskFailure
 
 
 def wall_clock_limit(seconds: float) -> float:
-    """The seconds by the clock that a task of so many seconds of processor time may take.
+    """The seconds by the clock for a task of so many seconds of processor time.
 
-    Where a process cannot be ended by the time that it worked, its time is that of the clock.
+    If the system cannot end a process by its processor time, they are equal.
     """
     return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
 def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
-    """The bytes of memory of its own that a child may have: a part of the machine's, or of what a container may."""
+    """The bytes of memory that a worker may use: a part of the machine's, or of the container's."""
     found = [1 << 40]
     with contextlib.suppress(ValueError, OSError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(ValueError, OSError):  # "max" where there is no limit
+        with contextlib.suppress(ValueError, OSError):  # "max" without a limit
             found.append(int(Path(file).read_text(encoding="ascii")))
     return max(int(min(found) * share), _LEAST_MEMORY)
 
 
 def _page() -> int | None:
-    """An open file of no name in which a child notes what it does.
+    """An unnamed open file in which a worker notes its progress.
 
-    None where children inherit no open files, or there is no place for one: then it is not known what a child was at
-    when it ended.
+    None if workers inherit no open files, or none can be created: then the last progress of a worker that ends is
+    unknown.
     """
     if os.name != "posix":
         return None
@@ -128,7 +126,7 @@ def _page() -> int | None:
 
 
 def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
-    """A process of Python of its own, with these open files."""
+    """A new Python process with these open files."""
     root = Path(__file__).resolve().parents[3]  # wherever this package was found, the child finds it too
     paths = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH", ""))))
     kept = {name: str(value) for name, value in MALLOC_SETTINGS.items()}
@@ -143,10 +141,10 @@ def _started(shared: Sequence[int]) -> "subprocess.Popen[bytes]":
 
 
 class Worker:
-    """A running child, and both ends of the pipes to it.  Raises UsageError where no process can be started.
+    """A running worker, with both ends of its pipes.  Raises UsageError where no process can be started.
 
-    is_copy: whether it begins as a copy of this process.  affinity: what it is to have that others have not, as a
-    user's functions; None for nothing.
+    is_copy: whether it starts as a copy of this process.  affinity: identifies special state, such as a user's
+    functions; None without.
     """
 
     def __init__(self, *, is_copy: bool = False, affinity: Hashable = None) -> None:
@@ -164,16 +162,16 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it accepts tasks."""
         return self.popen.poll() is None and not self._late.is_set()
 
     def preload(self, module: str) -> None:
-        """Let it import a module while nothing else is asked of it."""
-        with contextlib.suppress(OSError):  # it has ended: whoever asks next will see
+        """Import a module in it while it is idle."""
+        with contextlib.suppress(OSError):  # it has ended: the next task will see
             self._write({"prepare": module}, [])
 
     def run(self, task: Task) -> TaskOutcome:
-        """Do one task.  A child that gives no answer has ended."""
+        """Run one task.  A worker that gives no result has ended."""
         argument = np.frombuffer(pickle.dumps(task.argument, pickle.HIGHEST_PROTOCOL), np.uint8)
         memory = memory_limit(task.memory_share) if task.memory is None else task.memory
         header = {"function": task.function, "seconds": task.cpu_seconds, "memory": memory}
@@ -186,7 +184,7 @@ class Worker:
             answer = None if self.popen.stdout is None else read_message(self.popen.stdout)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):  # the pipe is broken, or holds no message
             answer = None
-        except BaseException:  # nobody waits for what it does, and it may be at it for long
+        except BaseException:  # nobody waits for the result, which may take long
             self.kill()
             raise
         finally:
@@ -202,7 +200,7 @@ class Worker:
         return TaskResult(told["answer"], arrays, float(told["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
-        """End it; return its exit code if it had ended by itself, negative for a signal."""
+        """End it; return its exit code if it had ended before, negative for a signal."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(patience)
         code = self.popen.poll()
@@ -219,7 +217,7 @@ class Worker:
         return code
 
     def kill(self) -> None:
-        """End it at once, also while another thread reads from it."""
+        """Kill it, even while another thread reads from it."""
         self._late.set()
         kill_descendants(self.popen.pid)
         self.popen.kill()
@@ -229,7 +227,7 @@ class Worker:
             write_message(self.popen.stdin, header, arrays)
 
     def _failure(self) -> TaskFailure:
-        """Why it gives no answer."""
+        """Why it gave no result."""
         was_late, noted = self._late.is_set(), self._noted()
         code = self.end(patience=1.0)
         if was_late:
@@ -241,7 +239,7 @@ class Worker:
         return TaskFailure("crash", signal.Signals(-code).name, noted)
 
     def _noted(self) -> Any:
-        """The last that it noted; None where that cannot be read."""
+        """The last progress that it noted; None if that cannot be read."""
         if self._notes is None:
             return None
         with contextlib.suppress(OSError, ValueError):
@@ -250,7 +248,7 @@ class Worker:
 
 
 def _raise(told: dict[str, Any]) -> None:
-    """Raise here what a function raised in a child."""
+    """Raise the exception that a function raised in a worker."""
     for kind in (UsageError, ModelFileError):
         if told["error"] == kind.__name__:
             raise kind(told["text"])
@@ -262,17 +260,17 @@ _lock = threading.Lock()
 
 
 def prefork(count: int) -> None:
-    """Copy this process for as many children to come, where that may be: later it is larger, and others have to start.
+    """Copy this process for workers to come, where that is allowed, before it grows.
 
-    A copy costs milliseconds, and a process of Python that imports the same a quarter of a second.
+    A copy costs milliseconds; a Python process that imports the same costs a quarter of a second.
     """
-    with _lock, contextlib.suppress(UsageError):  # said to whoever asks for something
+    with _lock, contextlib.suppress(UsageError):  # the next task reports it
         while can_fork() and len(_of_kind(None)) < count:
             _idle.append(Worker(is_copy=True))
 
 
 def warm_up(module: str) -> None:
-    """Let a child start that has imported a module: it is ready when it is needed."""
+    """Start a worker that imports a module, so that it is ready when it is needed."""
     with _lock, contextlib.suppress(UsageError):
         if not any(child.is_alive for child in _of_kind(None)):
             _idle.append(Worker())
@@ -280,7 +278,7 @@ def warm_up(module: str) -> None:
 
 
 def idle_process_ids() -> list[int]:
-    """The process numbers of the children that wait for work of any kind."""
+    """The process ids of the idle workers without affinity."""
     with _lock:
         return [child.popen.pid for child in _of_kind(None) if child.is_alive]
 
@@ -290,7 +288,7 @@ def _of_kind(kind: Hashable) -> list[Worker]:
 
 
 def acquire_worker(kind: Hashable = None) -> Worker:
-    """Return an idle child of a kind, or else a new one."""
+    """Return an idle worker of this affinity, or a new one."""
     with _lock:
         for child in reversed(_of_kind(kind)):
             _idle.remove(child)
@@ -301,7 +299,7 @@ def acquire_worker(kind: Hashable = None) -> Worker:
 
 
 def release_worker(child: Worker) -> None:
-    """Keep a child that waits for work; of those that only some can use, those used last."""
+    """Keep an idle worker; of those with an affinity, only the last used."""
     if not child.is_alive:
         child.end()
         return
@@ -315,14 +313,14 @@ def release_worker(child: Worker) -> None:
 
 @atexit.register
 def stop() -> None:
-    """End the children that wait for work."""
+    """End the idle workers."""
     with _lock:
         while _idle:
             _idle.pop().end()
 
 
 def _forget() -> None:
-    """What a fork of this process does with children that are not its own."""
+    """Forget the workers of the parent, in a fork of this process."""
     global _lock
     _lock = threading.Lock()
     _idle.clear()

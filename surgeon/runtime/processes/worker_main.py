@@ -1,14 +1,14 @@
-"""A process that works for another: it calls the functions that it is named, and ends when nobody asks any more.
+"""The process of a worker: it calls functions by name, and ends when its parent does.
 
-Run by its path, with the number of an open file in which it notes what it does, or none.  A request on standard input
-(see `pipes`) names a function, and brings its argument pickled: whoever started this process is trusted.  An answer is
-JSON and arrays of numbers: what a model has done to this process stays in it.
+It runs by its path, with the number of an open file for progress notes, or none.  A request on standard input (see
+`pipe_protocol`) names a function, with its argument pickled: the parent is trusted.  An answer is JSON and arrays of
+numbers, so that whatever a model did to this process stays in it.
 
     {"function": "module:name", "seconds": 10.0, "memory": 1 << 32}    and one array: the argument, pickled
     {"answer": {...}, "seconds": 0.1} and arrays | {"error": "MemoryError", "text": "...", "trace": "..."}
 
-A function takes the argument, and one to note what it is at; it returns what JSON can hold, and arrays.  It is given
-`seconds` of processor time, where the platform can count them, and then ended by SIGPROF.
+A function takes its argument and a function that notes progress; it returns JSON values and arrays.  After `seconds` of
+processor time, where the platform can count them, SIGPROF ends the process.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
 
 NOTE_BYTES = 4096  # bytes of what is noted
-# The C library of most Linux systems keeps for the next run what one run lets go: it would give large blocks back, and
-# of a proof that took 9 s of processor time 3 s went into having the same pages again.  No other library reads these;
-# a child without work gives all back.  In the environment of a process that is started, or as mallopt takes them.
+# Settings that let glibc keep freed memory for the next run.  By default it returns large blocks to the system, and
+# mapping them again took 3 s of a proof of 9 s.  An idle worker returns all of it.  They are environment variables of a
+# new process, or arguments of mallopt.
 MALLOC_SETTINGS = {"MALLOC_MMAP_MAX_": 0, "MALLOC_TRIM_THRESHOLD_": (1 << 31) - 1, "MALLOC_TOP_PAD_": 1 << 24}
 _MALLOPT = {"MALLOC_MMAP_MAX_": -4, "MALLOC_TRIM_THRESHOLD_": -1, "MALLOC_TOP_PAD_": -2}  # glibc's malloc.h
-# Seconds between two looks at whether the parent lives, should somebody else hold the pipe open; and seconds without
-# work until what is kept for it is given back.
+# Seconds between checks whether the parent lives, in case another process holds the pipe open; and seconds without work
+# until memory is returned.
 _PULSE = 1.0
 _PACKAGE = "surgeon"
 
@@ -44,13 +44,13 @@ Function = Callable[[Any, ReportProgress], tuple[dict[str, Any], Sequence[Any]]]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Be a process of its own."""
+    """Run as a separate process."""
     _postpone_package()
     return serve(arguments)
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Answer requests until the input ends.  What is printed goes to standard error."""
+    """Answer requests until the input ends.  Printed text goes to standard error."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -64,7 +64,7 @@ def serve(arguments: Sequence[str]) -> int:
         try:
             header, arrays = inbox.get(timeout=_PULSE)
         except queue.Empty:
-            release_memory()  # who works on has its pages at hand, who waits has none
+            release_memory()  # only a busy worker keeps its pages
             header, arrays = inbox.get()
         if "prepare" in header:
             importlib.import_module(header["prepare"])
@@ -73,7 +73,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def keep_memory() -> None:
-    """Settle the C library of a process that runs already as KEPT says."""
+    """Apply MALLOC_SETTINGS to the C library of a running process."""
     with contextlib.suppress(OSError, AttributeError):  # a library without that call
         mallopt = ctypes.CDLL(None).mallopt
         for name, value in MALLOC_SETTINGS.items():
@@ -81,13 +81,13 @@ def keep_memory() -> None:
 
 
 def release_memory() -> None:
-    """Give back the memory that the C library keeps for the next run, where it has a call for that."""
+    """Return memory that the C library keeps for the next run, if it has a call for that."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # not everywhere, and no name on Windows
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _settle_signals() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent says what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all: the parent handles it
     if hasattr(signal, "SIGPROF"):
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
     with contextlib.suppress(ImportError):  # on Windows
@@ -97,7 +97,7 @@ def _settle_signals() -> None:
 
 
 def _postpone_package() -> None:
-    """Run the package's own file only when one of its public names is asked for: most work needs few of its modules."""
+    """Run surgeon's own `__init__` only when one of its public names is used: most tasks need few modules."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.loader is None:
         raise ImportError(f"there is no package {_PACKAGE}")
@@ -115,7 +115,7 @@ def _postpone_package() -> None:
 
 
 def _receive(requests: IO[bytes], inbox: "queue.SimpleQueue[tuple[dict[str, Any], list[Any]]]") -> None:
-    """Hand on what is asked, and end this process, also in the middle of its work, when nobody asks any more."""
+    """Queue requests, and end this process, even in the middle of a task, once the parent has gone."""
     from surgeon.runtime.processes.pipe_protocol import read_message
 
     while (request := read_message(requests)) is not None:
@@ -136,7 +136,7 @@ def _send(answers: IO[bytes], header: dict[str, Any], arrays: Sequence[Any]) -> 
 
 
 def _notebook(file: int) -> ReportProgress:
-    """Notes in a file that the parent reads when this process has ended; the last one counts."""
+    """Notes in a file that the parent reads after this process has ended; the last one counts."""
     page = mmap.mmap(file, NOTE_BYTES)
 
     def note(value: Any) -> None:
@@ -163,14 +163,14 @@ def _answer(header: dict[str, Any], arrays: list[Any], note: ReportProgress) -> 
         with _alarm(header["seconds"]):
             answer, made = function(argument, note)
         seconds = time.process_time() - start
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - told to whoever asked
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - reported to the parent
         return {"error": type(error).__name__, "text": str(error), "trace": traceback.format_exc()}, []
     return {"answer": answer, "seconds": seconds}, made
 
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """End this process by SIGPROF when it has worked so long, all its threads together."""
+    """End this process by SIGPROF after so many seconds of processor time of all its threads."""
     reset_cpu_limit(seconds)
     try:
         yield
@@ -179,13 +179,13 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 def reset_cpu_limit(seconds: float) -> None:
-    """Let this process work so many seconds from now on, 0 for any time: for a task of several steps, each its own."""
+    """Allow so many seconds of processor time from now on, 0 for any: for tasks of several steps."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def _allow_memory(size: int) -> None:
-    """Let this process have so many bytes of memory of its own."""
+    """Limit the bytes of memory of this process."""
     try:
         import resource
     except ImportError:  # on Windows

@@ -1,4 +1,4 @@
-"""Several children at once, for tasks that are asked for one by one."""
+"""A pool of workers that run tasks in parallel."""
 
 import os
 import threading
@@ -10,30 +10,30 @@ from surgeon.runtime.processes import worker
 from surgeon.runtime.processes.worker import Task, TaskOutcome, TaskResult, Worker, acquire_worker, release_worker
 
 MAX_JOBS = 4
-# One more child is started when those before have worked for so many seconds, as it costs to start, or after so many
-# by the clock: what is done sooner needs no other.
+# One more worker starts once the others have worked for so many seconds, or after so many by the clock.
 _WORTH, _PATIENCE = 0.5, 5.0
 
 
 def default_jobs() -> int:
-    """How many children work at once where nobody says: as many as there are cores for this process, at most four."""
+    """The default number of workers: one per available core, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, MAX_JOBS)
 
 
 def prefork_workers(jobs: int | None) -> None:
-    """Have children at hand for the next `run`, where they cost next to nothing now.  jobs: None for the usual.
+    """Prepare workers for the next `run`, while they are cheap.  jobs: None for the default.
 
-    No more than usual: further ones are started when there is work for them.
+    At most the default number; more start when there is work for them.
     """
     worker.prefork(min(jobs or MAX_JOBS, default_jobs()))
 
 
 def run(tasks: Iterable[Task], jobs: int) -> list[TaskOutcome]:
-    """Do tasks in at most `jobs` children at once; their results, in order.
+    """Run tasks in at most `jobs` workers at once; return their results in order.
 
-    The tasks are asked for one by one in this thread, while children work on those before.  What a function raises, but
-    for a lack of memory, is raised here: UsageError as such, else RuntimeError, for that is a fault of ours.
+    This thread takes the tasks from the iterable one by one, while workers run earlier ones.  An exception of a
+    function, except MemoryError, is raised here: UsageError as it is, others as RuntimeError, because they are our
+    faults.
     """
     pool = WorkerPool(jobs)
     try:
@@ -61,7 +61,7 @@ class WorkerPool:
     _spent: float = 0.0
 
     def submit(self, task: Task) -> None:
-        """Hand in a task; waits where several are waiting already."""
+        """Add a task; waits while several are queued."""
         with self._changed:
             self._wait_until(lambda: len(self._tasks) < self.jobs)
             self._tasks.append((self._count, task))
@@ -73,13 +73,13 @@ class WorkerPool:
             thread.start()
 
     def results(self) -> list[TaskOutcome]:
-        """Wait for all of them."""
+        """Wait for all results."""
         with self._changed:
             self._wait_until(lambda: len(self._results) == self._count)
         return [self._results[place] for place in range(self._count)]
 
     def shutdown(self) -> None:
-        """Let all go; a child that still works on what nobody waits for is ended."""
+        """Release all workers; one that is still busy is killed."""
         with self._changed:
             self._is_over = True
             for child in self._busy:
@@ -95,7 +95,7 @@ class WorkerPool:
             raise self._errors[0]
 
     def _work(self, others: int) -> None:
-        """Do tasks until it is over.  others: how many children may do it all, if they are quick."""
+        """Run tasks until the end.  others: how many workers may do all of it, if they are quick."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_over or self._spent >= others * _WORTH, others * _PATIENCE)
         child: Worker | None = None
@@ -122,7 +122,7 @@ class WorkerPool:
             return None if self._is_over else self._tasks.popleft()
 
     def _hired(self, child: "Worker | None") -> "Worker":
-        """The child that did the last task, if it lives, or another."""
+        """The worker of the last task, if it is alive, or another."""
         found = child if child is not None and child.is_alive else acquire_worker()
         with self._changed:
             self._busy.add(found)

@@ -1,4 +1,4 @@
-"""Casts of weights by ONNX Runtime, which has the processor's own instructions for what numpy computes bit by bit."""
+"""Casts of weights by ONNX Runtime, which uses processor instructions where numpy computes bit by bit."""
 
 from functools import cache
 from threading import Lock
@@ -17,9 +17,9 @@ _SOURCE, _MADE = "x", "y"
 
 
 class Float16Caster:
-    """Casts arrays of float32 to float16 once there were `MIN_ELEMENTS` elements of them, and not those before.
+    """Casts float32 arrays to float16, once it has seen `MIN_ELEMENTS` elements, and not before.
 
-    Nor where ONNX Runtime does not load, or rounds otherwise than numpy does.
+    It does not cast if ONNX Runtime does not load, or rounds differently from numpy.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Float16Caster:
         self._was_tried = False
 
     def __call__(self, array: Array, made: Array) -> bool:
-        """Put the same numbers into an array of float16; False where they are not.  Several threads may ask."""
+        """Write the numbers into a float16 array; False if it does not.  Thread-safe."""
         if array.dtype != np.float32:
             return False
         with self._lock:
@@ -44,12 +44,12 @@ class Float16Caster:
 
 @cache
 def float16_caster() -> Float16Caster:
-    """The one of this process."""
+    """The caster of this process."""
     return Float16Caster()
 
 
 def _opened() -> OrtSession | None:
-    """What casts, where it does so as numpy does, at the borders between numbers too."""
+    """A session that casts, if it rounds as numpy does, also half-way between numbers."""
     node = helper.make_node("Cast", [_SOURCE], [_MADE], to=TensorProto.FLOAT16)
     source = helper.make_tensor_value_info(_SOURCE, TensorProto.FLOAT, ["n"])
     made = helper.make_tensor_value_info(_MADE, TensorProto.FLOAT16, ["n"])
@@ -68,7 +68,7 @@ def _opened() -> OrtSession | None:
 
 
 def _borders() -> Array:
-    """Each number of float16 as float32, what lies halfway to the next, and what lies beside that."""
+    """Each float16 number as float32, the point half-way to the next, and the neighbours of that point."""
     numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
     bits = numbers.view(np.uint32)
     return np.concatenate([numbers, *((bits + step).view(np.float32) for step in (1, 0xFFF, 0x1000, 0x1001))])

@@ -1,4 +1,4 @@
-"""The same computation in float64: what the formula of a region means, against which both its forms are judged."""
+"""A region's computation in float64, the reference for both the original and the rewrite."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,8 +31,8 @@ _DTYPE_ATTRIBUTES: Mapping[str, tuple[str, int | None]] = {
     "SequenceEmpty": ("dtype", TensorProto.FLOAT),
 }
 
-# What ONNX Runtime runs in float64 by kernels of its own, although there is a formula for it here.  The others it runs
-# by function bodies, some of whose constants are float32.
+# Ops with a formula here that ONNX Runtime runs by float64 kernels.  It runs the others by function bodies, some with
+# float32 constants.
 _EXACT_KERNELS = frozenset(
     (
         *(("", "Softmax"), ("", "LogSoftmax"), ("", "LayerNormalization"), ("", "RMSNormalization")),
@@ -45,10 +45,10 @@ _LARGE = 1 << 14  # elements of an input that is worth keeping
 def to_float64(mini: ModelProto) -> ModelProto | None:
     """Return the same computation in float64, with local functions inlined.
 
-    Tensors of float16, bfloat16, float32 and float8 have dtype float64 and the values they had; casts between floats
-    do nothing any more, so that steps that only round are not part of what it computes.  Integers, and casts to them,
-    stay.  None where an operator rounds by design (quantisation, a cast to float8), where it is random, or where it
-    belongs to ai.onnx.ml, which answers in float32 alone.
+    Tensors of float16, bfloat16, float32 and float8 become float64 with the same values.  Casts between floats become
+    no-ops, so that steps that only round are not part of the computation.  Integers, and casts to them, stay.  None if
+    an operator rounds by design (quantisation, a cast to float8), is random, or belongs to ai.onnx.ml, which computes
+    only in float32.
     """
     try:
         source = inline_functions(mini)
@@ -63,7 +63,7 @@ def to_float64(mini: ModelProto) -> ModelProto | None:
 
 
 def _stays_narrow(node: NodeProto) -> bool:
-    """Whether a node has no form in float64 that means the same."""
+    """Whether a node has no equivalent in float64."""
     if node.domain == "ai.onnx.ml" or node.op_type in QUANTIZING or node.op_type in ALWAYS_RANDOM:
         return True
     if node.domain == "com.microsoft" and node.op_type.startswith(("QLinear", "QOrdered")):
@@ -127,7 +127,7 @@ def _widen_node(node: NodeProto) -> None:
 
 
 def _widen_constant(node: NodeProto) -> None:
-    """Write a Constant's float or floats, which make float32, as a tensor of float64."""
+    """Write a Constant's float or floats, which are float32, as a float64 tensor."""
     for attribute in node.attribute:
         if attribute.name in ("value_float", "value_floats"):
             values = np.asarray(onnx.helper.get_attribute_value(attribute), dtype=np.float64)
@@ -146,12 +146,12 @@ def _widen_dtype(node: NodeProto, name: str, default: int | None) -> None:
 class Float64Reference:
     """A mini-model's computation in float64.  A context manager.
 
-    It runs under ONNX Runtime where that has kernels in float64 for all operators, else under onnx's
-    ReferenceEvaluator, with users' Python implementations of operators if need be; `name` says which.  `bodies` gives
-    nodes, by name, the operation's reference pattern, where nothing else knows them.  `custom_ops` are files, of which
-    those of Python implementations (`.py`) are run; libraries have no part in it.  `limit` is how many seconds one call
-    of an implementation may take.  `change` makes another model of the original and that in float64, as `shaken` does
-    (see `rounding_perturbation`); None where it cannot.  Raises SessionError, with `missing`, where nothing runs it.
+    ONNX Runtime runs it if that has float64 kernels for all operators, else onnx's ReferenceEvaluator, with Python
+    implementations of operators if need be; `name` says which.  `bodies` gives, by node name, the reference pattern of
+    operations that nothing else computes.  Of `custom_ops`, only files of Python implementations (`.py`) count.
+    `limit` is in seconds, for one call of an implementation.  `change` makes another model from the original and its
+    float64 form, as `perturb_rounding` does; None if it cannot.  Raises SessionError, with `is_unsupported`, if nothing
+    runs it.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Float64Reference:
 
     @property
     def name(self) -> str:
-        """What runs it, for people."""
+        """What runs it, for messages."""
         return "" if self._engine is None else self._engine.name
 
     def __enter__(self) -> Self:
@@ -202,7 +202,7 @@ class Float64Reference:
         return {name: _wide(array) for name, array in results.items()}
 
     def _wide(self, name: str, array: np.ndarray) -> np.ndarray:
-        """An input in float64; a large one that is the same object as in the last run, as weights are, only once."""
+        """An input in float64; a large array that is the same object as in the last run, as weights are, is kept."""
         if array.size < _LARGE:
             return _wide(array)
         known = self._widened.get(name)
@@ -211,7 +211,7 @@ class Float64Reference:
         return known[1]
 
     def _run_otherwise(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-        """Run on the first of the other engines that answers, and stay with it."""
+        """Run on the first of the other engines that succeeds, and keep that engine."""
         for other in self._others:
             try:
                 results = other.run(feeds)
@@ -226,7 +226,7 @@ class Float64Reference:
 
 
 class _WideModel:
-    """A widened model on what runs it."""
+    """A float64 model in a session."""
 
     def __init__(self, name: str, runner: OrtSession | EvaluatorSession, own: ImplementationSet | None = None) -> None:
         self.name, self._runner, self._own = name, runner, own
@@ -246,7 +246,7 @@ def _wide_models(
     refusals: list[str],
     change: ModelTransform | None,
 ) -> Iterator[_WideModel]:
-    """Open in turn whatever takes the mini-model in float64; note in `refusals` what does not, and why."""
+    """Open in turn every engine that takes the mini-model in float64; append reasons of the others to `refusals`."""
     for model in (mini, attach_function_bodies(mini, bodies)) if bodies else (mini,):
         wide = to_float64(model)
         if wide is not None and change is not None:
@@ -276,6 +276,6 @@ def _evaluated(wide: ModelProto, custom_ops: Sequence[Path | str], limit: float 
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
-    """Return floats as float64, ml_dtypes' included (numpy has no kind for them), and anything else as it is."""
+    """Return floats as float64, also those of ml_dtypes, and anything else as it is."""
     is_float = array.dtype.kind == "f" or array.dtype.name.startswith(("bfloat", "float"))
     return array.astype(np.float64) if is_float else array

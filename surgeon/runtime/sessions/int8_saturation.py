@@ -44,7 +44,7 @@ PRODUCTS = {
 
 
 def has_uint8_int8_products(model: ModelProto) -> bool:
-    """Whether some node may multiply uint8 by int8; payloads are not looked at."""
+    """Whether some node may multiply uint8 by int8; payloads are not read."""
     return holds_any(model, PRODUCTS)
 
 
@@ -59,10 +59,10 @@ def saturation_probe() -> ModelProto:
 
 
 def with_uint8_factors(model: ModelProto) -> ModelProto:
-    """The same computation with uint8 for int8 beside uint8; the model itself where it has no such product.
+    """The same computation with uint8 for int8 beside uint8; the model itself without such products.
 
-    The model holds its own weights.  Where no dtype is told of a factor, its node stays as it is, and so does a model
-    that is wrong or too large for onnx to tell any: what is to be said of it, ONNX Runtime says.
+    The model holds its weights.  A node with a factor of unknown dtype stays as it is, and so does a model that is
+    invalid or too large for onnx's inference: ONNX Runtime reports what is wrong.
     """
     try:
         made = shape_inference.infer_shapes(model)
@@ -82,7 +82,7 @@ def _names(graph: GraphProto) -> set[str]:
 
 
 def _even_graph(graph: GraphProto, around: dict[str, int], taken: set[str]) -> None:
-    """Change the nodes of a graph and of its bodies.  around: dtypes of tensors that it may take from outside."""
+    """Change the nodes of a graph and of its bodies.  around: dtypes of tensors of outer scopes."""
     dtypes = {**around, **_dtypes(graph)}
     nodes = list(graph.node)
     del graph.node[:]
@@ -100,7 +100,7 @@ def _dtypes(graph: GraphProto) -> dict[str, int]:
 
 
 def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iterator[NodeProto]:
-    """The nodes that raise what a node reads as int8, which reads what they make then."""
+    """Nodes that raise the int8 inputs of a node, which then reads their results."""
     for product in PRODUCTS.get((node.domain, node.op_type), ()):
         left = _dtype(node, dtypes, product.left, product.left_zero)
         right = _dtype(node, dtypes, product.right, product.right_zero)
@@ -114,7 +114,7 @@ def _even_node(node: NodeProto, dtypes: dict[str, int], taken: set[str]) -> Iter
 
 
 def _dtype(node: NodeProto, dtypes: dict[str, int], slot: int | None, zero: int | None) -> int | None:
-    """The dtype of a factor, which its zero point has too."""
+    """The dtype of a factor, which is that of its zero point too."""
     known = (dtypes.get(_input(node, at)) for at in (slot, zero) if at is not None)
     return next((dtype for dtype in known if dtype), None)
 
@@ -125,7 +125,7 @@ def _input(node: NodeProto, slot: int) -> str:
 
 
 def _raised(name: str, to: str, taken: set[str]) -> Iterator[NodeProto]:
-    """Nodes that make a tensor of int8, 0 for one that is left out, 128 higher as uint8."""
+    """Nodes that compute an int8 tensor + 128 as uint8; an omitted tensor counts as 0."""
     taken.add(to)
     if not name:
         yield helper.make_node("Constant", (), (to,), value=helper.make_tensor("", TensorProto.UINT8, (), (_HALF,)))

@@ -1,4 +1,4 @@
-"""Whole models in a process of their own: what they do to it, they do not do to the user's."""
+"""Whole models in a worker, so that a crash does not reach the user's process."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,10 +48,10 @@ class IsolatedRuntime:
         only_loads: bool = False,
         folder: Path | None = None,
     ) -> ModelSession:
-        """Return what runs a whole model in a child.  A context manager: leave it, or the child stays in use.
+        """Return a session of a whole model in a worker.  A context manager: leave it, or the worker stays in use.
 
-        As `open_model`; that the model ends its process, takes too long or too much memory is a SessionError too.  A
-        model with an operator whose implementation lives in this process alone runs here.
+        As `open_model`; a model that ends its process, or takes too long or too much memory, raises SessionError too.
+        A model whose operator is implemented only in this process runs here.
         """
         if _is_computed_here(model, local_only_ops(self.custom_ops)):
             return open_model(model, self.custom_ops, optimised=optimised, only_loads=only_loads, folder=folder)
@@ -68,14 +68,14 @@ def _is_computed_here(model: Path | ModelProto, own: Collection[tuple[str, str]]
     try:
         with Model.open(model) as opened:
             return holds_any(opened.skeleton, own)
-    except ModelFileError:  # the child finds the same, and tells it as of any model that does not load
+    except ModelFileError:  # the worker reports it like any model that does not load
         return False
 
 
 class IsolatedSession:
-    """A whole model that a child holds.
+    """A whole model in a worker.
 
-    hold: the function that opens it in the child, as "module:name".  opening: what that takes.
+    hold: the task that opens it, as "module:name".  opening: its argument.
     """
 
     def __init__(self, opening: Any, run_time: float, hold: str = f"{MODULE}:hold") -> None:
@@ -98,7 +98,7 @@ class IsolatedSession:
         self._leave()
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Run once.  Raises SessionError, also for every run behind one that ended the process."""
+        """Run once.  Raises SessionError, also for every run after one that ended the process."""
         answer, arrays = self._ask(f"{MODULE}:run", RunRequest(dict(feeds), self.outputs))
         found = dict(zip(answer["names"], arrays, strict=True))
         for name, (shape, words) in answer["words"].items():
@@ -118,7 +118,7 @@ class IsolatedSession:
         return result.value, result.arrays
 
     def _leave(self) -> None:
-        """Let go of the model, and of the child."""
+        """Release the model and the worker."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -128,7 +128,7 @@ class IsolatedSession:
 
 
 def session_error_of(failure: TaskFailure, run_time: float) -> SessionError:
-    """Why there is no answer, as a refusal.  That of a lack of time or memory tells nothing of the model."""
+    """A failure of a worker as a SessionError.  A lack of time or memory says nothing about the model."""
     if failure.cause in ("time", "clock"):
         took = f"{run_time:g} s" if failure.cause == "time" else f"{wall_clock_limit(run_time):g} s by the clock"
         what_to_do = f"give smaller sizes or inputs of your own, or more time, as in --run-time {5 * run_time:g}"

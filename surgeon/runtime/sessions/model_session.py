@@ -1,4 +1,4 @@
-"""A whole model on what runs it: ONNX Runtime, or where that has no kernel users' Python implementations beside it."""
+"""A session of a whole model: ONNX Runtime, with Python implementations for what it has no kernel for."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ MOST_BYTES = 1 << 30
 
 
 class ModelSession(Protocol):
-    """What runs a whole model.  `name` tells people what that is; `outputs` may be set, as fewer."""
+    """A session of a whole model.  `name` is for messages; `outputs` may be set to fewer."""
 
     name: str
     inputs: tuple[str, ...]
@@ -45,14 +45,13 @@ def open_model(
     only_loads: bool = False,
     folder: Path | None = None,
 ) -> ModelSession:
-    """Return what runs a whole model.  A context manager: leave it, or its memory stays in use.
+    """Return a session of a whole model.  A context manager: leave it, or its memory stays in use.
 
-    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which serve like those
-    that are registered.  optimised: with ONNX Runtime's own optimisations.  only_loads, folder: as for
-    `OrtSession`.
+    custom_ops: shared libraries for ONNX Runtime, and Python files (`.py`) of implementations, which count like
+    registered ones.  optimised: with ONNX Runtime's optimisations.  only_loads, folder: as for `OrtSession`.
 
-    Raises SessionError; with `missing` where nothing runs it that is here, saying what to do.  Raises UsageError for a
-    Python file that cannot be run, and for an implementation that cannot be sent to its process.
+    Raises SessionError; with `is_unsupported` if nothing here runs the model, with advice.  Raises UsageError for a
+    Python file that fails, and for an implementation that cannot be pickled.
     """
     try:
         given = model if only_loads else _with_whole_sums(model)
@@ -65,7 +64,7 @@ def open_model(
 
 
 def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
-    """A file's model in memory where its products would else saturate on this processor, unless it is large."""
+    """A file's model in memory, if its products would saturate on this processor and it is not large."""
     if isinstance(model, ModelProto) or not int8_sums_saturate():
         return model
     try:
@@ -73,13 +72,13 @@ def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
             fits = len(opened.data) + opened.external_bytes <= MOST_BYTES
             return opened.whole() if fits and has_uint8_int8_products(opened.skeleton) else model
     except SurgeonError:
-        return model  # what is wrong with it ONNX Runtime says
+        return model  # ONNX Runtime reports what is wrong
 
 
 def _in_pieces(
     model: Path | ModelProto, custom_ops: Sequence[Path | str], optimised: bool, refused: SessionError
 ) -> ModelSession:
-    """A model for which ONNX Runtime lacks a kernel, where implementations make up for it."""
+    """A session with Python implementations for a model for which ONNX Runtime lacks a kernel."""
     with Model.open(model) as opened:
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
         found = used_implementations(skeleton, custom_ops)

@@ -28,8 +28,8 @@ _LISTS = ("Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 def used_implementations(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[Implementation]:
     """Return the implementations of the model's operators, each once, in the model's order.
 
-    They come from the Python files among `custom_ops`, else from what is registered.  Raises UsageError for a file that
-    cannot be run.
+    They come from the Python files among `custom_ops`, else from the registry.  Raises UsageError for a file that
+    fails.
     """
     known = available(custom_ops)
     keys = dict.fromkeys((node.domain, node.op_type) for node in nodes_of(model))
@@ -37,9 +37,9 @@ def used_implementations(model: ModelProto, custom_ops: Sequence[Path | str] = (
 
 
 class ImplementationSet:
-    """Users' implementations for one model, in one process.  A context manager; leaving it ends the process.
+    """The implementations for one model, in one worker.  A context manager; leaving it releases the worker.
 
-    Raises UsageError for an implementation that cannot be sent to that process.
+    Raises UsageError for an implementation that cannot be pickled.
     """
 
     def __init__(self, model: ModelProto, found: Sequence[Implementation], limit: float | None = None) -> None:
@@ -61,11 +61,11 @@ class ImplementationSet:
         self._worker.close()
 
     def table(self) -> dict[tuple[str, str], Callable[[NodeProto, list[Any]], tuple[Any, ...]]]:
-        """Return what computes each operator, as an Evaluator takes it."""
+        """Return the function of each operator, for an `EvaluatorSession`."""
         return dict.fromkeys(self._found, self.compute)
 
     def computes(self, node: NodeProto) -> bool:
-        """Whether a node's operator is among them."""
+        """Whether it has a node's operator."""
         return (node.domain, node.op_type) in self._found
 
     def compute(self, node: NodeProto, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class ImplementationSet:
         return tuple(results)
 
     def require_dtypes(self, outputs: Mapping[str, np.ndarray]) -> None:
-        """Raise SessionError for an output of another dtype than the model declares: so an implementation made it."""
+        """Raise SessionError for an output of an implementation whose dtype differs from the declared one."""
         for name, array in outputs.items():
             declared = self._dtypes.get(name)
             if declared is not None and array.dtype != declared:
@@ -125,23 +125,23 @@ class _Step:
 
     @property
     def needs(self) -> list[str]:
-        """What they take from outside."""
+        """Tensors that they read and do not compute."""
         made = {name for node in self.nodes for name in node.output}
         return list(dict.fromkeys(name for node in self.nodes for name in names_read(node) if name not in made))
 
     def apart(self) -> list["_Step"]:
-        """Its nodes one by one."""
+        """Its nodes as separate steps."""
         return [_Step((node,), tuple(name for name in node.output if name), ()) for node in self.nodes]
 
 
 class NodeByNodeSession:
-    """One model run node by node.  A context manager; leaving it ends the implementations' process.
+    """One model run node by node.  A context manager; leaving it releases the implementations' worker.
 
-    in_stretches: nodes between those that have an implementation run together, as a runtime without these operators
-    would run them.  optimised: with ONNX Runtime's own optimisations.  `outputs` may be set to tensors that are outputs
-    of the graph, and those alone are handed out.
+    in_stretches: consecutive nodes without an implementation run together, as in a runtime without these operators.
+    optimised: with ONNX Runtime's optimisations.  `outputs` may be set to some of the graph's outputs.  Its attributes
+    are the model, its plan, and what runs it, which every step reads.
 
-    Raises SessionError; with `missing` where a node's operator is known to nobody.
+    Raises SessionError; with `is_unsupported` if nothing computes a node's operator.
     """
 
     is_independent = True
@@ -205,7 +205,7 @@ class NodeByNodeSession:
         return outputs
 
     def _planned(self, in_stretches: bool) -> list[_Step]:
-        """The nodes of the graph as steps, in its order."""
+        """The nodes of the graph as steps, in order."""
         groups: list[list[NodeProto]] = []
         was_plain = False
         for node in self._model.graph.node:
@@ -243,7 +243,7 @@ class NodeByNodeSession:
                 raise SessionError(f"Nothing here knows the operator {node.domain}::{node.op_type}.", lacks="op")
 
     def _computed(self, step: _Step, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What a step hands on."""
+        """The results of a step."""
         node = step.nodes[0]
         if self._own.computes(node):
             inputs = [self._value(values, name) if name else None for name in node.input]
@@ -262,7 +262,7 @@ class NodeByNodeSession:
         return {name: found[name] for name in step.makes}
 
     def _engine(self, step: _Step, given: Mapping[str, np.ndarray]) -> OrtSession | EvaluatorSession:
-        """Return what runs a step on inputs of these dtypes: made once for each."""
+        """The session of a step for inputs of these dtypes, opened once."""
         key = (step.makes, len(step.nodes), *((name, array.dtype) for name, array in given.items()))
         if key not in self._engines:
             self._engines[key] = self._opened(step, self._alone(step, given))
@@ -278,7 +278,7 @@ class NodeByNodeSession:
         return EvaluatorSession(model, self._own.table())
 
     def _alone(self, step: _Step, given: Mapping[str, np.ndarray]) -> ModelProto:
-        """Return a model of one step, on inputs of the given dtypes and any shape."""
+        """A model of one step, with inputs of the given dtypes and any shape."""
         inputs = [
             onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), None)
             for name, array in given.items()

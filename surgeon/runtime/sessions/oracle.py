@@ -1,12 +1,12 @@
-"""Oracles: what runs a mini-model, in the order of how far their word counts.
+"""Oracles: what runs a mini-model, in order of how much its result counts.
 
-1. ONNX Runtime's own kernels.
-2. A user's Python implementation, in a process of its own: who gives one wants it asked before the rule itself is.
-3. onnx's ReferenceEvaluator, where it has a formula of ours for an operator that is none of ONNX's own.
+1. ONNX Runtime's kernels.
+2. A user's Python implementation, in a worker: a user who gives one wants it to decide before the rule itself.
+3. onnx's ReferenceEvaluator, with our formula for an operator outside of ONNX.
 4. ONNX Runtime, with the operation's reference pattern as the body of nodes that it has no kernel for.
-5. onnx's ReferenceEvaluator, with the reference pattern where it does not know an operator either.
+5. onnx's ReferenceEvaluator, with the reference pattern for operators that it does not know either.
 
-Only a kernel that is missing leads on to the next.  A model that ONNX Runtime finds wrong is wrong.
+Only a missing kernel leads to the next.  A model that ONNX Runtime finds invalid is invalid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +40,8 @@ OWN_PATTERN_EVALUATED = "the rule's own pattern under onnx's ReferenceEvaluator"
 class Oracle(ModelSession, Protocol):
     """What runs one mini-model.
 
-    `name` tells people which it is.  `is_independent` is False where the rule's own pattern computes what the rule
-    wrote: that proves the wiring around it, and not the operator.
+    `name` is for messages.  `is_independent` is False where the rule's own pattern computes what the rule wrote: that
+    proves the wiring around it, and not the operator.
     """
 
     is_independent: bool
@@ -50,7 +50,7 @@ class Oracle(ModelSession, Protocol):
 def _known_as(
     engine: OrtSession | NodeByNodeSession | EvaluatorSession, name: str, is_independent: bool = True
 ) -> Oracle:
-    """An engine under the name of the oracle that it is here."""
+    """An engine under the name of its oracle."""
     engine.name, engine.is_independent = name, is_independent
     return engine
 
@@ -64,12 +64,12 @@ def open_oracle(
 ) -> Oracle:
     """Return the first oracle that takes the mini-model.  A context manager: leave it, or its memory stays in use.
 
-    `custom_ops` are shared libraries for ONNX Runtime, and Python files (`.py`) of implementations.  `bodies` holds
-    the reference patterns of nodes' operations, with their inputs and outputs by position, by the node's name (that of
-    its first output where it has none).  `limit` is how many seconds one call of a Python implementation may take.
+    `custom_ops` are shared libraries for ONNX Runtime, and Python files (`.py`) of implementations.  `bodies` holds the
+    reference patterns of operations, with inputs and outputs by position, by the node's name (see `node_label`).
+    `limit` is in seconds, for one call of a Python implementation.
 
-    Raises SessionError: without `missing` for a model that is wrong, with `missing` where no oracle takes it, saying
-    why of each.  Raises UsageError for a Python file that cannot be run.
+    Raises SessionError: without `is_unsupported` for an invalid model, with it if no oracle takes the model, with the
+    reason of each.  Raises UsageError for a Python file that fails.
     """
     refusals: list[str] = []
     for attempt in _attempts(mini, custom_ops, bodies or {}, limit):
@@ -88,9 +88,9 @@ def open_oracle(
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:
-    """Return onnx's ReferenceEvaluator alone, for a mini-model of which ONNX Runtime's kernels run no inputs.
+    """Return onnx's ReferenceEvaluator, for a mini-model whose inputs ONNX Runtime's kernels refuse.
 
-    Raises SessionError: with `missing` where it lacks an operator.
+    Raises SessionError: with `is_unsupported` if it lacks an operator.
     """
     return _evaluated(mini, EVALUATOR, True)
 
@@ -98,7 +98,7 @@ def open_evaluator(mini: ModelProto) -> Oracle:
 def _attempts(
     mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto], limit: float | None
 ) -> list[Callable[[], Oracle]]:
-    """Return the ways to open an oracle, in order; each raises SessionError where it does not take the model."""
+    """The ways to open an oracle, in order; each raises SessionError if it does not take the model."""
     ways: list[Callable[[], Oracle]] = [lambda: _with_kernels(mini, custom_ops)]
     if found := used_implementations(mini, custom_ops):
         ways.append(lambda: _by_implementation(mini, found, custom_ops, bodies={}, limit=limit))
@@ -115,9 +115,9 @@ def _attempts(
 
 
 def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
-    """ONNX Runtime as it is.
+    """ONNX Runtime with its kernels.
 
-    On a CPU it computes float16 in float32, and does not round between two such nodes.  A runtime that has float16
+    On a CPU it computes float16 in float32, and does not round between two such nodes.  A runtime with float16 kernels
     does, so each node runs by itself.
     """
     _require_kernels(mini)
@@ -126,7 +126,7 @@ def _with_kernels(mini: ModelProto, libraries: Sequence[Path | str]) -> Oracle:
         try:
             return _known_as(NodeByNodeSession(mini, (), libraries), NODE_BY_NODE)
         except SessionError as refused:
-            if not refused.is_unsupported:  # a library's operator is known to whole sessions alone
+            if not refused.is_unsupported:  # only a session of the whole model knows a library's operator
                 raise
     return session
 
@@ -162,7 +162,7 @@ def _by_implementation(
 
 
 def _by_own_pattern(mini: ModelProto, custom_ops: Sequence[Path | str], bodies: Mapping[str, FunctionProto]) -> Oracle:
-    """ONNX Runtime with the reference patterns as bodies; that it does not load these is no fault of the model."""
+    """ONNX Runtime with the reference patterns as bodies; if it refuses these, the model is not at fault."""
     try:
         return _known_as(OrtSession(attach_function_bodies(mini, bodies), custom_ops), OWN_PATTERN, False)
     except SessionError as refused:
@@ -178,14 +178,14 @@ def _evaluated(model: ModelProto, name: str, independent: bool) -> Oracle:
 
 
 def _has_our_formula(node: NodeProto) -> bool:
-    """Whether a node is none of ONNX's own, and known to the evaluator through us alone."""
+    """Whether a node is outside of ONNX, and the evaluator computes it by our formula."""
     return (node.domain, node.op_type) in REFERENCE_KERNELS and not onnx.defs.has(node.op_type, node.domain)
 
 
 def _require_types(model: ModelProto) -> None:
-    """Raise SessionError where types or shapes do not fit, for numpy would compute on with whatever they are.
+    """Raise SessionError for types or shapes that do not fit, because numpy would compute with any.
 
-    Operators that onnx does not know end what can be told of the tensors behind them.
+    Types after an operator that onnx does not know are unknown.
     """
     try:
         onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)

@@ -1,4 +1,4 @@
-"""ONNX Runtime sessions: for proofs unoptimised, single-threaded, quiet, and frugal with memory; for a clock, not so.
+"""Sessions of ONNX Runtime: for proofs unoptimised, single-threaded, quiet and small; for benchmarks as in production.
 
 The only module that imports onnxruntime, and only when a session is opened.
 """
@@ -24,7 +24,7 @@ from surgeon.runtime.sessions.int8_saturation import has_uint8_int8_products, sa
 
 _QUIET = 4  # ORT's severity "fatal": anything less is printed to stderr
 _LONGEST_LINE = 400
-# Types that numpy knows only through ml_dtypes: ORT takes and returns them as OrtValue alone.
+# Types that numpy knows only through ml_dtypes: ORT takes and returns them only as OrtValue.
 _BITS: dict[str, tuple[Any, int, Any]] = {
     "tensor(bfloat16)": (ml_dtypes.bfloat16, onnx.TensorProto.BFLOAT16, np.uint16),
     "tensor(float8e4m3fn)": (ml_dtypes.float8_e4m3fn, onnx.TensorProto.FLOAT8E4M3FN, np.uint8),
@@ -48,12 +48,11 @@ Lack: TypeAlias = Literal["", "op", "kernel", "version", "memory"]
 
 
 class SessionError(SurgeonError):
-    """What runs models does not load or run one: ONNX Runtime, for the most part.
+    """A model does not load or run, mostly under ONNX Runtime.
 
-    `message` is the first line of its own message; `is_unsupported` says that nothing is wrong with the model as far as
-    it can tell: it has no kernel for an operator, does not know the operator's domain, is older than the model, or has
-    not the memory.  `lacks` says which of these it is, "" for none of them.  `hit_limit` says that it was given no more
-    time or memory.
+    `message` is the first line of the runtime's message.  `is_unsupported` says that the model may be valid: the
+    runtime has no kernel for an operator, does not know the operator's domain, is older than the model, or lacks
+    memory.  `lacks` says which of these, "" for none.  `hit_limit`: it ran out of time or memory.
     """
 
     def __init__(self, line: str, *, is_unsupported: bool = False, hit_limit: bool = False, lacks: Lack = "") -> None:
@@ -65,16 +64,16 @@ class SessionError(SurgeonError):
 
     @property
     def node(self) -> str:
-        """The name of the node that did not run; "" where nothing tells it."""
+        """The name of the node that did not run; "" if unknown."""
         found = _AT_NODE.search(self.message)
         return found["name"] if found is not None else ""
 
 
 def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
-    """Return the libraries of custom operators as absolute paths, all of which ONNX Runtime loads.
+    """Return the libraries of custom operators as absolute paths, after ONNX Runtime has loaded them.
 
-    Files of Python implementations (`.py`) among them are run, and come back too.  Raises UsageError for a library
-    that does not exist, or that ONNX Runtime cannot load, and for a Python file that cannot be run.
+    Files of Python implementations (`.py`) among them run, and are returned too.  Raises UsageError for a library that
+    does not exist, or that ONNX Runtime cannot load, and for a Python file that fails.
     """
     found: list[str] = []
     for library in libraries:
@@ -85,7 +84,7 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
             continue
         if not path.is_file():
             raise UsageError(f"There is no custom-op library '{library}': give the path of a shared library.")
-        found.append(str(path.absolute()))  # a bare name would be sought on the loader's path alone
+        found.append(str(path.absolute()))  # a bare name would be searched only on the loader's path
     shared = [name for name in found if not is_python(name)]
     if shared:
         import onnxruntime
@@ -105,12 +104,10 @@ def require_libraries(libraries: Sequence[pathlib.Path | str]) -> list[str]:
 class OrtSession:
     """One model under ONNX Runtime's CPU provider.  A context manager; leaving it frees the model.
 
-    `model` is a path (external data resolve beside it) or a ModelProto that holds its own weights.  Of `custom_ops`
-    the shared libraries are loaded; Python implementations are not for ORT.  `exact`: products of uint8 by int8 in a
-    ModelProto come out as their operators mean them, also where this processor's kernels saturate.
-    `only_loads`: it is not to run, so no weight is laid out anew for kernels.  `folder`: where data files of a
-    ModelProto lie.
-    Raises SessionError when ORT does not load it.
+    `model` is a path (external data are next to it) or a ModelProto that holds its weights.  Of `custom_ops`, only
+    shared libraries count.  `exact`: products of uint8 by int8 in a ModelProto are exact, even if this processor's
+    kernels saturate.  `only_loads`: it will not run, so weights are not repacked for kernels.  `folder`: where data
+    files of a ModelProto are.  Raises SessionError when ORT does not load it.
     """
 
     name = "ONNX Runtime"
@@ -161,7 +158,7 @@ class OrtSession:
             for library in custom_ops:
                 if is_python(library):
                     continue
-                # a bare name would be sought on the loader's path alone
+                # a bare name would be searched only on the loader's path
                 options.register_custom_ops_library(_in_utf8(pathlib.Path(library).absolute()))
             source = _in_utf8(model) if isinstance(model, pathlib.Path) else _serialized(model)
             self._session: Any = onnxruntime.InferenceSession(source, options, providers=[provider])
@@ -197,9 +194,9 @@ class OrtSession:
         return flat
 
     def run_into(self, source: str, array: np.ndarray, name: str, made: np.ndarray) -> None:
-        """Run on one input and have one output lie where it is asked for, in an array of its shape and dtype.
+        """Run on one input, and write one output into an array of its shape and dtype.
 
-        Both arrays lie in one piece, and are of dtypes that numpy has.  Raises SessionError.
+        Both arrays are contiguous, and of dtypes that numpy has.  Raises SessionError.
         """
         key = source, array.ctypes.data, array.shape, name, made.ctypes.data, made.shape
         known, binding = getattr(self._bound, "last", (None, None))
@@ -215,11 +212,11 @@ class OrtSession:
 
 
 class TimedSession(OrtSession):
-    """One model as it runs in earnest: all of ORT's own optimisations, its arena, several threads, any provider.
+    """One model as in production: all of ORT's optimisations, its arena, several threads, any provider.
 
-    threads: that one operator may use, 0 for as many as there are physical cores.  provider: by ORT's name.
-    The threads of a session rest between its runs, so that many sessions in one process do not slow each other.
-    Raises UsageError where the provider cannot work on this machine, in place of which ORT would take the CPU's.
+    threads: of one operator, 0 for one per physical core.  provider: by ORT's name.  The threads of a session sleep
+    between runs, so that sessions in one process do not slow each other.  Raises UsageError if the provider does not
+    work on this machine, where ORT would use the CPU's.
     """
 
     def __init__(
@@ -245,9 +242,9 @@ class TimedSession(OrtSession):
             )
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return what runs once on these inputs: nothing is converted on the way, and the outputs are dropped.
+        """Return a function that runs once on these inputs, without conversions, and drops the outputs.
 
-        It raises SessionError where ORT refuses them.
+        It raises SessionError if ORT refuses them.
         """
         session, outputs, options, refusals = self._session, list(self.outputs), self._run_options, self._refusals
         given: Mapping[str, Any]
@@ -267,21 +264,21 @@ class TimedSession(OrtSession):
 
 @cache
 def int8_sums_saturate() -> bool:
-    """Whether ORT's kernels lose what is beyond 16 bits in sums of uint8 by int8, as on x86 without VNNI."""
+    """Whether ORT's kernels saturate sums of uint8 by int8 on this processor (quirks.SATURATED_INT8_SUMS)."""
     with OrtSession(saturation_probe(), exact=False) as session:
         (found,) = session.run({}).values()
     return int(found.item()) != 2 * 255 * 127
 
 
 def installed_providers() -> list[str]:
-    """The execution providers that the installed ONNX Runtime has, by its names for them."""
+    """The execution providers of the installed ONNX Runtime, by its names for them."""
     import onnxruntime
 
     return list(onnxruntime.get_available_providers())
 
 
 def _in_utf8(path: pathlib.Path | str) -> str:
-    """A path as ONNX Runtime takes it; raises SessionError for one that it cannot take."""
+    """A path in UTF-8 for ONNX Runtime; raises SessionError if that is not possible."""
     try:
         return in_utf8(path)
     except UnicodeDecodeError as error:
@@ -297,7 +294,7 @@ def _serialized(model: onnx.ModelProto) -> bytes:
 
 
 def _exceptions() -> tuple[type[Exception], ...]:
-    """Return the exception types by which ORT's Python API refuses a model or its inputs."""
+    """The exceptions by which ORT's Python API refuses a model or its inputs."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     own = {kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception)}
@@ -305,10 +302,10 @@ def _exceptions() -> tuple[type[Exception], ...]:
 
 
 def _refused(error: Exception) -> SessionError:
-    """Turn ORT's exception into the first line of its message, and judge whether an operator is merely missing."""
+    """ORT's exception as the first line of its message, and whether only an operator is missing."""
     text = str(error).strip()
     line = re.sub(r"^\[ONNXRuntimeError\] : \d+ : ", "", text.splitlines()[0] if text else type(error).__name__)
-    line = re.sub(r"Load model from .*? failed: ?", "", line)  # the path is the caller's to tell
+    line = re.sub(r"Load model from .*? failed: ?", "", line)  # the caller adds the path
     if any(text_of in text for text_of in _NO_MEMORY):
         return SessionError(OUT_OF_MEMORY, lacks="memory")
     newer = _TOO_NEW.match(line)
@@ -322,7 +319,7 @@ def _refused(error: Exception) -> SessionError:
 
 
 def _ort_value(array: np.ndarray) -> Any:
-    """Wrap an array, also of a type that only ml_dtypes knows."""
+    """Wrap an array, also of a type of ml_dtypes."""
     from onnxruntime import OrtValue
 
     for dtype, elem_type, bits in _BITS.values():
@@ -334,7 +331,7 @@ def _ort_value(array: np.ndarray) -> Any:
 
 
 def _from_ort_value(value: Any) -> Any:
-    """Unwrap a result; tensors of ml_dtypes' types are copied from ORT's memory, for ORT has no numpy type for them."""
+    """Unwrap a result; tensors of ml_dtypes' types are copied from ORT's memory."""
     if not value.is_tensor():
         raise SessionError("An output is no tensor, beside tensors of a type that numpy lacks.")
     if value.data_type() not in _BITS:

@@ -1,9 +1,9 @@
-"""onnx's ReferenceEvaluator made fit for proofs: quiet, one kind of error, and dtypes as the operators declare them.
+"""onnx's ReferenceEvaluator for proofs: quiet, with one kind of error, and dtypes as operators declare them.
 
-It is imported when the first Evaluator is made.
+It is imported when the first session is opened.
 
-Threads gain little on the small matrices of a proof, and beside other work they cost much: OpenBLAS's wait for each
-other busily, so that where all cores are taken a product took nine times the CPU seconds that it takes on one thread.
+Threads gain little on the small matrices of a proof, and cost much beside other work: threads of OpenBLAS wait busily
+for each other, so that with all cores busy a product took nine times the CPU seconds of one thread.
 """
 
 import ctypes
@@ -57,7 +57,7 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Keep the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS goes on as it does."""
+    """Limit the OpenBLAS of numpy's wheels to one thread inside a `with`; any other BLAS is not changed."""
     found = _switches()
     if found is None:
         yield
@@ -73,7 +73,7 @@ def single_threaded_blas() -> Iterator[None]:
 
 @cache
 def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
-    """Return what tells the number of threads and what sets it; None where numpy came with no OpenBLAS of its own."""
+    """Functions that get and set the number of threads; None if numpy comes without OpenBLAS."""
     home = Path(np.__file__).parent
     for folder in (home.parent / "numpy.libs", home / ".dylibs"):
         for path in sorted(folder.glob("*openblas*")):
@@ -85,10 +85,10 @@ def _switches() -> tuple[Callable[[], int], Callable[[int], Any]] | None:
 
 
 class EvaluatorSession:
-    """One model under onnx's ReferenceEvaluator.  A context manager, as Session is.
+    """One model under onnx's ReferenceEvaluator.  A context manager like `OrtSession`.
 
-    `implementations` computes operators by domain and name, before any that onnx knows.  Local functions are inlined.
-    Raises SessionError when the evaluator does not take the model; `missing` says that it lacks an operator, or memory.
+    `implementations` computes operators by domain and name, before any of onnx's.  Local functions are inlined.  Raises
+    SessionError if the evaluator does not take the model; `is_unsupported` if it lacks an operator, or memory.
 
     In float16 and bfloat16 each operator computes in float32 and rounds its outputs, as ONNX Runtime's kernels do:
     numpy would round after every step inside the operator, and sums bfloat16 to 256 at most.
@@ -146,7 +146,7 @@ class EvaluatorSession:
 
 
 class _Quiet:
-    """No warnings of numpy's, neither of its arithmetic nor of its interface, inside a `with`."""
+    """Suppress numpy's warnings, of arithmetic and of its interface, inside a `with`."""
 
     def __enter__(self) -> None:
         self._arithmetic = np.errstate(all="ignore")
@@ -162,7 +162,7 @@ class _Quiet:
 
 @cache
 def _engine() -> Any:
-    """Make the evaluator's class: with our formulas in the bodies of functions too, and each node under our eyes."""
+    """The class of the evaluator, with our formulas in bodies of functions too, and hooks around each node."""
     from onnx.reference import ReferenceEvaluator
 
     class Engine(ReferenceEvaluator):
@@ -183,7 +183,7 @@ def _engine() -> Any:
 
 
 def _own_ops(implementations: Mapping[tuple[str, str], Implementation]) -> list[type]:
-    """Return the evaluator's operators for implementations, and for those formulas that they do not replace."""
+    """The evaluator's operators for implementations, and for formulas that they do not replace."""
     made = [_op(*key, partial(_by_implementation, compute)) for key, compute in implementations.items()]
     return made + [op for key, op in _formula_ops().items() if key not in implementations]
 
@@ -197,7 +197,7 @@ def _formula_ops() -> dict[tuple[str, str], type]:
 
 
 def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..., tuple[Any, ...]]]) -> type:
-    """Return a class for the evaluator that computes one operator: `prepared` takes a node and its opset, once."""
+    """A class for the evaluator that computes one operator; `prepared` takes a node and its opset, once."""
     from onnx.reference.op_run import OpRun
 
     def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
@@ -206,7 +206,7 @@ def _op(domain: str, name: str, prepared: Callable[[NodeProto, int], Callable[..
         results: tuple[Any, ...] = self.prepared(*inputs)
         return results
 
-    # No schema: by the class's name alone onnx would take that of an operator in another domain.
+    # No schema: by the name of the class onnx would take that of an operator in another domain.
     return type(name, (OpRun,), {"op_domain": domain, "op_schema": None, "_run": run})
 
 
@@ -215,7 +215,7 @@ def _by_implementation(compute: Implementation, node: NodeProto, opset: int) -> 
 
 
 def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Callable[..., tuple[Any, ...]]:
-    """Return a node's formula; what it returns beyond the node's outputs is left out by the evaluator."""
+    """A node's formula; the evaluator drops results beyond the node's outputs."""
     settings = attributes_of(node)
     asked = getattr(formula, "__kwdefaults__", None) or {}  # numpy's own functions have none
     told = {"opset": opset, "outputs": len(node.output)}
@@ -229,7 +229,7 @@ def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Cal
 
 
 def attributes_of(node: NodeProto) -> dict[str, Any]:
-    """Return a node's attributes as Python values: strings as `str`, tensors as arrays.  No references to others'."""
+    """A node's attributes as Python values: strings as `str`, tensors as arrays, without references to others."""
     values = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute if not one.ref_attr_name}
     return {name: _plain(value) for name, value in values.items()}
 
@@ -243,14 +243,14 @@ def _plain(value: Any) -> Any:
 
 
 def _typing(node: NodeProto, opsets: Mapping[str, int]) -> Schema | None:
-    """Return the schema by which a node's dtypes are kept; None where they follow no plain rule."""
+    """The schema that gives a node's dtypes; None if they follow no plain rule."""
     if node.op_type in _KEPT or node.op_type.startswith(_KEPT_PREFIXES) or next(subgraphs(node), None) is not None:
         return None
     return schema(node.domain, node.op_type, opsets.get(node.domain))
 
 
 def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
-    """Run a node; what it raises tells which one it is, for that the evaluator fails says nothing of the model."""
+    """Run a node; an exception names it, because a failure of the evaluator says nothing about the model."""
     try:
         return run(*inputs, **settings)
     except SessionError:
@@ -264,7 +264,7 @@ def _run_named(run: Callable[..., tuple[Any, ...]], node: NodeProto, *inputs: An
 
 
 def _run_typed(run: Callable[..., tuple[Any, ...]], rule: Schema, *inputs: Any, **settings: Any) -> tuple[Any, ...]:
-    """Run a node with narrow floats widened, and give each output the dtype of the inputs that share its type."""
+    """Run a node with narrow floats widened; outputs get the dtype of inputs of the same type variable."""
     bound: dict[str, np.dtype[Any]] = {}
     given = []
     for place, value in enumerate(inputs):
@@ -286,20 +286,20 @@ def _bound_to(bound: Mapping[str, np.dtype[Any]], rule: Schema, place: int, valu
 
 
 def _declared(port: onnx.ValueInfoProto) -> np.dtype[Any] | None:
-    """Return the dtype that an output is declared with; None for none, and for what is no tensor."""
+    """The declared dtype of an output; None without one, or if it is not a tensor."""
     number = port.type.tensor_type.elem_type if port.type.HasField("tensor_type") else 0
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
 
 
 def _narrowed(array: np.ndarray, declared: np.dtype[Any] | None) -> np.ndarray:
-    """Return an output in the dtype that is declared where a wider float crept in."""
+    """An output in its declared dtype, if a wider float crept in."""
     if declared in _FLOATS and array.dtype in _FLOATS and array.dtype.itemsize > declared.itemsize:
         return array.astype(declared)
     return array
 
 
 def _refused(error: Exception, model: ModelProto | None = None) -> SessionError:
-    """Turn whatever the evaluator raises into one line, that of the cause where onnx wraps it."""
+    """An exception of the evaluator as one line, that of the cause if onnx wraps it."""
     wrapped = str(error).startswith(("Issues with types", "Unable to instantiate"))
     cause = error.__cause__ if wrapped and isinstance(error.__cause__, Exception) else error
     if isinstance(cause, MemoryError):

@@ -1,6 +1,6 @@
-"""What a child does for whole models: it holds one, runs it, and lets it go.
+"""Tasks of a worker for whole models: it opens one, runs it, and releases it.
 
-Arrays of numbers are answered as such, words as text: of an answer nothing is unpickled.
+Arrays of numbers are sent as they are, strings as text: nothing in an answer is unpickled.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Operators that nobody here knows, and what a person can do about them."""
+"""Operators that are unknown here, and what the user can do about them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _NAMED = 3  # operators in one sentence
 
 
 def unknown_ops(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> list[tuple[str, str]]:
-    """Return the operators, by domain and name, that are none of ONNX's and that no implementation computes.
+    """Return the operators, by domain and name, that are not ONNX's and that no implementation computes.
 
     In the model's order, each once.  Raises UsageError as `surgeon.runtime.implementations.implementation.load` does.
     """
@@ -24,10 +24,10 @@ def unknown_ops(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> lis
 
 
 def unknown_ops_hint(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules: bool = True) -> str:
-    """Say what lets operators run that nobody here knows, as the rest of a sentence; empty where all are known.
+    """How to run operators that are unknown here, as the rest of a sentence; "" if all are known.
 
-    An operator that no runtime defines may be torch's own, as the exporter writes one that it does not know.
-    has_rules: whoever is told has a file of rules.
+    An operator that no runtime defines may be torch's, as the exporter writes operators that it does not know.
+    has_rules: whether the user has a file of rules.
     """
     found = unknown_ops(model, custom_ops)
     if not found:

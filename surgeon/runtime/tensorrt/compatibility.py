@@ -1,4 +1,4 @@
-"""A model before TensorRT: what its parser says of each node, and whether its builder makes an engine of it."""
+"""Check a model with TensorRT: what its parser says of each node, and whether its builder makes an engine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ from surgeon.shapes.constraints.input_dims import (
 
 MODULE = "surgeon.runtime.tensorrt.parser_tasks"
 MOST_ROUNDS = 64
-"""So often a model is parsed anew without the nodes that were refused, so that what stands behind them is told too."""
+"""How often a model is parsed again without refused nodes, to find faults of later nodes too."""
 MOST_PROFILES = 40
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 LARGE = (512, 576, 1600, 16000)
-"""Sizes of what is no batch, tried where smaller ones do not suit: nets of sound want a whole window of samples."""
+"""Sizes of dims other than the batch, tried if smaller ones do not suit: audio models need a whole window of samples."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 LARGE_BATCH = 64
 NOTHING: Mapping[int, NodeOutputs] = {}
@@ -56,7 +56,7 @@ class Incompatibility:
     reason: str
     """A clause."""
     stage: str
-    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a machine with a GPU can tell)."""
+    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a machine with a GPU can check it)."""
     call: int | None = None
     """Number of the node that calls the function in which it is."""
 
@@ -105,20 +105,20 @@ class CompatibilityCheck:
     def run(
         self, model: Model, aside: Mapping[int, NodeOutputs] = NOTHING, behind: Behind = lambda _: None
     ) -> CompatibilityReport:
-        """Ask.
+        """Check a model.
 
         Args:
-            model: as it is to be parsed.
-            aside: nodes that are left out from the start, by number, with what they make.
-            behind: what is left out in place of a node that is refused, that the parser sees what stands behind it: a
-                node of the main graph, by number, and what it makes; None where that is not known.
+            model: the model to parse.
+            aside: nodes that are left out from the start, by number, with their outputs.
+            behind: for a refused node, the node of the main graph to leave out in its place, by number, and its
+                outputs, so that the parser sees the nodes after it; None if these are not known.
 
         Returns:
-            What it said.  A library that ends its process, or takes too long or too much, is told as a fault.
+            The report.  A library that ends its process, or takes too long or too much, is a fault.
 
         Raises:
-            UsageError: the capability is none that TensorRT builds for, a size is of no dimension of the model, or a
-                library is none of plugins.
+            UsageError: a capability that TensorRT does not build for, a size of a dim that the model does not have, or
+                a library without plugins.
         """
         self._require_creators()
         said, left_out = CompatibilityReport(), dict(aside)
@@ -139,10 +139,10 @@ class CompatibilityCheck:
         return said
 
     def _require_creators(self) -> None:
-        """Raise UsageError for a library that brings TensorRT no plugins: it would be as if it were not given."""
+        """Raise UsageError for a library without plugins for TensorRT, which would have no effect."""
         if not self.plugins or self.library.module is None:
             return
-        child = Worker()  # of its own: where a library is loaded already, it brings nothing more
+        child = Worker()  # in a separate worker: a library that is loaded already would bring nothing
         try:
             asked = self.library.module, list(self.plugins)
             result = child.run(Task(f"{MODULE}:creators", asked, self.run_time, ALL_MEMORY))
@@ -159,7 +159,7 @@ class CompatibilityCheck:
                 raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
 
     def _build(self, said: CompatibilityReport, model: Model) -> None:
-        """Build with the sizes given, else with the first that the graph can take."""
+        """Build with the given sizes, else with the first that the graph can take."""
         said.capability = _capability(self.capability or "")
         source, first = self._source(model, {}), list[Incompatibility]()
         for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
@@ -184,7 +184,7 @@ class CompatibilityCheck:
         return ParseRequest(module, source, self.plugins, aside)
 
     def _run(self, said: CompatibilityReport, function: str, argument: Any) -> dict[str, Any] | None:
-        """The answer to one question; None where there is none, which is then a fault."""
+        """The result of one task; None without one, which is then a fault."""
         child = acquire_worker()
         result = child.run(Task(f"{MODULE}:{function}", argument, self.run_time, ALL_MEMORY))
         release_worker(child)
@@ -212,12 +212,12 @@ class CompatibilityCheck:
 
 
 def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[str, Shapes], dict[str, Range]]]:
-    """The shapes of each input with free sizes, least, best and largest, and the sizes of the free dimensions.
+    """Optimization profiles to try in turn: the shapes of each dynamic input, and the ranges of dynamic dims.
 
-    Those that are not given have one size; there are several such sets, those that suit most models first.
+    Dims that are not given have one size; the sets that suit most models come first.
 
     Raises:
-        UsageError: a size is of no dimension of the model, or out of order.
+        UsageError: a size of a dim that the model does not have, or a range out of order.
     """
     inputs = required_inputs(model.skeleton.graph)
     free = dynamic_dims(list(inputs.values()))
@@ -238,7 +238,7 @@ def profiles_of(model: Model, dims: Mapping[str, Range]) -> Iterator[tuple[dict[
 
 
 def _sets(model: Model, free: Mapping[str, DynamicDim], chosen: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
-    """Sets of sizes to try in turn: the usual ones, further ones, and large ones that fit one another."""
+    """Sets of sizes to try in turn: the usual ones, further ones, and large consistent ones."""
     usual, *others = size_sets(free, chosen)
     yield usual
     yield from ConsistentSizes(model, chosen).of([usual, *others])
@@ -265,7 +265,7 @@ def _size(size: int | str, sizes: Mapping[str, int]) -> int:
 
 
 def _capability(name: str) -> str:
-    """The name as TensorRT has it, of one written "86" or "SM86"."""
+    """The capability as TensorRT names it, from "86" or "SM86"."""
     found = f"SM{name.upper().removeprefix('SM')}"
     if found not in CAPABILITIES:
         told = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)

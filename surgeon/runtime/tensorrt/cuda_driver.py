@@ -1,4 +1,4 @@
-"""NVIDIA's driver, as far as running an engine needs it: memory of the GPU, copies, a stream; nothing to install."""
+"""NVIDIA's driver, as far as engines need it: GPU memory, copies, a stream.  Nothing has to be installed."""
 
 import ctypes
 import sys
@@ -11,11 +11,11 @@ NAMES = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcud
 
 
 class GpuUnavailable(Exception):
-    """Why there is no GPU to run on, as a clause."""
+    """Why no GPU can be used, as a clause."""
 
 
 class GpuDriver:
-    """The first GPU, in this process.  Raises GpuUnavailable where there is none."""
+    """The first GPU, in this process.  Raises GpuUnavailable without one."""
 
     def __init__(self) -> None:
         self._library = _opened()
@@ -32,13 +32,13 @@ class GpuDriver:
         self.stream = int(stream.value or 0)
 
     def allocate(self, size: int) -> int:
-        """The address of new memory of the GPU, which `freed` gives back."""
+        """The address of new GPU memory, which `free` releases."""
         address = ctypes.c_uint64()
         self._check("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         return int(address.value)
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Release memory."""
         self._check("cuMemFree_v2", ctypes.c_uint64(address))
 
     def copy_to_device(self, address: int, array: np.ndarray) -> None:
@@ -52,7 +52,7 @@ class GpuDriver:
             self._check("cuMemcpyDtoH_v2", _pointer(array), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
 
     def wait(self) -> None:
-        """Until all is done that the stream was given."""
+        """Wait until the stream is idle."""
         self._check("cuStreamSynchronize", ctypes.c_void_p(self.stream))
 
     def _check(self, name: str, *arguments: Any) -> None:

@@ -1,6 +1,6 @@
-"""What a child does to run models under TensorRT: engines for the GPU that is there, built for the sizes of inputs.
+"""Tasks of a worker that runs models under TensorRT, in engines for the installed GPU and the sizes of inputs.
 
-Nothing but NVIDIA's driver is needed beside TensorRT.  This module is loaded in children alone.
+They need only TensorRT and NVIDIA's driver.  Only workers load this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +36,8 @@ DTYPES = {
 class GpuEngine:
     """A model under TensorRT.  A context manager.
 
-    short: products of float32 may be of fewer digits (TF32), as TensorRT has it by default.
-    Raises SessionError for a model that TensorRT refuses.
+    short: allow TF32 for products of float32, which is TensorRT's default.  Raises SessionError for a model that
+    TensorRT refuses.
     """
 
     def __init__(self, source: ParseRequest, note: ReportProgress, *, short: bool) -> None:
@@ -64,7 +64,7 @@ class GpuEngine:
         self._stack.close()
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return what runs once on these inputs, which lie on the GPU from now on; the outputs are dropped."""
+        """Return a function that runs once on these inputs, which are copied to the GPU now, and drops the outputs."""
         call, _ = self._bound(feeds)
         return call
 
@@ -100,7 +100,7 @@ class GpuEngine:
         return call, outputs
 
     def _address(self, engine: Any, name: str, array: np.ndarray) -> int:
-        """Where TensorRT finds an input: what sizes hang on stays on the host."""
+        """The address of an input; inputs that sizes depend on stay on the host."""
         if engine.get_tensor_location(name).name == "HOST":
             return int(array.ctypes.data)
         address = self._driver.allocate(array.nbytes)
@@ -109,7 +109,7 @@ class GpuEngine:
         return address
 
     def _engine(self, shapes: dict[str, tuple[int, ...]]) -> tuple[Any, Any]:
-        """An engine for these sizes, and what runs it."""
+        """An engine for these sizes, and its execution context."""
         if self._built is not None and self._built[0] == shapes:
             return self._built[1:]
         free = {name for name, shape in self._parsed.inputs.items() if -1 in shape}
@@ -125,7 +125,7 @@ class GpuEngine:
 
 
 class _Output:
-    """An output of an engine: memory of the GPU that grows as TensorRT asks, and a shape that it tells."""
+    """An output of an engine: GPU memory that grows as TensorRT asks, and the shape that it reports."""
 
     def __init__(self, driver: GpuDriver, dtype: Any) -> None:
         self._driver, self._dtype = driver, np.dtype(dtype)
@@ -139,30 +139,30 @@ class _Output:
         return self._address
 
     def shaped(self, shape: Any) -> None:
-        """Note the shape."""
+        """Store the shape."""
         self._shape = tuple(shape)
 
     def array(self) -> np.ndarray:
-        """What the GPU wrote."""
+        """The result, copied from the GPU."""
         found = np.empty(self._shape, self._dtype)
         self._driver.copy_to_host(self._address, found)
         return found
 
     def let_go(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         if self._address:
             self._driver.free(self._address)
         self._address, self._size = 0, 0
 
 
 def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
-    """The output of an engine as TensorRT wants it: of a class of the library's own."""
+    """An output allocator of the class that TensorRT demands."""
     kind = engine.get_tensor_dtype(name).name
     if kind not in DTYPES:
         raise SessionError(f"The output {name!r} is {kind}, which numpy does not hold: cast it in the model.")
 
     class GrowingOutput(trt.IOutputAllocator, _Output):
-        """Memory that TensorRT asks for."""
+        """GPU memory that grows as TensorRT asks."""
 
         def __init__(self) -> None:
             trt.IOutputAllocator.__init__(self)
@@ -184,7 +184,7 @@ def _output(trt: Any, driver: GpuDriver, engine: Any, name: str) -> Any:
 
 
 def gpu(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Why there is no GPU, as a clause; empty where there is one."""
+    """Why no GPU can be used, as a clause; "" if one can."""
     try:
         GpuDriver()
     except GpuUnavailable as why:
@@ -193,5 +193,5 @@ def gpu(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
 
 
 def hold(opening: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Open a model, in place of the one held before; what `sessions.session_tasks` does serves it from then on."""
+    """Open a model in place of the previous one; the tasks of `sessions.session_tasks` then serve it."""
     return hold_as(lambda: GpuEngine(opening, note, short=False))

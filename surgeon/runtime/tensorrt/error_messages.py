@@ -1,4 +1,4 @@
-"""What TensorRT says, as a clause that a person can read."""
+"""Messages of TensorRT as readable clauses."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _NODE = re.compile(r"\(?surgeon-node-\d+\w*\)?[:\]]? ?")
 # What the parser says of an op that it has no importer for, and of one that may be a plugin.
 NO_IMPORTER = "TensorRT's parser does not read this op"
 NEEDS_GPU = "TensorRT makes its plugin on a machine with a GPU alone, so nothing is told of it here"
-# What the builder says of an input that a size or an axis hangs on, and of a rank that hangs on a size.
+# Messages of the builder on an input that a size or an axis depends on, and on a rank that depends on a size.
 NEEDS_BUILD_TIME_VALUE = "tells sizes or axes, and TensorRT wants to know them when it builds"
 FIXED_RANK = "the output rank, which is fixed at build time"
 UNSUPPORTED_IO_DTYPE = "TensorRT has no tensors of the dtype of an input, output or weight of the network"
@@ -42,14 +42,14 @@ def concerns_sizes(reason: str) -> bool:
 
 
 def lacks_driver(lines: Iterable[str]) -> bool:
-    """Whether TensorRT logged that there is no driver of a GPU, which some of its own plugins want when made."""
+    """Whether TensorRT logged that there is no GPU driver, which some builtin plugins need when created."""
     return any(_DRIVER.search(line) is not None for line in lines)
 
 
 def readable_reason(message: str) -> str:
-    """The reason in a message of TensorRT's, a clause without a full stop, and without the names that nodes have here.
+    """The reason in a message of TensorRT, a clause without a full stop, and without our names of nodes.
 
-    What is known to mean something is said so; of the rest the conditions of the source and its lines are cut off.
+    Known messages are replaced by what they mean; others lose conditions and lines of the source code.
     """
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Invalid Node - ")]
     told = [line for line in lines if not _DRIVER.search(line)] or lines or [message]

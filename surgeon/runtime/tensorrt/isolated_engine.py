@@ -1,4 +1,4 @@
-"""Models that run under TensorRT, in children."""
+"""Models under TensorRT, in workers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,20 +28,20 @@ class TensorRtRuntime:
     """Seconds of processor time to build an engine, and for one run."""
 
     def open(self, model: Path | ModelProto, *, optimised: bool = False) -> IsolatedSession:
-        """Return what runs a model, as `Away.open` does; an engine is always optimised."""
+        """Return a session of a model, as `IsolatedRuntime.open` does; an engine is always optimised."""
         return IsolatedSession(self.source(model), self.run_time, f"{MODULE}:hold")
 
     def source(self, model: Path | ModelProto) -> ParseRequest:
-        """What a child is to read."""
+        """The request to parse a model."""
         module = self.library.module
         assert module is not None, "a library that is installed"
         return ParseRequest(module, model if isinstance(model, Path) else model.SerializeToString())
 
 
 def require_runtime(runtime: str, run_time: float) -> TensorRtRuntime | None:
-    """TensorRT where `runtime` asks for it, None where that is ONNX Runtime.
+    """TensorRT if `runtime` names it, None for ONNX Runtime.
 
-    Raises UsageError for another, where TensorRT is not installed, and on a machine without a GPU.
+    Raises UsageError for another name, if TensorRT is not installed, and on a machine without a GPU.
     """
     if runtime not in RUNTIMES:
         raise UsageError(f"There is no runtime {runtime!r} here; choose {' or '.join(RUNTIMES)}.")

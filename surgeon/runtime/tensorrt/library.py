@@ -1,4 +1,4 @@
-"""Which TensorRT is installed: nothing of it is loaded to find out."""
+"""Which TensorRT is installed; nothing of it is loaded to find out."""
 
 from dataclasses import dataclass
 from importlib import metadata, util
@@ -21,12 +21,12 @@ class Library:
 
     @property
     def module(self) -> str | None:
-        """The module to import, None where it is not installed."""
+        """The module to import, None if it is not installed."""
         return next((name for name in self.modules if util.find_spec(name) is not None), None)
 
     @property
     def version(self) -> str:
-        """Its version, three numbers; "" where nothing tells it."""
+        """Its version, three numbers; "" if unknown."""
         for name in self.distributions:
             try:
                 return ".".join(metadata.version(name).split(".")[:3])
@@ -47,10 +47,10 @@ LIBRARIES = (
 
 
 def installed(name: str | None = None) -> Library | None:
-    """The library of a name, or TensorRT-RTX where nothing is said; None where that is not installed.
+    """The library of a name, or TensorRT-RTX by default; None if that is not installed.
 
     Raises:
-        UsageError: no library has the name, or the one that was asked for is not installed.
+        UsageError: no library has the name, or the named one is not installed.
     """
     wanted = name or LIBRARIES[0].name
     found = next((library for library in LIBRARIES if library.name == wanted), None)

@@ -1,6 +1,6 @@
-"""What a child does with TensorRT: it has a model parsed, and built.  The only module that imports TensorRT.
+"""Tasks of a worker with TensorRT: it parses and builds models.  The only module that imports TensorRT.
 
-A library that ends its process, as its parser does on some models, ends the child alone.
+If the library ends its process, as the parser does on some models, only the worker ends.
 """
 
 import ctypes
@@ -24,14 +24,14 @@ from surgeon.runtime.processes.worker_main import ReportProgress
 from surgeon.runtime.tensorrt.error_messages import NEEDS_BUILD_TIME_VALUE, lacks_driver
 
 MARK = "surgeon-node-"
-"""Each node goes to TensorRT under this name and its number, as an error names it by its name alone."""
+"""Each node goes to TensorRT under this name and its number, because errors contain only the name."""
 _MARKED = re.compile(rf"{MARK}(\d+)(?!\d)")
 # Of numbers of four bits the parser wants two in a byte, which the values of a tensor are not.
 _PACKED = frozenset({TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1})
 
 # What a library of plugins exports.
 _CREATORS = ("getCreators", "getPluginCreators", "initLibNvInferPlugins")
-# What it says of a plugin of its own that it could not make.
+# The message on a builtin plugin that could not be created.
 _OF_PLUGIN = re.compile(r"[Pp]lugin was not found in the plugin registry|Could not create the plugin")
 # What the parser logs before it takes up a node.
 _TAKING_UP = "Parsing node"
@@ -98,7 +98,7 @@ def parse(source: ParseRequest, note: ReportProgress) -> tuple[dict[str, Any], l
 
 
 def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Parse and build a model: as `parse`, and the size of the engine in bytes, 0 where there is none, and why."""
+    """Parse and build a model: as `parse`, with the bytes of the engine, 0 without one, and why."""
     with Model.open(asked.source.model) as model:
         parsed = Parsed(asked.source, model, note)
         told = parsed.diagnostics()
@@ -112,7 +112,7 @@ def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], li
 
 
 def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Why libraries are none of plugins for TensorRT, as clauses; "" for one that brings creators."""
+    """Why libraries have no plugins for TensorRT, a clause each; "" for one that has."""
     trt, _ = _loaded(asked[0])
     registry, told = trt.get_plugin_registry(), []
     for path in asked[1]:
@@ -124,7 +124,7 @@ def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[di
 
 
 def _why_without_creators(path: str) -> str:
-    """Why a library that was loaded brought none, as a clause; "" where TensorRT had them all before."""
+    """Why a loaded library has no plugins, a clause; "" if TensorRT had all of them before."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_LAZY if hasattr(os, "RTLD_LAZY") else ctypes.DEFAULT_MODE)
     except OSError as error:
@@ -140,16 +140,16 @@ def supports(asked: tuple[str, Sequence[str]], _: ReportProgress) -> tuple[dict[
 
 
 def create(asked: PluginRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """What TensorRT hands to the creator of a plugin for a node: each field as its kind and number of elements.
+    """What TensorRT passes to the creator of a plugin for a node: each field as its kind and number of elements.
 
-    The creator is of our own and makes no plugin, so that none is needed: what it is handed is all that is asked.
+    Our creator makes no plugin, so that none has to be installed.
     """
     trt, log = _loaded(asked.library)
     handed: dict[str, tuple[str, int]] = {}
     registry, kinds = trt.get_plugin_registry(), trt.PluginFieldType
 
     class Creator(trt.IPluginCreatorV3One):  # type: ignore[name-defined]
-        """Notes what it is handed."""
+        """Records its arguments."""
 
         def __init__(self) -> None:
             trt.IPluginCreatorV3One.__init__(self)
@@ -160,7 +160,7 @@ def create(asked: PluginRequest, note: ReportProgress) -> tuple[dict[str, Any], 
             )
 
         def create_plugin(self, name: str, fields: Any, phase: Any) -> None:
-            """Make none."""
+            """Create nothing."""
             handed.update((field.name, (field.type.name, int(field.size))) for field in fields)
             handed[""] = (name, 0)
 
@@ -176,7 +176,7 @@ def create(asked: PluginRequest, note: ReportProgress) -> tuple[dict[str, Any], 
 
 
 class Parsed:
-    """A model in the hands of TensorRT."""
+    """A model that TensorRT parsed."""
 
     def __init__(self, source: ParseRequest, model: Model, note: ReportProgress) -> None:
         self._trt, self._log = _loaded(source.library)
@@ -202,7 +202,7 @@ class Parsed:
             self._is_read = self._parser.parse_model_proto()
 
     def diagnostics(self) -> dict[str, Any]:
-        """What the parser says."""
+        """What the parser reports."""
         faults = [_fault(self._parser.get_error(place)) for place in range(self._parser.num_errors)]
         for fault in faults[:1]:
             fault["node"] = fault["node"] if fault["node"] >= 0 else self._log.node  # some errors name none
@@ -219,16 +219,16 @@ class Parsed:
         }
 
     def build(self, asked: BuildRequest) -> dict[str, Any]:
-        """Build an engine, and let go of it."""
+        """Build an engine, and release it."""
         engine = self.engine(asked.profile, asked.capability)
         if engine is not None:
             return {"engine": engine.nbytes}
         return {"engine": 0, "faults": [_located(text) for text in self._log.lines or [UNTOLD]]}
 
     def engine(self, profile: Mapping[str, Shapes], capability: str, *, short: bool = True) -> Any:
-        """An engine as bytes; None where there is none, and then `lines` say why.
+        """An engine as bytes; None without one, and then `lines` say why.
 
-        short: products of float32 may be of fewer digits (TF32), as TensorRT has it by default.
+        short: allow TF32 for products of float32, which is TensorRT's default.
         """
         config = self._builder.create_builder_config()
         if not short:
@@ -245,7 +245,7 @@ class Parsed:
         return self._builder.build_serialized_network(self._network, config)
 
     def loaded(self, engine: Any) -> Any:
-        """An engine that can be run; None where there is none, as without a GPU."""
+        """An engine that can run; None without one, as without a GPU."""
         self._log.lines.clear()
         self._runtime = self._trt.Runtime(self._log)
         return self._runtime.deserialize_cuda_engine(engine)
@@ -257,12 +257,12 @@ class Parsed:
 
     @property
     def lines(self) -> str:
-        """What TensorRT told last of what went wrong."""
+        """The last errors that TensorRT logged."""
         return "; ".join(self._log.lines) or UNTOLD
 
     @property
     def inputs(self) -> dict[str, tuple[int, ...]]:
-        """The inputs of the network, with -1 for sizes that are free."""
+        """The shapes of the network's inputs, with -1 for dynamic dims."""
         found = [self._network.get_input(place) for place in range(self._network.num_inputs)]
         return {one.name: tuple(one.shape) for one in found}
 
@@ -274,11 +274,11 @@ class Parsed:
 
 @cache
 def _loaded(library: str) -> tuple[Any, Any]:
-    """The library, and what it tells its errors to: it keeps to the first that it is given."""
+    """The library, and its logger: it uses only the first that it gets."""
     trt = importlib.import_module(library)
 
     class Log(trt.ILogger):  # type: ignore[name-defined]
-        """Keeps errors, and notes the node that is parsed: should it end the process, that is the one."""
+        """Keeps errors, and notes the node that is parsed, in case it ends the process."""
 
         def __init__(self) -> None:
             trt.ILogger.__init__(self)
@@ -287,7 +287,7 @@ def _loaded(library: str) -> tuple[Any, Any]:
             self.node = -1  # that the parser is at, by its number
 
         def log(self, severity: Any, message: str) -> None:
-            """Keep what is an error."""
+            """Keep errors."""
             if severity.name in ("ERROR", "INTERNAL_ERROR"):
                 self.lines.append(message)
             elif self.note is not None and message.startswith(_PARSING):
@@ -295,12 +295,12 @@ def _loaded(library: str) -> tuple[Any, Any]:
                 self.node = _located(message)["node"] if message.startswith(_TAKING_UP) else self.node
 
     log = Log()
-    trt.init_libnvinfer_plugins(log, "")  # those that the library brings itself
+    trt.init_libnvinfer_plugins(log, "")  # builtin plugins of the library
     return trt, log
 
 
 def _flags(trt: Any) -> int:
-    """Networks are strongly typed: since TensorRT 11 there are no others."""
+    """The flags of a network: strongly typed, the only kind since TensorRT 11."""
     flag = getattr(trt.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
     return 0 if flag is None else 1 << int(flag)
 
@@ -311,7 +311,7 @@ def _mark(proto: ModelProto) -> None:
 
 
 def _set_aside(proto: ModelProto, aside: Mapping[int, NodeOutputs]) -> None:
-    """Take nodes out of the main graph, and make inputs of what they made, as far as it is read."""
+    """Remove nodes from the main graph, and make their outputs inputs, if they are read."""
     if not aside:
         return
     graph, names = proto.graph, {f"{MARK}{number}" for number in aside}
@@ -328,7 +328,7 @@ def _set_aside(proto: ModelProto, aside: Mapping[int, NodeOutputs]) -> None:
 
 
 def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
-    """The weights of the main graph whose data lie elsewhere, by name; those of other places are put in."""
+    """The weights of the main graph that have external data, by name; other external data are loaded into the model."""
     weights = [one for one in proto.graph.initializer if one.data_location == TensorProto.EXTERNAL]
     apart = {id(one): one for one in weights if one.data_type not in _PACKED}
     for tensor in apart.values():
@@ -341,9 +341,9 @@ def _fed(model: Model, proto: ModelProto) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _fault(error: Any) -> dict[str, Any]:
-    """An error of the parser: its text, the node, and the node of the main graph by whose call the parser came to it.
+    """An error of the parser: its text, the node, and the node of the main graph whose call contains it.
 
-    -1 where there is none.
+    -1 without one.
     """
     told, named = _located(error.desc()), _MARKED.search(error.node_name())
     calls = [int(found) for text in error.local_function_stack() for found in _MARKED.findall(text)]
@@ -351,6 +351,6 @@ def _fault(error: Any) -> dict[str, Any]:
 
 
 def _located(text: str) -> dict[str, Any]:
-    """A message, and the number of the first node that it names, -1 where it names none."""
+    """A message, and the number of the first node that it names, -1 without one."""
     found = _MARKED.search(text)
     return {"text": text, "node": int(found[1]) if found else -1}

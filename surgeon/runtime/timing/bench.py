@@ -1,4 +1,4 @@
-"""`surgeon.bench`: how long models take under ONNX Runtime, held against each other."""
+"""`surgeon.bench`: compare the latency of models."""
 
 import os
 import time
@@ -123,7 +123,7 @@ def bench(
 
 
 def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> tuple[list[list[float]], dict[str, int]]:
-    """One part, in a child: the seconds by model and round, and the sizes of free dimensions."""
+    """One part, in a worker: the seconds by model and round, and the sizes of dynamic dims."""
     count = len(loading.names)
     child = acquire_worker()
     try:
@@ -140,7 +140,7 @@ def _part(loading: "LoadRequest", timing: "TimingRequest", run_time: float) -> t
 
 
 def _asked(child: Worker, function: str, argument: Any, seconds: float, run_time: float) -> TaskResult:
-    """What the child answers; raises UsageError where a model ends it, or takes all its time."""
+    """Run a task; raises UsageError if a model ends the worker, or takes all its time."""
     from surgeon.runtime.sessions.isolated_session import session_error_of
 
     result = child.run(Task(f"{MODULE}:{function}", argument, seconds, ALL_MEMORY))
@@ -171,7 +171,7 @@ def _skeleton(model: Model) -> ModelProto:
 def _require(
     others: Sequence[ModelLike], seed: int, threads: int, rounds: int, loads: int, seconds: float, precision: float
 ) -> None:
-    """Raise UsageError for options that mean nothing."""
+    """Raise UsageError for invalid options."""
     if not others:
         raise UsageError("One model is given: give two or more to hold against each other.")
     if seed < 0:

@@ -1,4 +1,4 @@
-"""Inputs that all models of a bench run on: the user's, or made to fit the first model's graph."""
+"""Inputs that all models of a benchmark run on: the user's, or generated for the first model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
@@ -27,10 +27,10 @@ Prepared = tuple[list[Callable[[], None]], dict[str, int]]
 
 
 class TimedModel(Protocol):
-    """A model that is loaded to be timed."""
+    """A model that is loaded for timing."""
 
     def bind_inputs(self, feeds: Mapping[str, np.ndarray]) -> Callable[[], None]:
-        """Return what runs once on these inputs; it raises SessionError where they are refused."""
+        """Return a function that runs once on these inputs; it raises SessionError if they are refused."""
         ...
 
 
@@ -43,12 +43,12 @@ def bind_inputs(
     *,
     at: Callable[[str], None],
 ) -> Prepared:
-    """Return what runs each of the sessions once, on inputs that all of them take, and the sizes of free dimensions.
+    """Return functions that run each session once, on inputs that all of them take, and the sizes of dynamic dims.
 
-    `sessions` have names and stand in the order of `models`; the inputs are those of the first.  Inputs
-    that are made have the usual sizes, those that another model fixes, and those of `dims`; where a model refuses
-    them, others are tried.  `at` is told the name of each model before it runs.
-    Raises UsageError for inputs that do not fit, names that differ, and models that refuse all that is made.
+    `sessions` have names and the order of `models`; the inputs are those of the first model.  Generated inputs have the
+    usual sizes, those that another model fixes, and those of `dims`; if a model refuses them, others are tried.  `at`
+    gets the name of each model before it runs.  Raises UsageError for inputs that do not fit, names that differ, and
+    models that refuse all generated inputs.
     """
     refusal = ""
     for feeds, sizes in _candidates(models, inputs, dims, seed):
@@ -69,7 +69,7 @@ def bind_inputs(
 
 
 def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -> None:
-    """Raise UsageError where a model has other inputs than the first, or of another dtype."""
+    """Raise UsageError for a model whose inputs differ from the first model's in name or dtype."""
     first = required_inputs(skeletons[0].graph)
     for name, skeleton in zip(names, skeletons, strict=True):
         theirs = required_inputs(skeleton.graph)
@@ -85,7 +85,7 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
 
 
 def _kind(value: ValueInfoProto) -> str:
-    """The type of an input, whatever its shape; "" where it is not known."""
+    """The type of an input without its shape; "" if unknown."""
     which = value.type.WhichOneof("value") or ""
     if which != "tensor_type":
         return which.removesuffix("_type")
@@ -119,7 +119,7 @@ def _candidates(
 
 
 def _fixed(skeletons: Sequence[ModelProto]) -> dict[str, int]:
-    """The sizes that a model fixes of dimensions that are free in the first."""
+    """Sizes that a model fixes, of dims that are dynamic in the first."""
     first = required_inputs(skeletons[0].graph)
     free = dynamic_dims(list(first.values()))
     found: dict[str, int] = {}

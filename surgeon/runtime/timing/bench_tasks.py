@@ -1,4 +1,4 @@
-"""One part of a bench, as a child does it: all models loaded anew, run once each, and then timed in rounds."""
+"""Tasks of a worker for one part of a benchmark: load all models, run each once, and time them in rounds."""
 
 import random
 import time
@@ -74,7 +74,7 @@ _runs: list[Run] = []
 
 
 def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Load all models and run each once.  Answers the sizes of free dimensions, and the processor time of the runs.
+    """Load all models and run each once.  Returns the sizes of dynamic dims, and the processor time of the runs.
 
     Raises UsageError for a model that ONNX Runtime does not load or run, and for inputs that do not fit.
     """
@@ -99,7 +99,7 @@ def load(asked: LoadRequest, note: ReportProgress) -> tuple[dict[str, Any], list
 def _load(
     asked: LoadRequest, stack: ExitStack, at: Callable[[str], None], note: ReportProgress
 ) -> list[tuple[str, TimedModel]]:
-    """The models by name in their order, loaded in a random one.  at: is told the name of each before it is loaded."""
+    """The models by name in their order, loaded in random order.  at: gets the name of each before it is loaded."""
     sessions: dict[int, TimedModel] = {}
     for place in random.Random(asked.order).sample(range(len(asked.sources)), len(asked.sources)):
         at(asked.names[place])
@@ -116,7 +116,7 @@ def _load(
 
 
 def _opened(asked: LoadRequest, source: Path | ModelProto, note: ReportProgress) -> "TimedSession | GpuEngine":
-    """A model on what is to run it.  Raises SessionError."""
+    """A model in a session.  Raises SessionError."""
     if asked.engines is None:
         return TimedSession(source, asked.libraries, threads=asked.threads, provider=asked.provider)
     from surgeon.runtime.tensorrt.engine import GpuEngine  # not at the top: few benches have a GPU
@@ -125,7 +125,7 @@ def _opened(asked: LoadRequest, source: Path | ModelProto, note: ReportProgress)
 
 
 def measure(asked: TimingRequest, _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Time the models that are loaded.  Answers the seconds by model and round."""
+    """Time the loaded models.  Returns the seconds by model and round."""
     times = run_interleaved(
         _runs,
         clock=time.thread_time if asked.cpu_time else time.perf_counter,
@@ -139,7 +139,7 @@ def measure(asked: TimingRequest, _: ReportProgress) -> tuple[dict[str, Any], li
 
 
 def let_go(_: None, __: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Free the memory of the models; what runs them holds it too."""
+    """Free the models and their sessions."""
     _runs.clear()
     _stack.close()
     return {}, []

@@ -1,4 +1,4 @@
-"""What a bench tells: the latency of each model, and the paired ratio of any two."""
+"""Results of a benchmark: the latency of each model, and the paired ratio of any two."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ class Interval(NamedTuple):
 
 
 def interval_of(numbers: Sequence[float]) -> Interval:
-    """Return the median and its confidence interval; 0 to infinity for fewer than six numbers, which tell too little.
+    """Return the median and its confidence interval; 0 to infinity for fewer than six numbers.
 
-    The interval goes from the k-th smallest to the k-th largest number, k the largest for which at most 2.5 % of
-    series of independent draws have fewer than k on one side of the true median: binomial(n, 1/2), exactly (see
-    Conover, Practical Nonparametric Statistics, 3.2).
+    The interval goes from the k-th smallest to the k-th largest number, k the largest for which at most 2.5 % of series
+    of independent draws have fewer than k on one side of the true median: binomial(n, 1/2), exactly (see Conover,
+    Practical Nonparametric Statistics, 3.2).
     """
     ordered = sorted(numbers)
     k = _rank(len(ordered))
@@ -114,7 +114,7 @@ class LatencyRatio:
 
     @property
     def precision(self) -> float:
-        """Half the width of the interval, by the ratio."""
+        """Half the width of the interval, as a part of the ratio."""
         return (self.high - self.low) / 2 / self.ratio if self.ratio else float("inf")
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""What is in a model: opsets, ops, what no schema knows, inputs and outputs, and how large the weights are.
+"""What is in a model: opsets, ops, ops without a schema, inputs and outputs, and the size of the weights.
 
-No payload is read, so it takes as long for 100 GB as for the graph alone.
+No payload is read, so 100 GB take as long as the graph.
 """
 
 import os
@@ -110,7 +110,7 @@ class Inspection(ResultBase):
 
     @property
     def outline(self) -> OutlineGroup:
-        """The nodes of the main graph, Constants apart, folded by scopes and by what repeats."""
+        """The nodes of the main graph without Constants, grouped by scope and by repetition."""
         nodes = [node for node in self._graph.node if node.op_type != "Constant"] if self._graph is not None else []
         return build_outline([module_path(node) for node in nodes], [node.op_type for node in nodes])
 
@@ -233,7 +233,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
 
 
 def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
-    """Why no schema fits, or an empty string."""
+    """Why no schema fits; "" if one does."""
     plain = normalize_domain(domain)
     if schema(plain, op, opsets.get(plain)) is not None:
         return ""
@@ -244,7 +244,7 @@ def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
 
 
 def _weigh(found: Inspection, model: Model) -> None:
-    """Bytes of weights by dtype and place, from shapes and dtypes alone."""
+    """Bytes of weights by dtype and place, computed from shapes and dtypes."""
     everywhere: Counter[str] = Counter()
     outside: Counter[str] = Counter()
     for tensor in tensors_of(model.skeleton):

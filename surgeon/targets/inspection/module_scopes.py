@@ -1,4 +1,4 @@
-"""Which scopes a node stands in, as its exporter tells: torch's modules, else the parts of its name."""
+"""The scopes of a node according to its exporter: modules of torch, else parts of its name."""
 
 from functools import lru_cache
 
@@ -6,11 +6,11 @@ import onnx
 
 from surgeon.targets.inspection.provenance import NAME_SCOPES_KEY, modules_in
 
-NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"  # what torch notes where it knows of no module
+NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"  # torch's note for an unknown module
 
 
 def module_path(node: onnx.NodeProto) -> tuple[str, ...]:
-    """The names of the scopes of a node, outermost first; none where nothing tells."""
+    """The names of the scopes of a node, outermost first; empty if unknown."""
     for entry in node.metadata_props:
         if entry.key == NAME_SCOPES_KEY:
             return _modules(entry.value)
@@ -19,7 +19,7 @@ def module_path(node: onnx.NodeProto) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _modules(text: str) -> tuple[str, ...]:
-    """torch's list of modules, outermost first, the node's own last; each without the name of the one around it."""
+    """torch's list of modules, outermost first, the node's own last; each without the name of the module around it."""
     found, around = list[str](), ""
     for name in modules_in(text):
         if name != around and name != NO_MODULE:
@@ -34,5 +34,5 @@ def _split(scope: str) -> tuple[str, ...]:
 
 
 def _of_name(name: str) -> tuple[str, ...]:
-    """/encoder/layer.0/MatMul stands in encoder and there in layer.0."""
+    """/encoder/layer.0/MatMul is in encoder and there in layer.0."""
     return _split(name.rpartition("/")[0])

@@ -1,8 +1,8 @@
-"""A graph folded so that a person can take it in: by the scopes that names tell, and by what repeats.
+"""A graph grouped for people: by the scopes in names, and by repetition.
 
-Items that stand in each other's file order and look alike, three layers or two blocks of nodes, become one stack; where
-a level is still too wide, what follows each other becomes parts of a like size.  Nothing is left out: every node stands
-in one group, and every group can be opened.
+Items that follow each other and are alike, three layers or two blocks of nodes, become one stack.  If a level is still
+too wide, consecutive items become parts of similar size.  Nothing is left out: every node is in one group, and every
+group can be opened.
 """
 
 from collections import Counter
@@ -43,14 +43,14 @@ class OutlineGroup:
 
 
 def build_outline(paths: Sequence[tuple[str, ...]], keys: Sequence[Hashable]) -> OutlineGroup:
-    """Fold nodes.  paths: the scopes of each, outermost first; keys: equal ones for nodes that are alike."""
+    """Group nodes.  paths: the scopes of each, outermost first; keys: equal for nodes that are alike."""
     root = _tree(paths)
     _Folding(keys).fold(root)
     return root
 
 
 def _tree(paths: Sequence[tuple[str, ...]]) -> OutlineGroup:
-    """Groups by scopes alone, in the order in which each first has a node; chains of one are told as one."""
+    """Groups by scope, in order of their first nodes; chains of one group become one."""
     root = OutlineGroup("")
     known: dict[tuple[str, ...], OutlineGroup] = {(): root}
     for place, path in enumerate(paths):
@@ -80,7 +80,7 @@ def _without_chains(item: Item) -> Item:
 
 
 class _Folding:
-    """Folds what repeats.  Keys are numbered, so that equal groups have one number however deep they are."""
+    """Stacks what repeats.  Keys are numbered, so that equal groups have one number however deep they are."""
 
     def __init__(self, keys: Sequence[Hashable]) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -91,11 +91,11 @@ class _Folding:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _key(self, item: Item) -> int:
-        """The number of a node, or of a group, which is that of its items before they were folded."""
+        """The number of a node, or of a group's items before they were stacked."""
         return self._groups[id(item)] if isinstance(item, OutlineGroup) else self._nodes[item]
 
     def fold(self, group: OutlineGroup) -> None:
-        """Fold a group and all below it."""
+        """Stack the items of a group, and of all groups in it."""
         for item in group.items:
             if isinstance(item, OutlineGroup):
                 self.fold(item)
@@ -103,7 +103,7 @@ class _Folding:
         group.items = _parted(self._stacked(group.items))
 
     def _stacked(self, items: list[Item]) -> list[Item]:
-        """The same items, those that repeat in stacks."""
+        """The items, with repeated ones in stacks."""
         pending, found = [items], list[Item]()
         while pending:
             some = pending.pop()
@@ -117,7 +117,7 @@ class _Folding:
         return found
 
     def _run(self, items: list[Item]) -> tuple[int, int, int] | None:
-        """Where items repeat one another: the first, how many make a block, and how often; the widest such run."""
+        """The widest run of repeated items: the first, the length of a block, and how often it repeats."""
         if len(items) < SHORTEST:
             return None
         keys = np.array([self._key(item) for item in items])
@@ -154,7 +154,7 @@ class _Folding:
 
 
 def _periods(keys: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[int]:
-    """How far alike items stand apart, the most frequent distances first; half of the items is the most."""
+    """Distances between equal items, the most frequent first, up to half of the items."""
     last: dict[int, int] = {}
     found: Counter[int] = Counter()
     for place, key in enumerate(keys.tolist()):
@@ -165,15 +165,15 @@ def _periods(keys: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[int]:
 
 
 def _runs(same: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> Iterator[tuple[int, int]]:
-    """Where True stands in a row: the first place and the length."""
+    """The start and the length of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False])).astype(np.int8)))
     yield from ((int(start), int(end - start)) for start, end in zip(edges[::2], edges[1::2], strict=True))
 
 
 def _parted(items: list[Item]) -> list[Item]:
-    """Items of a level that can be taken in: where they are too many, parts of the nodes that follow each other.
+    """The items of a level; if there are too many, consecutive nodes become parts.
 
-    Groups stay in sight, unless they alone are too many.
+    Groups stay visible, unless there are too many of them.
     """
     if len(items) > WIDE:
         items = [one for run in _between_groups(items) for one in (_cut(run) if len(run) >= FEW else run)]
@@ -186,7 +186,7 @@ def _parted(items: list[Item]) -> list[Item]:
 
 
 def _between_groups(items: list[Item]) -> list[list[Item]]:
-    """Runs of nodes, and each group alone."""
+    """Runs of nodes, and each group by itself."""
     runs: list[list[Item]] = [[]]
     for item in items:
         if isinstance(item, OutlineGroup):
@@ -197,7 +197,7 @@ def _between_groups(items: list[Item]) -> list[list[Item]]:
 
 
 def _cut(items: list[Item]) -> list[Item]:
-    """Parts of a like size."""
+    """Parts of similar size."""
     count = -(-len(items) // PART)
     size = -(-len(items) // count)
     return [OutlineGroup("", "part", items[at : at + size]) for at in range(0, len(items), size)]

@@ -1,4 +1,4 @@
-"""Where a node came from: the user's line that an exporter noted, else the module, and torch's name of the op."""
+"""The origin of a node: the user's line in the exporter's notes, else the module, and torch's name of the op."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ _FOREIGN = re.compile(r"[/\\](?:torch|site-packages|dist-packages|_pytest)[/\\]|
 
 
 def is_torch_export(model: onnx.ModelProto) -> bool:
-    """Whether one of torch's exporters wrote the model: by its name, by what it notes of a node, or by its domains."""
+    """Whether an exporter of torch wrote the model: by its name, its notes on nodes, or its domains."""
     if "torch" in model.producer_name.lower():
         return True
     domains = {one.domain for one in model.opset_import}
@@ -31,7 +31,7 @@ def is_torch_export(model: onnx.ModelProto) -> bool:
 
 
 def source_location(node: onnx.NodeProto) -> str:
-    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" where nothing tells."""
+    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" if unknown."""
     notes = {entry.key: entry.value for entry in node.metadata_props}
     frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
     modules = modules_in(notes.get(NAME_SCOPES_KEY, ""))
@@ -39,9 +39,9 @@ def source_location(node: onnx.NodeProto) -> str:
 
 
 def torch_op(node: onnx.NodeProto) -> str:
-    """The operator of torch that a node stands for, `aten::gelu`; "" where nothing tells.
+    """The operator of torch that a node comes from, `aten::gelu`; "" if unknown.
 
-    A node that a rule wrote for several has the notes of one of them, and stands for none of torch's operators.
+    A node that a rule wrote for several has the notes of one of them, and no operator of torch.
     """
     if any(entry.key == FROM and ", " in entry.value for entry in node.metadata_props):
         return ""
@@ -53,7 +53,7 @@ def torch_op(node: onnx.NodeProto) -> str:
 
 
 def _last_frame(stack: str) -> str:
-    """The innermost line of the user's own in a Python stack, which ends with the innermost."""
+    """The innermost line of the user's code in a Python stack, which ends with the innermost."""
     frames = list(_FRAME.finditer(stack))
     own = [frame for frame in frames if not _FOREIGN.search(frame["file"])]
     return _text((own or frames)[-1]) if frames else ""

@@ -1,4 +1,4 @@
-"""Tensors whose data do not fill the shape that the file states."""
+"""Tensors whose data do not have the size of their shape."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ TOGETHER = "tensors hold other numbers of elements than their shapes say"
 
 
 def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
-    """Note them, and return their names.  Payloads are not read where their length tells."""
+    """Report them, and return their names.  Payloads are read only if their length is not enough."""
     wrong: set[str] = set()
     for tensor in tensors_of(model.skeleton):
         told = _misfit(model, tensor)
@@ -28,14 +28,14 @@ def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
 
 
 def without_consequences(findings: list[Diagnostic], wrong: set[str]) -> Iterator[Diagnostic]:
-    """The findings but for shapes that do not fit as such a tensor has the wrong one."""
+    """The findings without shape mismatches that follow from such a tensor."""
     for one in findings:
         if one.kind != "shape" or not all(wrong.intersection(node.inputs) for node in one.where):
             yield one
 
 
 def _misfit(model: Model, tensor: onnx.TensorProto) -> str:
-    """How much a tensor holds, as a clause; "" where it is as much as its shape asks for."""
+    """How much a tensor holds, as a clause; "" if it is as much as its shape says."""
     try:
         wanted = raw_size(tensor) if tensor.data_type != onnx.TensorProto.STRING else 0
         span = model.span(tensor)

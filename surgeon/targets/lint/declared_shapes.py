@@ -1,4 +1,4 @@
-"""Shapes that a graph states of what its nodes make, and that they do not make, as findings."""
+"""Declared shapes that differ from what the nodes compute, as findings."""
 
 from surgeon.ir.index import Index
 from surgeon.shapes.contradictions import find_contradictions
@@ -10,7 +10,7 @@ REFUSED = "which onnx.checker refuses where it can tell"
 
 
 def check_stated_shapes(index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
-    """Note the nodes of the main graph that make other shapes than it states, but what other faults lead to."""
+    """Report nodes of the main graph whose output shapes differ from the declared ones, if no other fault causes it."""
     doubtful = {name for one in found if one.kind == "shape" for node in one.where for name in node.outputs}
     for node, stated, made in find_contradictions(index, shapes, doubtful):
         reason = f"the graph states the shape {stated}, and the node makes {made}, {REFUSED}"

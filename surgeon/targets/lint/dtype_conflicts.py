@@ -1,8 +1,8 @@
-"""The dtypes of a model's tensors as its nodes make them, and the nodes whose inputs do not go together.
+"""The dtypes of a model's tensors as nodes compute them, and nodes whose input dtypes conflict.
 
-A pass from front to back over each scope: onnx's inference says nothing of a node whose inputs clash, nor of what comes
-after it.  Here such a node is noted and taken to give the dtype of its inputs that are no constants, and the pass goes
-on, so that one pass finds all.  Nothing is known inside of a function, whose inputs may be anything.
+One pass in order over each scope, because onnx's inference says nothing of a node whose inputs conflict, nor of later
+ones.  Such a node is reported and gets the dtype of its inputs that are not constants, so that one pass finds all.
+Inside of functions dtypes are unknown.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ CONVERTIBLE = {"float16": ("float32", "float64"), "float32": ("float64", "float1
 
 
 class InferredDtypes:
-    """What each tensor holds, `TensorProto.DataType` by scope and name; None where nothing tells it."""
+    """The dtype of each tensor, `TensorProto.DataType` by scope and name; None if unknown."""
 
     def __init__(self, index: Index, shapes: ShapeInference, found: DiagnosticCollector) -> None:
         self._index, self._shapes, self._found = index, shapes, found
@@ -34,7 +34,7 @@ class InferredDtypes:
         for scope in scopes:
             for node in scope.nodes:
                 self._learn(node)
-        for scope in scopes if not self.clashing else ():  # what comes after a clash is no fault of its own
+        for scope in scopes if not self.clashing else ():  # later conflicts follow from the first
             self._compare(scope)
 
     def dtype(self, scope: Scope, name: str) -> int | None:
@@ -70,7 +70,7 @@ class InferredDtypes:
                 self._known[id(scope), name] = known[name]
 
     def _compare(self, scope: Scope) -> None:
-        """Note tensors of which the graph states another dtype than the node makes; runtimes refuse such a model."""
+        """Report tensors whose declared dtype differs from the computed one; runtimes refuse such a model."""
         proto: Any = scope.proto
         for value in (*proto.value_info, *proto.output):
             stated, made = value.type.tensor_type.elem_type, self._known.get((id(scope), value.name))
@@ -82,7 +82,7 @@ class InferredDtypes:
                 self._found.add("dtype", op_text(node), f"the graph states {kinds}", at=at, node=node, helps=[help_])
 
     def _clash(self, node: Node, version: Schema) -> int | None:
-        """The dtype that a node's inputs should have where they clash, None where they do not."""
+        """The dtype that a node's inputs should have if they conflict, None if they do not."""
         for formal, given in _by_variable(node, version).items():
             told = [(name, self.dtype(node.scope, name)) for name in given]
             dtypes = [(name, dtype) for name, dtype in told if dtype]
@@ -117,7 +117,7 @@ class InferredDtypes:
 
 
 def op_text(node: Node | NodeProto) -> str:
-    """The op of a node with its domain, that of ONNX as ai.onnx."""
+    """The op of a node with its domain, ai.onnx for the default."""
     domain, name = split_op(node.op) if isinstance(node, Node) else (node.domain, node.op_type)
     return f"{domain or 'ai.onnx'}::{name}"
 
@@ -128,7 +128,7 @@ def _schema_of(node: Node) -> Schema | None:
 
 
 def _by_variable(node: Node, version: Schema) -> dict[str, list[str]]:
-    """A node's inputs by the type variable that they share; those that may be of several types are left out."""
+    """A node's inputs by the type variable that they share, without those that may be of several types."""
     found: dict[str, list[str]] = {}
     for name, formal in _formals(node, version):
         if formal in version.types:

@@ -1,4 +1,4 @@
-"""One thing that keeps a model from running on a target, told once however often it occurs."""
+"""Findings: what keeps a model from running on a target, each reported once however often it occurs."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class Diagnostic:
 
     @property
     def chain(self) -> str:
-        """The links from torch to what runs, the missing one in brackets; "" where it is none, or torch has no part."""
+        """The links from torch to what runs, the missing one in brackets; "" without a missing link or torch."""
         if not self.link or not self.is_of_torch or (self.link == "mapping" and not self.torch_op):
             return ""  # an op that a rule wrote, or a plugin, say: no mapping is missing
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}
@@ -127,7 +127,7 @@ class Findings(ResultBase, list[Diagnostic]):
 
 
 class DiagnosticCollector:
-    """Findings in the order in which they are met; those of one cause become one with a count."""
+    """Findings in the order in which they occur; those of one cause become one with a count."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, ...], _Cause] = {}
@@ -147,10 +147,11 @@ class DiagnosticCollector:
         of: str = "",
         together: str = "",
     ) -> Diagnostic:
-        """Note a finding.  at: a node or tensor by name; node: the node; of: what tells it from others of its op.
+        """Add a finding.  at: name of a node or tensor.  node: the node.  of: separates findings of one op and reason.
 
-        Findings whose reasons differ in quoted names alone have one cause.  together: the reason of several, where it
-        is not that of one without these names; of the model as a whole ("model") the op is then told of one alone.
+        Findings whose reasons differ only in quoted names have one cause.  together: the reason of several findings, if
+        it is not that of one without these names; for the whole model (kind "model") the op is then that of a single
+        finding.
         """
         alike = together or _QUOTED.sub(_ANY, reason)
         key = kind, "" if together and kind == "model" else op, alike, of
@@ -183,7 +184,7 @@ class _Cause:
     """Indices of names that differ between reasons."""
 
     def add(self, op: str, reason: str, at: str, helps: Iterable[str]) -> None:
-        """One more place."""
+        """Add one place."""
         found, names = self.finding, tuple(_QUOTED.findall(reason))
         if self.names is None:
             self.names = names
@@ -211,11 +212,11 @@ class _Cause:
 
 
 def _place(at: str, names: Sequence[str]) -> str:
-    """A node with the names that its reason has, as far as they are its own."""
+    """A node with the names in its reason, except its own."""
     own = ", ".join(name for name in names if name != repr(at))
     return f"{at} ({own})" if at and own else at or own
 
 
 def node_path(node: Node) -> str:
-    """The name of a node, with the function or body that it stands in."""
+    """The name of a node, with its function or body."""
     return f"{node.label} ({node.scope.label})" if node.scope.label else node.label

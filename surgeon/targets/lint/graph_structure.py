@@ -1,6 +1,6 @@
-"""A graph against ONNX's own rules: names made twice or never, circles, inputs and outputs without a type.
+"""A graph against ONNX's rules: names computed twice or never, cycles, inputs and outputs without a type.
 
-A name that is made again gets another one in the message on the way, so that an index can be made of it.
+A duplicate name is reported and replaced, so that the graph can be indexed.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ TENSORS = ("tensor_type", "sparse_tensor_type")
 
 
 def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
-    """Note what breaks ONNX's rules in the graph, its bodies and the functions.  The model is the caller's own copy."""
+    """Report what breaks ONNX's rules in the graph, its bodies and the functions.  The model is a copy."""
     faults = verify(model)
     twice = {fault.name for fault in faults if fault.kind == "made twice"}
     names = {name for node in nodes_of(model) for name in node.output} if twice else set[str]()
@@ -55,7 +55,7 @@ def check_structure(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
 
 
 def check_calls(model: onnx.ModelProto, found: DiagnosticCollector) -> bool:
-    """Note local functions that no runtime can inline.  Returns whether there are none."""
+    """Report local functions that no runtime can inline.  Returns whether there are none."""
     try:
         require_finite_calls(model)
     except GraphError as error:
@@ -67,9 +67,9 @@ def check_calls(model: onnx.ModelProto, found: DiagnosticCollector) -> bool:
 def check_inputs_and_outputs(
     graph: onnx.GraphProto, facts_of: Callable[[str], TensorType], found: DiagnosticCollector, *, wants_shapes: bool
 ) -> None:
-    """Note inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker wants.
+    """Report inputs and outputs of the main graph without a dtype, or without a shape, which onnx.checker requires.
 
-    facts_of: what is known of a tensor else; it goes into the advice.  wants_shapes: so does the target.
+    facts_of: what is inferred of a tensor, for the advice.  wants_shapes: whether the target requires shapes too.
     """
     stated = _statement(graph, facts_of)
     for kind, values in (("input", graph.input), ("output", graph.output)):
@@ -92,7 +92,7 @@ def check_inputs_and_outputs(
 
 
 def _statement(graph: onnx.GraphProto, facts_of: Callable[[str], TensorType]) -> str:
-    """The command that states dtypes and shapes of all outputs that lack them."""
+    """The command that declares dtypes and shapes of all outputs that lack them."""
     options: list[str] = []
     for value in graph.output:
         which = value.type.WhichOneof("value")
@@ -114,7 +114,7 @@ def _enum(dtype: int | None) -> str:
 
 
 def _dims(shape: Sequence[object] | None) -> str:
-    """A shape as one writes it; sizes that are open get names, and nothing known leaves it to the reader."""
+    """A shape as text; dynamic dims get names, and an unknown shape is left to the reader."""
     if shape is None:
         return "shape"
     sizes = (size if isinstance(size, int) else None if str(size).startswith("?") else str(size) for size in shape)
@@ -134,7 +134,7 @@ def _tell_twice(fault: Violation, node: onnx.NodeProto, where: str, found: Diagn
 
 
 def _rename(name: str, node: onnx.NodeProto, taken: set[str]) -> None:
-    """Give what a node makes again a name of its own, so that an index can be made."""
+    """Give a duplicate output a unique name, so that the graph can be indexed."""
     fresh = next(other for number in count(2) if (other := f"{name}_{number}") not in taken)
     taken.add(fresh)
     node.output[len(node.output) - 1 - list(node.output)[::-1].index(name)] = fresh

@@ -1,4 +1,4 @@
-"""What a model says of itself: the version of its IR and its opsets, against what the target reads."""
+"""The IR version and opsets of a model, against what the target reads."""
 
 import re
 
@@ -19,9 +19,9 @@ _OPSET_REFUSED = re.compile(
 
 
 def check_versions(model: onnx.ModelProto, found: DiagnosticCollector, knows_imports: bool) -> None:
-    """Note versions that are missing, and put them in the model, so that all else can be looked at as well.
+    """Report missing versions, and add them to the model, so that everything else can be checked.
 
-    The model is the caller's own copy.  knows_imports: the target does without imports of domains that we know.
+    The model is a copy.  knows_imports: the target needs no imports of known domains.
     """
     _check_ir(model, found)
     _check_imports(model, found, knows_imports)
@@ -58,7 +58,7 @@ def _check_imports(model: onnx.ModelProto, found: DiagnosticCollector, knows_imp
 
 
 def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
-    """The newest version of ai.onnx at which every node fits its schema, else as many as can."""
+    """The newest version of ai.onnx at which every node fits its schema, or most nodes."""
     plain = [node for node in nodes if not normalize_domain(node.domain)]
     best = newest = onnx.defs.onnx_opset_version()
     least = len(plain) + 1
@@ -72,7 +72,7 @@ def _fitting_opset(nodes: list[onnx.NodeProto]) -> int:
 
 
 def check_with_onnx(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
-    """Note versions that the installed onnx does not read."""
+    """Report versions that the installed onnx does not read."""
     if model.ir_version > onnx.IR_VERSION:
         reason = f"the model is of IR version {model.ir_version}, and onnx {onnx.__version__} reads {onnx.IR_VERSION}"
         found.add("model", "", reason, helps=[f"set ir_version to {PLAIN_IR}"])
@@ -82,14 +82,14 @@ def check_with_onnx(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
 
 
 def check_with_runtime(model: onnx.ModelProto, found: DiagnosticCollector) -> None:
-    """Let ONNX Runtime read a model of one node with the same versions: what it refuses then is the header's fault."""
+    """Load a model of one node with the same versions in ONNX Runtime: what it refuses is the header's fault."""
     version = imports_of(model.opset_import).get("", 0)
     if model.ir_version <= PLAIN_IR and version <= 20:  # every ONNX Runtime from 1.20 on reads those
         return
     from surgeon.runtime.sessions.ort_session import OrtSession, SessionError
 
     ir_version, opset = int(model.ir_version), version
-    for _ in range(2):  # a header may have both faults, and ONNX Runtime tells the first
+    for _ in range(2):  # a header may have both faults, and ONNX Runtime reports the first
         probe = helper.make_model(_nothing(), ir_version=ir_version, opset_imports=[helper.make_opsetid("", opset)])
         try:
             with OrtSession(probe):

@@ -1,7 +1,7 @@
-"""Shapes that do not go together: products, sums, joins and convolutions of tensors whose sizes are known.
+"""Shapes that do not fit each other: products, sums, joins and convolutions of tensors of known sizes.
 
-Sizes that are open never count against a node.  What comes after a node that does not fit is looked at with the shape
-that the mended node would give, where that is known, and else passed over.
+Dynamic dims never count against a node.  Nodes after a misfit are checked with the shape of the corrected node, if
+known, and else skipped.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ Shapes_ = Sequence[Shape | None]
 def check_shapes(
     nodes: Sequence[Node], shapes: ShapeInference, dtypes: InferredDtypes, found: DiagnosticCollector
 ) -> None:
-    """Note the nodes, given in the order of the file, whose inputs have shapes that do not go together."""
+    """Report the nodes, given in file order, whose input shapes do not fit each other."""
     doubtful: set[str] = set()
     for node in nodes:
         if node.scope.function is not None:
@@ -74,7 +74,7 @@ def _gemm(node: Node, given: Shapes_) -> Misfit | None:
 
 
 def _gemm_misfit(left: Shape, right: Shape, flips: Sequence[int]) -> Misfit:
-    """A product whose inner sizes differ: say which transposition would make them equal."""
+    """A product whose inner sizes differ: which transposition would make them equal."""
     shown = [f"{text(shape)}{' transposed' if flip else ''}" for shape, flip in zip((left, right), flips, strict=True)]
     reason = f"A {shown[0]} times B {shown[1]} do not go together"
     for name, changed in (("transB", (flips[0], 1 - flips[1])), ("transA", (1 - flips[0], flips[1]))):
@@ -90,7 +90,7 @@ def _gemm_misfit(left: Shape, right: Shape, flips: Sequence[int]) -> Misfit:
 
 def _matmul(node: Node, given: Shapes_) -> Misfit | None:
     left, right = (*given, None, None)[:2]
-    if not left or not right:  # nothing known, or a number, which the schema's own rules tell
+    if not left or not right:  # nothing known, or a scalar, which the schema covers
         return None
     inner = right[-2] if len(right) > 1 else right[0]
     if _differ(left[-1], inner):
@@ -152,7 +152,7 @@ RULES: dict[str, Rule] = {
 
 
 def text(shape: Sequence[object]) -> str:
-    """A shape as people write it."""
+    """A shape as text."""
     return f"[{', '.join(map(str, shape))}]"
 
 
@@ -171,7 +171,7 @@ def _differ(size: object, other: object) -> bool:
 
 
 def _broadcast(shape: Shape, other: Shape) -> bool:
-    """Whether two shapes may broadcast (ONNX, Broadcasting); open sizes may be anything."""
+    """Whether two shapes may broadcast (ONNX, Broadcasting); dynamic dims may be anything."""
     pairs = zip(reversed(shape), reversed(other), strict=False)
     return not any(_differ(a, b) and 1 not in (a, b) for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""TensorRT: its plugins, then ONNX; by its own parser where that is installed, else as its documentation has it."""
+"""TensorRT: its plugins, then ONNX; checked by its parser if that is installed, else by its documentation."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """Whether TensorRT has each op of a model, as its parser looks for them.
 
-It goes by the name of an op and not by its domain: first the ops of ONNX that it reads, then the model's functions,
-then plugins; a node with the attribute `plugin_namespace` is a plugin before all else.
+It uses the name of an op and not its domain: first the ops of ONNX that it reads, then local functions, then plugins.
+A node with the attribute `plugin_namespace` is always a plugin.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ from surgeon.targets.tensorrt.support_matrix import (
 )
 from surgeon.targets.tensorrt.unsupported_ops import UNSUPPORTED_BY_RTX, reason_and_workarounds
 
-# What a tensor in TensorRT may be.  float64 is read as float32, and uint8 stands at the ends of a network alone.
+# What a tensor in TensorRT may be.  float64 is read as float32, and uint8 is allowed only for inputs and outputs.
 NETWORK_DTYPES = frozenset(
     ("float", "double", "float16", "bfloat16", "float8e4m3fn", "float4e2m1", "int64", "int32", "int8", "int4", "uint8")
 ).union(("bool",))
@@ -50,7 +50,7 @@ JUDGED = ("float", "float16", "bfloat16", "int32", "int64", "bool", "uint8")
 
 
 def is_supported(node: NodeProto) -> bool:
-    """Whether TensorRT has a plugin of a node's name, or an op of this name that means the same."""
+    """Whether TensorRT has a plugin of a node's name, or an op of this name with the same meaning."""
     listed, plugin = tensorrt_ops().get(node.op_type), plugin_of(node)
     if node.domain != MICROSOFT and plugin is not None and not plugin.removed:
         return True
@@ -63,7 +63,7 @@ def _means_it(domain: str, name: str) -> bool:
 
 
 def _of_placeholder(node: Node) -> tuple[str, ...]:
-    """What helps with an op that only a plugin, a rule or a function can stand for."""
+    """What helps with an op that needs a plugin, a rule or a function."""
     rule = command("rewrite", "IN", "OUT", "--rules", "FILE.py", *_TENSORRT)
     plugin = command("rewrite", "IN", "OUT", *_TENSORRT, "--plugin", f"{node.op}=PLUGIN")
     return (
@@ -93,7 +93,7 @@ class DocumentedIssue:
     """Whether the parser reads the node as another op."""
 
     def note(self, found: DiagnosticCollector) -> None:
-        """Put it among what was found."""
+        """Add it to the findings."""
         found.add(
             self.kind,
             op_text(self.node),
@@ -107,11 +107,11 @@ class DocumentedIssue:
 
 
 class TensorrtSupport:
-    """What is asked of each node for the target TensorRT.
+    """Checks of each node for TensorRT.
 
-    found: what is wrong by ONNX itself.  issues: what TensorRT does not take.  plugins: the nodes that are meant
-    for one.  io_issues: what is wrong with an input, an output or a weight, the same of several, and what helps.
-    sized: Ifs that TensorRT builds where further sizes are fixed.
+    found: violations of ONNX.  issues: what TensorRT refuses.  plugins: nodes that are meant for one.  io_issues:
+    faults of an input, an output or a weight, the reason for several, and what helps.  sized: Ifs that TensorRT builds
+    if further sizes are fixed.
     """
 
     def __init__(self, asked: CheckContext) -> None:
@@ -123,20 +123,20 @@ class TensorrtSupport:
         self.sized = {found.node: found for found in sized_ifs(asked.index) if not fixed.issuperset(found.dims)}
 
     def check(self) -> None:
-        """Collect what TensorRT does not read, as far as its documentation tells."""
+        """Collect what TensorRT does not read according to its documentation."""
         self._check_ends()
         self._check_nodes()
         note_precision(self.index, self.dtypes, self.found)
 
     def note_sized(self, refused: Collection[Node] = ()) -> None:
-        """Note each If that sizes decide.  refused: those that have a finding already."""
+        """Report each If that depends on sizes.  refused: those that have a finding already."""
         for node, found in self.sized.items():
             if node not in refused:
                 reason, helps = reason_of(found), [fix_of(found)]
                 self.found.add("advice", op_text(node), reason, at=node_path(node), node=node, helps=helps, stops=False)
 
     def _check_ends(self) -> None:
-        """Note the inputs, outputs and weights of the network that TensorRT has no dtype for."""
+        """Report inputs, outputs and weights of the network of dtypes that TensorRT lacks."""
         graph = self.index.main.proto
         given = [tensor.name for tensor in graph.initializer] if isinstance(graph, GraphProto) else []
         ends = [("input", value) for value in graph.input if value.name not in given]
@@ -159,7 +159,7 @@ class TensorrtSupport:
         self.io_issues.append((f"the {what} '{name}' is {why}", f"{what}s are {why}", helps))
 
     def _check_nodes(self) -> None:
-        """Collect every node that TensorRT does not read, as far as its documentation tells."""
+        """Collect the nodes that TensorRT does not read according to its documentation."""
         local = local_functions(self.index)
         for scope in self.index.scopes:
             for node in scope.nodes:
@@ -172,7 +172,7 @@ class TensorrtSupport:
                 elif (domain, name) in local:
                     self._check_call(node, len(local[domain, name].input))
                 elif listed is not None and listed.supported:
-                    continue  # told as mistaken
+                    continue  # reported as mistaken
                 elif name in plugins():
                     self._check_plugin(node)
                 else:
@@ -193,7 +193,7 @@ class TensorrtSupport:
         )
 
     def _is_mistaken(self, node: Node, local: object) -> bool:
-        """Note a node that TensorRT would take for the op of ONNX that has the same name."""
+        """Report a node that TensorRT would take for the op of ONNX of the same name."""
         domain, name = split_op(node.op)
         if _means_it(domain, name):
             return False

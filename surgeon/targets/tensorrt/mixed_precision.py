@@ -1,4 +1,4 @@
-"""What of a model of half precision TensorRT runs otherwise: it has no flag for it, and does what a file says."""
+"""What TensorRT runs in float32 of a half-precision model: it has no flag for it, and follows the file."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ LONGEST_SOFTMAX = 2048
 
 
 def note_precision(index: Index, dtypes: InferredDtypes, found: DiagnosticCollector) -> None:
-    """Note, of a model that is partly of half precision, what runs in float32, and Casts that do nothing for it."""
+    """Report what runs in float32 in a model of partly half precision, and Casts that have no effect there."""
     nodes = [node for scope in index.scopes if scope.function is None for node in scope.nodes]
     if not any(dtypes.dtype(node.scope, name) in HALVES for node in nodes for name in node.outputs if name):
         return
@@ -76,7 +76,7 @@ def _of_cast(dtypes: InferredDtypes, node: Node, given: int | None) -> Iterator[
 
 
 def _length(index: Index, node: Node) -> int | None:
-    """Over how many elements a softmax runs, where that is known."""
+    """Over how many elements a softmax runs, if known."""
     shape = shapes_of(index).shape(node.scope, node.inputs[0])
     axis = node.attribute("axis")
     place = axis.i if axis is not None else -1

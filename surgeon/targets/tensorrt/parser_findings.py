@@ -1,7 +1,7 @@
-"""What is told of a model for TensorRT: its parser's own word where it is installed, else what its tables say.
+"""Findings for TensorRT: those of its parser if it is installed, else those of the tables.
 
-The parser says which nodes it refuses; the tables say why in words of their own, and what helps.  They speak alone for
-plugins, which the parser knows where their library is loaded, and for nodes that it would take for others.
+The parser says which nodes it refuses; the tables have a clearer reason, and what helps.  Only the tables count for
+plugins, which the parser knows if their library is loaded, and for nodes that it takes for others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +38,7 @@ SILENCE = "pip install tensorrt-rtx, and its own parser is asked"
 
 
 def check_model(asked: CheckContext) -> None:
-    """Note what TensorRT does not take of a model.  Raises ModelFileError where it cannot be given the weights."""
+    """Report what TensorRT refuses in a model.  Raises ModelFileError if the weights cannot be read."""
     support = TensorrtSupport(asked)
     support.check()
     library = installed(asked.request.library) if asked.request.parse else None
@@ -100,7 +100,7 @@ def check_model(asked: CheckContext) -> None:
 
 
 def _commands(sizes: Mapping[str, "Range"]) -> list[str]:
-    """The commands that build a model for the sizes that it took, and that fix them in its file."""
+    """The commands that build a model for the sizes that were accepted, and that fix them in its file."""
     given = [
         f"{name}={best}" if least == largest else f"{name}={least}:{best}:{largest}"
         for name, (least, best, largest) in sizes.items()
@@ -115,7 +115,7 @@ def _dims(given: list[str]) -> list[str]:
 
 
 def _is_for_tables(complaint: DocumentedIssue) -> bool:
-    """Whether the parser may take a node against which this is said, and it stands all the same."""
+    """Whether a finding of the tables counts even if the parser takes the node."""
     return complaint.kind == "plugin" or complaint.is_name_clash
 
 
@@ -124,7 +124,7 @@ def _is_of_builder(complaint: DocumentedIssue) -> bool:
 
 
 def _numbered(asked: CheckContext) -> dict[int, Node]:
-    """The nodes by the numbers under which TensorRT knows them: in the order of `walking.nodes_of`."""
+    """The nodes by the numbers under which TensorRT knows them: in the order of `nodes_of`."""
     scopes = asked.index.scopes
     roots = [scope for scope in scopes if scope.owner is None]
     bodies: dict[Node, list[Scope]] = {}
@@ -142,14 +142,14 @@ def _numbered(asked: CheckContext) -> dict[int, Node]:
 
 
 def _in_main(node: Node) -> Node | None:
-    """The node of the main graph in whose bodies a node stands, or itself; None for one in a function."""
+    """The node of the main graph whose bodies contain a node, or the node itself; None for one in a function."""
     while node.scope.owner is not None:
         node = node.scope.owner
     return None if node.scope.function is not None else node
 
 
 def _outputs(asked: CheckContext, node: Node) -> "NodeOutputs | None":
-    """What a node of the main graph makes: names, dtypes and dims; None where they are not known."""
+    """The outputs of a node of the main graph: names, dtypes and dims; None if unknown."""
     made: list[tuple[str, int, Dims]] = []
     for name in filter(None, node.outputs):
         facts = asked.shapes.facts(node.scope, name)
@@ -169,7 +169,7 @@ def _merge(
     nodes: dict[int, Node],
     of_tables: set[Node],
 ) -> None:
-    """Note the parser's faults in the words of the tables, where these have some."""
+    """Report the parser's faults, in the words of the tables if these have any."""
     faults, sizes, sized = said.faults, said.sizes, support.sized
     refused = {nodes[one.node]: one for one in faults if one.node in nodes}
     for complaint in support.issues:
@@ -199,7 +199,7 @@ def _merge(
 
 
 def _helps(fault: "Incompatibility", sizes: Mapping[str, "Range"]) -> list[str]:
-    """What helps with what the builder does not take.  sizes: of the free dims, with which it was asked."""
+    """What helps with what the builder refuses.  sizes: of the dynamic dims of the build."""
     if fault.stage != "build":
         return []
     if NEEDS_BUILD_TIME_VALUE in fault.reason:

@@ -1,4 +1,4 @@
-"""What TensorRT's parser does not take of the ops that it reads, as its documentation says."""
+"""What TensorRT's parser refuses of the ops that it reads, according to its documentation."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from surgeon.targets.lint.finding import CONSTANT
 from surgeon.targets.op_limits import Limit, NodeFacts
 from surgeon.targets.tensorrt.support_matrix import CONTRIB_EQUIVALENTS
 
-# Ops whose first input does not tell whether TensorRT takes their data: indices, conditions, what they convert from.
+# Ops whose first input does not decide whether TensorRT takes their data: indices, conditions, sources of casts.
 EXEMPT = WITH_BODIES.union(
     ("Cast", "CastLike", "Constant", "ConstantOfShape", "DequantizeLinear", "NonZero", "OneHot", "QuantizeLinear"),
     ("Shape", "Size"),
@@ -26,7 +26,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def _attention(site: NodeFacts) -> Found:
-    # Which dtypes and head sizes the builder has kernels for was tried with TensorRT-RTX 1.7; no parser tells it.
+    # Dtypes and head sizes of the builder's kernels, as tried with TensorRT-RTX 1.7; the parser does not check them.
     if site.dtype(0) not in (None, *HALVES):
         yield (
             f"TensorRT builds Attention in float16 and bfloat16 only, and here it is {site.dtype(0)}",
@@ -115,7 +115,7 @@ def _resize(site: NodeFacts) -> Found:
 
 
 def _is_free_beside(site: NodeFacts, axes: Sequence[int]) -> bool:
-    """Whether an axis of what is read that is not among these is free."""
+    """Whether an axis of the input other than these is dynamic."""
     shape = site.shape(0)
     named = {axis % len(shape) for axis in axes} if shape else set()
     return shape is not None and any(not isinstance(size, int) for at, size in enumerate(shape) if at not in named)
@@ -167,7 +167,7 @@ def _stft(site: NodeFacts) -> Found:
 
 
 def _is_built_in(site: NodeFacts, position: int) -> bool:
-    """Whether an input is a constant as it stands in the file, or behind nodes that hand it on, or not given at all."""
+    """Whether an input is a constant of the file, also behind nodes that pass it on, or omitted."""
     name = site.node.inputs[position] if site.has(position) and site.node.scope.function is None else ""
     while name:
         home = site.node.scope.defining_scope(name)
@@ -189,7 +189,7 @@ def _reduction(site: NodeFacts) -> Found:
 
 
 def _constant_input(position: int, name: str) -> Limit:
-    """TensorRT wants an input to be known when the network is built."""
+    """TensorRT needs an input to be known when the network is built."""
 
     def limit(site: NodeFacts) -> Found:
         if not site.fixed(position):
@@ -220,7 +220,7 @@ def _lstm(site: NodeFacts) -> Found:
 
 
 def _recurrent(site: NodeFacts) -> Found:
-    # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; no documentation tells it.
+    # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; it is not documented.
     if site.has(4) and site.dtype(0) in HALVES:
         told = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
         how = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")

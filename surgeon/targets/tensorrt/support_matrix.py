@@ -1,8 +1,7 @@
 """The ops of ONNX that TensorRT reads, as its parser's documentation lists them (TensorRT 11.1, opsets 9 to 24).
 
-A list of names and of the types that the data may have; it does not speak of opsets one by one, and so it tells what
-is documented, which is no proof.  Beside it stands where TensorRT-RTX differs, as its parser said when it was asked
-(`tests/make_tensorrt_tables.py`).
+It is a list of names and dtypes, without single opsets: it shows what is documented, which is not a proof.  The
+differences of TensorRT-RTX come from its parser (`tests/make_tensorrt_tables.py`).
 """
 
 import json
@@ -37,24 +36,24 @@ class TensorrtOp:
 
 
 def tensorrt_version() -> str:
-    """The version of TensorRT that the list is of."""
+    """The version of TensorRT that the list describes."""
     return str(_table()["tensorrt"])
 
 
 def rtx_version() -> str:
-    """The version of TensorRT-RTX that was asked where it differs."""
+    """The version of TensorRT-RTX whose parser was run."""
     return str(_table()["tensorrt_rtx"]["version"])
 
 
 def tensorrt_opsets() -> range:
-    """The opsets of ai.onnx that the list is for."""
+    """The opsets of ai.onnx that the list covers."""
     first, last = _table()["opsets"]
     return range(int(first), int(last) + 1)
 
 
 @cache
 def tensorrt_ops() -> Mapping[str, TensorrtOp]:
-    """All ops of the list by name; those that are not in it are unknown."""
+    """All ops of the list by name; other ops are unknown."""
     rtx: Mapping[str, bool] = _table()["tensorrt_rtx"]["differs"]
     return {
         name: TensorrtOp(

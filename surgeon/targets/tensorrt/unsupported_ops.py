@@ -1,4 +1,4 @@
-"""What stands behind the ops that TensorRT lacks, and what helps where no rule writes them otherwise."""
+"""Why TensorRT lacks ops, and what helps if no rule replaces them."""
 
 from collections.abc import Mapping
 
@@ -40,5 +40,5 @@ UNSUPPORTED_BY_RTX: Mapping[str, tuple[str, ...]] = {"NonZero": (BEFORE, CONSTAN
 
 
 def reason_and_workarounds(domain: str, name: str) -> Behind:
-    """Why TensorRT lacks an op, and what helps; "" and nothing where no more is to be said."""
+    """Why TensorRT lacks an op, and what helps; "" and nothing if that is all."""
     return OF_DOMAINS.get(domain, ("", ())) if domain else LACKING.get(name, ("", ()))

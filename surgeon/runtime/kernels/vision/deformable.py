@@ -27,11 +27,12 @@ def deformable_convolution(
     group: int,
     offset_group: int,
 ) -> Array:
-    """Sum, for each output pixel, the weighted input at the kernel's places, each moved by an offset of its own.
+    """Sum, for each output pixel, the weighted input at the kernel's places, each moved by its own offset.
 
-    x: [N, C, H, W].  weight: [M, C/group, kh, kw].  offset: [N, 2·offset_group·kh·kw, H', W'] in pixels.  mask:
-    [N, offset_group·kh·kw, H', W'], None for ones.  bias: [M].  strides, pads, dilations: by height and by width; pads
-    are the same on both sides.  Between pixels the input is bilinear, beyond its edge zero.
+    x: [N, C, H, W].  weight: [M, C/group, kh, kw].  offset: [N, 2·offset_group·kh·kw, H', W'] in pixels.  mask: [N,
+    offset_group·kh·kw, H', W'], None for ones.  bias: [M].  strides, pads, dilations: by height and by width; pads are
+    the same on both sides.  Between pixels the input is bilinear, beyond its edge zero.
+
     Returns [N, M, H', W'] in x's dtype.  Raises ValueError for shapes that do not fit together.
     """
     images, channels, _, _ = x.shape

@@ -129,7 +129,7 @@ def best_boxes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The best boxes of each picture, in falling order of scores, of equal ones the earlier box and class first.
 
-    boxes: [batch, count, 4].  scores: [batch, classes, count].  single: each box counts for its best class alone, else
+    boxes: [batch, count, 4].  scores: [batch, classes, count].  single: each box counts only for its best class, else
     for every class.  first: the number of the first class.  Returns boxes [batch, most, 4], scores [batch, most] and
     classes int64[batch, most].
     """

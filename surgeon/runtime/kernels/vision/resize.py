@@ -67,9 +67,9 @@ def resize(
     keep_aspect_ratio_policy: str = "stretch",
     opset: int = 13,
 ) -> Array:
-    """Resize.  inputs: roi, scales and sizes; scales alone before opset 11, where places are those of Upsample.
+    """Resize.  inputs: roi, scales and sizes; only scales before opset 11, where coordinates are those of Upsample.
 
-    Returns x's dtype.  Raises ValueError for modes that are not known, and for what kernels do not agree on.
+    Returns x's dtype.  Raises ValueError for unknown modes, and where kernels disagree.
     """
     if opset < 11:
         return upsample(x, *inputs, mode=mode)
@@ -114,7 +114,7 @@ def _given(values: Array | None) -> Array | None:
 def _lengths(
     shape: Sequence[int], axes: Sequence[int], scales: Array | None, sizes: Array | None, policy: str
 ) -> list[_Length]:
-    """Return how each axis changes.  Raises ValueError where that is not told once for each of `axes`."""
+    """How each axis changes.  Raises ValueError unless each of `axes` has one scale or size."""
     told = scales if sizes is None else sizes
     if told is None or (scales is not None and sizes is not None) or len(told) != len(axes):
         raise ValueError(f"one of scales and sizes must be given for {len(axes)} axes")
@@ -170,7 +170,7 @@ def _places(length: _Length, transformation: str, kind: type[Any]) -> Array:
         last = kind(length.size - 1)
         return np.zeros_like(at) if length.count == 1 else at * last / kind(length.count - 1)
     if transformation == "asymmetric":
-        # Where the scale is that of two sizes, theirs are the ties: 3.5 is no 3.4999998, which is nearest to another.
+        # A scale from two sizes: compute ties from the sizes, so that 3.5 does not become 3.4999998.
         is_ratio = scale == kind(length.count) / kind(length.size)
         return at * kind(length.size) / kind(length.count) if is_ratio else at / scale
     if transformation == "tf_half_pixel_for_nn":
