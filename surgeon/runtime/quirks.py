@@ -92,7 +92,7 @@ MASKED_ATTENTION_ROW = Quirk(
 SATURATED_INT8_SUMS = Quirk(
     "Kernels for x86 without VNNI saturate sums of two products of uint8 by int8 at 16 bits.",
     "onnxruntime",
-    ("runtime/sessions/int8_saturation.py",),
+    ("runtime/sessions/int8_saturation.py", "runtime/sessions/ort_session.py"),
 )
 MISSING_PROVIDER_LIBRARY = Quirk(
     "Listing the kernels ends the process if the library of a provider does not load: `onnxruntime-gpu` on a machine "

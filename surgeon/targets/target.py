@@ -22,18 +22,6 @@ if TYPE_CHECKING:  # a rewrite needs no more of a target than what it writes and
 class Target(BaseTarget):
     """Where a model is to run.  Found by its name through an entry point of the group `surgeon.targets`.
 
-    Attributes:
-        name: as `--target` has it.
-        title: as sentences have it.
-        writes: the kinds of form that it takes, best first: what `Rule.on` names; "any" is less of what is there.
-        runs: the kinds that it leaves as they are.
-        like: the target that it is the same as for a rule without a form of its own kind.
-        providers: what may run it there, with their kernels; the first is asked where no other is named.
-        ops: its own: `OwnOps`, or another `surgeon.target_registry.OpSet`.
-        own_word: what one of its own ops is called ("a plugin").
-        takes_libraries: custom ops may be brought to it.
-        reads: whether it has the op of a node that a rule would write; None: by kernels.
-
     Examples:
         >>> from surgeon import Provider, Target
         >>> npu = Provider.listing("npu", "Acme's NPU", {"ai.onnx::Relu": ("float",)})

@@ -39,7 +39,7 @@ MOST_ROUNDS = 64
 MOST_PROFILES = 40
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 LARGE = (512, 576, 1600, 16000)
-"""Sizes of dims other than the batch, tried if smaller ones do not suit: audio models need a whole window of samples."""
+"""Sizes of dims other than the batch, if smaller ones do not suit: audio models need a whole window of samples."""
 CAPABILITIES = ("SM75", "SM80", "SM86", "SM89", "SM120", "SM121")
 LARGE_BATCH = 64
 NOTHING: Mapping[int, NodeOutputs] = {}
@@ -56,7 +56,7 @@ class Incompatibility:
     reason: str
     """A clause."""
     stage: str
-    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a machine with a GPU can check it)."""
+    """One of "parse", "build", "sizes" (other sizes suit the builder) or "gpu" (only a GPU can check it)."""
     call: int | None = None
     """Number of the node that calls the function in which it is."""
 
