@@ -147,7 +147,7 @@ class ProviderSupport:
     def missing_reason(
         self, domain: str, op: str, opset: int, dtypes: Dtypes, among: Collection[Provider] | None = None
     ) -> str:
-        """What the provider lacks for a node that a rule would write, a clause with advice; "" for nothing.
+        """What the provider lacks for a node that a rule would write, a clause with advice; empty for nothing.
 
         among: the providers that may be chosen instead, by default the others of its target.
         """

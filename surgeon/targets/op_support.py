@@ -116,7 +116,7 @@ class Support:
         reason = f"{runtime} has no op of this name, and {library}"
         if not self.target.takes_libraries or why:
             reason = f"{why}, so {runtime} has no op of this name" if why else f"{runtime} has no domain {domain}"
-        of = torch_op(node.proto)  # one name, org.pytorch.aten::ATen, stands for many
+        of = torch_op(node.proto) or ""  # one name, org.pytorch.aten::ATen, stands for many
         at = node_path(node)
         self.found.add("mapping", op_text(node), reason, link="mapping", at=at, node=node, helps=helps, of=of)
 

@@ -15,12 +15,12 @@ _SMALL = range(1, 9)  # lengths at which what is left of one may be nothing
 Found = Iterator[tuple[str, str]]
 
 
-def _made_by(site: NodeFacts, position: int) -> str:
-    """The op that computes an input, before any ops that move it; "" for none."""
+def _source_op(site: NodeFacts, position: int) -> str | None:
+    """The op that computes an input, before any ops that move it; None for none."""
     maker = site.maker(position)
     while maker is not None and maker.node.op in _MOVING:
         maker = maker.maker(0)
-    return "" if maker is None else maker.node.op
+    return None if maker is None else maker.node.op
 
 
 def _grouped(site: NodeFacts) -> Found:
@@ -28,9 +28,9 @@ def _grouped(site: NodeFacts) -> Found:
 
     The fusion reads the shape of an omitted past, which ends the process, and drops the mask.
     """
-    rotated = all(_made_by(site, place) in _ROTARY for place in (0, 1))
+    rotated = all(_source_op(site, place) in _ROTARY for place in (0, 1))
     is_half = site.dtype(0) in (None, "float16", "bfloat16")
-    if is_half and rotated and _made_by(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
+    if is_half and rotated and _source_op(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
         told = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
         yield told, "choose --target onnx, whose Attention it leaves alone"
     if site.has(10) and (site.has(11) or site.attribute("smooth_softmax", 0)):

@@ -56,7 +56,7 @@ class Implementation:
 
     @property
     def where(self) -> str:
-        """Where it is written, as a phrase after its name; "" if that is not a file of the user."""
+        """Where it is written, as a phrase after its name; empty if that is not a file of the user."""
         return f" in '{self.file}'" if self.file is not None and not self.runs_in_process else ""
 
     def require(self) -> None:

@@ -122,7 +122,8 @@ def _spread(
         pads = split_padding(max(0, whole - wanted), auto)
     if size < 0:
         raise ValueError(f"padding of {pads} leaves nothing of {whole} elements")
-    return WindowAxis(size, count, kernel, stride, dilation, *pads)
+    begin, end = pads
+    return WindowAxis(size, count, kernel, stride=stride, dilation=dilation, pad_begin=begin, pad_end=end)
 
 
 def _scattered(x: Array, weight: Array, axes: Sequence[WindowAxis], group: int) -> Array:

@@ -112,8 +112,8 @@ def compare(
     scale = max_magnitude(a)
     relative, absolute = tolerance(dtype, rtol, atol)
     allowed = absolute + relative * scale + noise
-    why = _kinds_differ(a, b)
-    if why:
+    why = _non_finite_mismatch(a, b)
+    if why is not None:
         return Comparison(
             OutputError(name, dtype, math.inf, max_rel=math.inf, scale=scale, allowed=allowed, ok=False), why
         )
@@ -163,17 +163,17 @@ def _compare_exact(name: str, dtype: str, a: np.ndarray, b: np.ndarray, noise: f
     return Comparison(OutputError(name, dtype, gap, max_rel=relative, scale=scale, allowed=noise, ok=ok), why)
 
 
-def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str:
-    """Say why two results cannot be compared, by their dtypes or shapes; empty when they can."""
+def mismatch_reason(original: np.ndarray, rewritten: np.ndarray) -> str | None:
+    """Why two results cannot be compared, by their dtypes or shapes; None if they can."""
     if dtype_name(rewritten) != dtype_name(original):
         return f"is {dtype_name(rewritten)} where the original's is {dtype_name(original)}"
     if original.shape != rewritten.shape:
         return f"has shape {list(rewritten.shape)} where the original's is {list(original.shape)}"
-    return ""
+    return None
 
 
-def _kinds_differ(a: np.ndarray, b: np.ndarray) -> str:
-    """Where NaN or infinity (by sign) differ, in words; "" for nowhere."""
+def _non_finite_mismatch(a: np.ndarray, b: np.ndarray) -> str | None:
+    """Where NaN or infinity (by sign) differ, in words; None for nowhere."""
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     if (count := int(np.count_nonzero(nan_a != nan_b))) > 0:
         return f"has NaN in other places than the original ({count} of {a.size} elements)"
@@ -182,7 +182,7 @@ def _kinds_differ(a: np.ndarray, b: np.ndarray) -> str:
     signs = (inf_a & inf_b & (a != b)) if a.dtype.kind == "f" else np.zeros_like(inf_a)
     if (count := int(np.count_nonzero((inf_a != inf_b) | signs))) > 0:
         return f"has infinity in other places than the original ({count} of {a.size} elements)"
-    return ""
+    return None
 
 
 def _wide(array: np.ndarray) -> np.ndarray:
@@ -250,8 +250,8 @@ class OutputRange:
             self.high = high if not self.numbers else max(self.high, high)
             self.numbers = True
 
-    def why_uninformative(self) -> str:
-        """Why comparing this output is not informative; "" if it is."""
+    def uninformative_reason(self) -> str | None:
+        """Why comparing this output is not informative; None if it is."""
         if not self.size:
             return "is empty"
         if not self.numbers:
@@ -260,7 +260,7 @@ class OutputRange:
             return f"is {self.kind(self.low)} throughout"
         if self.allowed and not isinstance(self.low, str) and self.high - self.low <= self.allowed:
             return f"varies less than the tolerance of {self.allowed:.3g}"
-        return ""
+        return None
 
 
 def uninformative_outputs(
@@ -279,8 +279,8 @@ def uninformative_outputs(
         for outputs in answers:
             if name in outputs:
                 spread.add(outputs[name], allowed(name, outputs[name]))
-        why = spread.why_uninformative()
-        if why and (has_inputs or not spread.numbers):
+        why = spread.uninformative_reason()
+        if why is not None and (has_inputs or not spread.numbers):
             empty[name] = why
     return empty, len(empty) == len(names)
 

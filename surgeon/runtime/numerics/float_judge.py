@@ -158,7 +158,8 @@ class FloatJudge:
         far = self.both & ~excused & ~(self.gap <= self.allowed)
         unlike = self._unlike()
         turned = self._turned()
-        why = ", and ".join(filter(None, (self._say_unlike(unlike), self._say_turned(turned), self._say_far(far))))
+        messages = self._kind_message(unlike), self._zero_sign_message(turned), self._distance_message(far)
+        why = ", and ".join(filter(None, messages))
         place = self._furthest(self.both & ~excused)
         blurring = self._blurring()
         severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
@@ -241,10 +242,10 @@ class FloatJudge:
         signs = [np.signbit(numbers) for numbers in (self.a, self.b, self.right)]
         return np.asarray(zero & (signs[0] == signs[2]) & (signs[0] != signs[1]))
 
-    def _say_turned(self, turned: np.ndarray) -> str:
-        """A sentence on zeros of another sign; "" for none."""
+    def _zero_sign_message(self, turned: np.ndarray) -> str | None:
+        """A sentence on zeros of another sign; None for none."""
         if not np.any(turned):
-            return ""
+            return None
         signs = ("0", "-0") if np.signbit(self.a[turned][0]) else ("-0", "0")
         count = f"({np.count_nonzero(turned)} of {self.b.size} elements)"
         return f"is {signs[0]} where the original is {signs[1]} {count}, and something behind it divides by that"
@@ -296,10 +297,10 @@ class FloatJudge:
         below = (self.kind_b == _MINUS_INF) & (self.right < 0)
         return np.asarray((above | below) & (np.abs(self.right) >= math.sqrt(float(self.limits.max))))
 
-    def _say_unlike(self, unlike: np.ndarray) -> str:
-        """A sentence on NaN, infinity and finite numbers that differ, in the commonest case; "" for none."""
+    def _kind_message(self, unlike: np.ndarray) -> str | None:
+        """A sentence on NaN, infinity and finite numbers that differ, in the commonest case; None for none."""
         if not np.any(unlike):
-            return ""
+            return None
         cases = np.stack([self.kind_b[unlike], self.kind_a[unlike], self.kind[unlike]], axis=1)
         found, counts = np.unique(cases, axis=0, return_counts=True)
         b, a, right = (_KINDS[kind] for kind in found[counts.argmax()])
@@ -308,11 +309,11 @@ class FloatJudge:
             return f"is {b} where the original is {a} {count}"
         return f"is {b} where the original is {a} and the {self.independent} reference {right} {count}"
 
-    def _say_far(self, far: np.ndarray) -> str:
-        """A sentence on the worst of the elements that are too far; "" for none."""
+    def _distance_message(self, far: np.ndarray) -> str | None:
+        """A sentence on the worst of the elements that are too far; None for none."""
         place = self._furthest(far) if np.any(far) else None
         if place is None:
-            return ""
+            return None
         scale = self.classes.spread(self.classes.scale)[place]
         gap, allowed = format_beside_limit(self.gap[place], self.allowed[place])
         numbers = f"by {gap} where {allowed} is allowed (scale {scale:.3g})"

@@ -82,10 +82,18 @@ def judge_tensor(
         if dtype not in TOLERANCES:
             return _judge_exact(name, dtype, original, rewritten=rewritten, reference=reference, movement=movement)
         relative, absolute = tolerance(dtype, rtol, atol)
-        is_own = rtol is not None or atol is not None
-        summing = _summing(original.dtype, terms)
-        kernels = (by_ones, errs_alike, has_signs)
-        asked = Allowance(relative, absolute, is_own, slack, overflowing, summing, terms > 1, *kernels)
+        asked = Allowance(
+            relative,
+            absolute,
+            is_own=rtol is not None or atol is not None,
+            intended_error=slack,
+            overflowing=overflowing,
+            sum_ulps=_summing(original.dtype, terms),
+            adds_up=terms > 1,
+            absolute_error=by_ones,
+            shared_error=errs_alike,
+            signed_zeros=has_signs,
+        )
         return FloatJudge(original, rewritten, reference, moved=movement, asked=asked).judge(name)
 
 

@@ -64,7 +64,7 @@ class SessionError(SurgeonError):
 
     @property
     def node(self) -> str:
-        """The name of the node that did not run; "" if unknown."""
+        """The name of the node that did not run; empty if unknown."""
         found = _AT_NODE.search(self.message)
         return found["name"] if found is not None else ""
 
@@ -202,8 +202,9 @@ class OrtSession:
         known, binding = getattr(self._bound, "last", (None, None))
         if known != key:  # to bind anew takes longer than to run what is small
             binding = self._session.io_binding()
-            binding.bind_input(source, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-            binding.bind_output(name, "cpu", 0, made.dtype, made.shape, made.ctypes.data)
+            for bind, port, given in ((binding.bind_input, source, array), (binding.bind_output, name, made)):
+                memory = {"element_type": given.dtype, "shape": given.shape, "buffer_ptr": given.ctypes.data}
+                bind(port, "cpu", 0, **memory)
             self._bound.last = key, binding
         try:
             self._session.run_with_iobinding(binding, self._run_options)

@@ -24,7 +24,7 @@ def unknown_ops(model: ModelProto, custom_ops: Sequence[Path | str] = ()) -> lis
 
 
 def unknown_ops_hint(model: ModelProto, custom_ops: Sequence[Path | str] = (), *, has_rules: bool = True) -> str:
-    """How to run operators that are unknown here, as the rest of a sentence; "" if all are known.
+    """How to run operators that are unknown here, as the rest of a sentence; empty if all are known.
 
     An operator that no runtime defines may be torch's, as the exporter writes operators that it does not know.
     has_rules: whether the user has a file of rules.

@@ -26,7 +26,7 @@ class Library:
 
     @property
     def version(self) -> str:
-        """Its version, three numbers; "" if unknown."""
+        """Its version, three numbers; empty if unknown."""
         for name in self.distributions:
             try:
                 return ".".join(metadata.version(name).split(".")[:3])

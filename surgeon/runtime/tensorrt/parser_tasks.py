@@ -112,24 +112,24 @@ def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], li
 
 
 def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
-    """Why libraries have no plugins for TensorRT, a clause each; "" for one that has."""
+    """Why libraries have no plugins for TensorRT, a clause each; None for one that has."""
     trt, _ = _loaded(asked[0])
     registry, told = trt.get_plugin_registry(), []
     for path in asked[1]:
         note({"library": path})
         known = len(registry.all_creators)
         registry.load_library(path)  # which says nothing of a file that it cannot load
-        told.append("" if len(registry.all_creators) > known else _why_without_creators(path))
+        told.append(None if len(registry.all_creators) > known else _missing_creators_reason(path))
     return {"reasons": told}, []
 
 
-def _why_without_creators(path: str) -> str:
-    """Why a loaded library has no plugins, a clause; "" if TensorRT had all of them before."""
+def _missing_creators_reason(path: str) -> str | None:
+    """Why a loaded library has no plugins, a clause; None if TensorRT had all of them before."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_LAZY if hasattr(os, "RTLD_LAZY") else ctypes.DEFAULT_MODE)
     except OSError as error:
         return f"it cannot be loaded ({str(error).removeprefix(f'{path}: ')})"
-    return "" if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
+    return None if any(hasattr(library, name) for name in _CREATORS) else "it has no creators of plugins"
 
 
 def supports(asked: tuple[str, Sequence[str]], _: ReportProgress) -> tuple[dict[str, Any], list[Any]]:

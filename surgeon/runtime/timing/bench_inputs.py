@@ -84,13 +84,13 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
                 raise UsageError(f"{told}: bench models that take the same.")
 
 
-def _kind(value: ValueInfoProto) -> str:
-    """The type of an input without its shape; "" if unknown."""
-    which = value.type.WhichOneof("value") or ""
+def _kind(value: ValueInfoProto) -> str | None:
+    """The type of an input without its shape; None if unknown."""
+    which = value.type.WhichOneof("value")
     if which != "tensor_type":
-        return which.removesuffix("_type")
+        return None if which is None else which.removesuffix("_type")
     dtype = value.type.tensor_type.elem_type
-    return dtype_name(dtype) if dtype else ""
+    return dtype_name(dtype) if dtype else None
 
 
 def _candidates(

@@ -199,7 +199,7 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     versions = imports_of(proto.opset_import)
     counts: Counter[tuple[str, str]] = Counter()
     unknown: dict[tuple[str, str], tuple[str, list[str]]] = {}
-    judged: dict[tuple[int, str, str], str] = {}
+    judged: dict[tuple[int, str, str], str | None] = {}
     local = {(function.domain, function.name) for function in proto.functions}
     scopes = [(proto.graph.node, versions)]
     scopes += [(function.node, imports_of(function.opset_import) or versions) for function in proto.functions]
@@ -208,10 +208,9 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
             domain, op = node.domain, node.op_type
             counts[normalize_domain(domain), op] += 1
             key = (id(opsets), domain, op)
-            why = judged.get(key)
-            if why is None:
-                why = judged[key] = "" if (domain, op) in local else _why_unknown(domain, op, opsets)
-            if why:
+            if key not in judged:
+                judged[key] = None if (domain, op) in local else _missing_schema_reason(domain, op, opsets)
+            if (why := judged[key]) is not None:
                 places = unknown.setdefault((domain, op), (why, []))[1]
                 if len(places) < PLACES:
                     places.append(node_label(node))
@@ -232,11 +231,11 @@ def _count_ops(found: Inspection, proto: onnx.ModelProto) -> None:
     ]
 
 
-def _why_unknown(domain: str, op: str, opsets: Mapping[str, int]) -> str:
-    """Why no schema fits; "" if one does."""
+def _missing_schema_reason(domain: str, op: str, opsets: Mapping[str, int]) -> str | None:
+    """Why no schema fits; None if one does."""
     plain = normalize_domain(domain)
     if schema(plain, op, opsets.get(plain)) is not None:
-        return ""
+        return None
     versions = history(plain, op)
     if versions:
         return f"needs opset {versions[0].since_version}, the model has {opsets.get(plain)}"

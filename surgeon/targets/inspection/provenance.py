@@ -30,26 +30,26 @@ def is_torch_export(model: onnx.ModelProto) -> bool:
     return any(entry.key.startswith(NOTES) for node in all_nodes(model.graph.node) for entry in node.metadata_props)
 
 
-def source_location(node: onnx.NodeProto) -> str:
-    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; "" if unknown."""
+def source_location(node: onnx.NodeProto) -> str | None:
+    """`model.py:12 in forward: y = op(x)`, else the module's name in the program; None if unknown."""
     notes = {entry.key: entry.value for entry in node.metadata_props}
     frame = _last_frame(notes.get(STACK, "")) or _first_short_frame(node.doc_string)
     modules = modules_in(notes.get(NAME_SCOPES_KEY, ""))
-    return frame or (f"module {modules[-1]}" if modules else "")
+    return frame or (f"module {modules[-1]}" if modules else None)
 
 
-def torch_op(node: onnx.NodeProto) -> str:
-    """The operator of torch that a node comes from, `aten::gelu`; "" if unknown.
+def torch_op(node: onnx.NodeProto) -> str | None:
+    """The operator of torch that a node comes from, `aten::gelu`; None if unknown.
 
     A node that a rule wrote for several has the notes of one of them, and no operator of torch.
     """
     if any(entry.key == FROM and ", " in entry.value for entry in node.metadata_props):
-        return ""
+        return None
     called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
     if called is not None:
         return f"{called['space']}::{called['name']}"
     told = operator_of(node) if target_of_op(node.domain, node.op_type) is None else None
-    return "" if told is None else f"{told[0]}::{told[1]}"
+    return None if told is None else f"{told[0]}::{told[1]}"
 
 
 def _last_frame(stack: str) -> str:

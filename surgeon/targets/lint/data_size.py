@@ -17,10 +17,10 @@ def check_data_sizes(model: Model, found: DiagnosticCollector) -> set[str]:
     """Report them, and return their names.  Payloads are read only if their length is not enough."""
     wrong: set[str] = set()
     for tensor in tensors_of(model.skeleton):
-        told = _misfit(model, tensor)
-        if told:
+        misfit = _misfit(model, tensor)
+        if misfit is not None:
             name = tensor.name or "a constant"
-            reason = f"the tensor {name!r} has the shape {list(tensor.dims)}, and {told}"
+            reason = f"the tensor {name!r} has the shape {list(tensor.dims)}, and {misfit}"
             helps = ["correct its dims, or export the model again"]
             found.add("model", "", reason, helps=helps, together=TOGETHER)
             wrong.add(name)
@@ -34,8 +34,8 @@ def without_consequences(findings: list[Diagnostic], wrong: set[str]) -> Iterato
             yield one
 
 
-def _misfit(model: Model, tensor: onnx.TensorProto) -> str:
-    """How much a tensor holds, as a clause; "" if it is as much as its shape says."""
+def _misfit(model: Model, tensor: onnx.TensorProto) -> str | None:
+    """How much a tensor holds, as a clause; None if it is as much as its shape says."""
     try:
         wanted = raw_size(tensor) if tensor.data_type != onnx.TensorProto.STRING else 0
         span = model.span(tensor)
@@ -50,4 +50,4 @@ def _misfit(model: Model, tensor: onnx.TensorProto) -> str:
             model.value(tensor)
     except ModelFileError as error:
         return str(error).rstrip(".").partition(", but ")[2] or str(error).rstrip(".")
-    return ""
+    return None

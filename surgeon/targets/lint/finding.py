@@ -67,7 +67,7 @@ class Diagnostic:
 
     @property
     def chain(self) -> str:
-        """The links from torch to what runs, the missing one in brackets; "" without a missing link or torch."""
+        """The links from torch to what runs, the missing one in brackets; empty without a missing link or torch."""
         if not self.link or not self.is_of_torch or (self.link == "mapping" and not self.torch_op):
             return ""  # an op that a rule wrote, or a plugin, say: no mapping is missing
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}

@@ -183,8 +183,8 @@ class TensorrtSupport:
         kind: Kind,
         node: Node,
         reason: str,
-        link: SupportLink = "",
         *helps: str,
+        link: SupportLink = "",
         stops: bool = True,
         is_mistaken: bool = False,
     ) -> None:
@@ -199,13 +199,13 @@ class TensorrtSupport:
             return False
         what = "a function of the model" if isinstance(local, dict) and (domain, name) in local else "another op"
         reason = f"TensorRT goes by the name and reads it as ai.onnx::{name}, though it is {what}"
-        self._note("restriction", node, reason, "", f"rename it, so that it is not called {name}", is_mistaken=True)
+        self._note("restriction", node, reason, f"rename it, so that it is not called {name}", is_mistaken=True)
         return True
 
     def _check_call(self, node: Node, inputs: int) -> None:
         if len(node.inputs) != inputs:
             reason = f"the function has {inputs} inputs and the call gives {len(node.inputs)}: TensorRT wants all"
-            self._note("restriction", node, reason, "", "give every input of the function, or inline it")
+            self._note("restriction", node, reason, "give every input of the function, or inline it")
 
     def _check_plugin(self, node: Node) -> None:
         self.plugins.add(node)
@@ -220,11 +220,11 @@ class TensorrtSupport:
         domain, name = split_op(node.op)
         opset = node.scope.versions.get(domain, 1)
         if domain in DOMAINS:
-            self._note("plugin", node, "TensorRT's own plugins have none of this name", "", DECLARED)
+            self._note("plugin", node, "TensorRT's own plugins have none of this name", DECLARED)
             return
         if not knows_domain(domain):
             reason = "TensorRT has no op and no plugin of this name"
-            self._note("mapping", node, reason, "mapping", *_of_placeholder(node))
+            self._note("mapping", node, reason, *_of_placeholder(node), link="mapping")
             return
         if schema(domain, name, opset) is None:
             report_missing_op(node, opset, self.found)
@@ -234,7 +234,7 @@ class TensorrtSupport:
         if listed is None and not domain:
             reason = f"TensorRT's documentation ({tensorrt_version()}) does not speak of it"
         helps = (*more, ORIGINAL, FUNCTION) if domain == MICROSOFT else (*more, FUNCTION)
-        self._note("kernel", node, f"{reason}: {why}" if why else reason, "kernel", *helps)
+        self._note("kernel", node, f"{reason}: {why}" if why else reason, *helps, link="kernel")
 
     def _check_op(self, node: Node, listed: TensorrtOp) -> None:
         domain, name = split_op(node.op)
@@ -246,9 +246,9 @@ class TensorrtSupport:
             return
         if not listed.rtx:
             reason = f"TensorRT-RTX {rtx_version()} does not read it, TensorRT does"
-            self._note("advice", node, reason, "", *UNSUPPORTED_BY_RTX.get(name, ()), stops=False)
+            self._note("advice", node, reason, *UNSUPPORTED_BY_RTX.get(name, ()), stops=False)
         for reason, help_ in self.limits.of(node) if node not in self.sized else ():
-            self._note("restriction", node, reason, "", *filter(None, [help_]))
+            self._note("restriction", node, reason, *filter(None, [help_]))
         self._check_types(node, listed)
 
     def _check_types(self, node: Node, listed: TensorrtOp) -> None:
@@ -261,16 +261,16 @@ class TensorrtSupport:
                 dtype_name(getattr(TensorProto, _ENUM.get(one, one.upper()))) for one in sorted(listed.types)
             )
             reason = f"TensorRT reads it in {types}, and its data are {dtype_name(dtype or 0)}"
-            self._note("restriction", node, reason, "", "put Casts around it")
+            self._note("restriction", node, reason, "put Casts around it")
         outputs = {value.name for value in self.index.main.proto.output}
         for output in filter(None, node.outputs):
             made = self.dtypes.dtype(node.scope, output)
             kind = type_string(made)[7:-1] if made else ""
             if kind and kind not in NETWORK_DTYPES:
-                self._note("restriction", node, f"TensorRT has no tensors of {kind}", "", "cast to another type")
+                self._note("restriction", node, f"TensorRT has no tensors of {kind}", "cast to another type")
             elif kind == "uint8" and output not in outputs:
                 reason = "TensorRT takes uint8 for inputs and outputs of the network only, and here it is inside"
-                self._note("restriction", node, reason, "", "cast to int32 or to a float type instead")
+                self._note("restriction", node, reason, "cast to int32 or to a float type instead")
 
 
 _ENUM = {"float": "FLOAT", "double": "DOUBLE"}

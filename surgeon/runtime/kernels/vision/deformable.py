@@ -39,15 +39,15 @@ def deformable_convolution(
     filters, _, kernel_height, kernel_width = weight.shape
     taps = kernel_height * kernel_width
     height, width = offset.shape[2:]
-    moved = offset.reshape(images, offset_group, taps, 2, height, width)
+    moved = offset.reshape((images, offset_group, taps, 2, height, width))
     at_height = np.arange(kernel_height).repeat(kernel_width)[:, None, None] * dilations[0]
     at_width = np.tile(np.arange(kernel_width), kernel_height)[:, None, None] * dilations[1]
     ys = at_height + (np.arange(height) * strides[0] - pads[0])[None, :, None] + moved[:, :, :, 0]
     xs = at_width + (np.arange(width) * strides[1] - pads[1])[None, None, :] + moved[:, :, :, 1]
     seen = bilinear(x.reshape(images, offset_group, channels // offset_group, *x.shape[2:]), ys, xs)
     if mask is not None:
-        seen = seen * mask.reshape(images, offset_group, 1, taps, height, width)
-    seen = seen.reshape(images, group, channels // group, taps, height, width)
+        seen = seen * mask.reshape((images, offset_group, 1, taps, height, width))
+    seen = seen.reshape((images, group, channels // group, taps, height, width))
     kernels = weight.reshape(group, filters // group, channels // group, taps)
     made = np.einsum("ngctyx,gfct->ngfyx", seen, kernels).reshape(images, filters, height, width)
     if bias is not None:
@@ -60,8 +60,8 @@ def bilinear(x: Array, ys: Array, xs: Array) -> Array:
     tall, wide = x.shape[3:]
     top, left = np.floor(ys), np.floor(xs)
     nowhere = np.where(np.isfinite(ys) & np.isfinite(xs), 0, np.nan)[:, :, None]  # what a place that is none is worth
-    images = np.arange(x.shape[0]).reshape(-1, 1, 1, 1, 1)
-    groups = np.arange(x.shape[1]).reshape(1, -1, 1, 1, 1)
+    images = np.arange(x.shape[0]).reshape((-1, 1, 1, 1, 1))
+    groups = np.arange(x.shape[1]).reshape((1, -1, 1, 1, 1))
     found: Array = 0
     for row, by_row in ((top, 1 - (ys - top)), (top + 1, ys - top)):
         for column, by_column in ((left, 1 - (xs - left)), (left + 1, xs - left)):
@@ -145,7 +145,7 @@ def deformable_attention(value: Array, sizes: Array, starts: Array, places: Arra
         part = value[:, starts[level] : starts[level] + tall * wide].transpose(0, 2, 3, 1)
         xs, ys = (np.moveaxis(places[:, :, :, level, :, axis], 2, 1) for axis in (0, 1))  # [N, M, Q, P]
         here = xs * wide - 0.5, ys * tall - 0.5
-        seen = bilinear(part.reshape(images, heads, width, tall, wide), *(one[:, :, None] for one in reversed(here)))
+        seen = bilinear(part.reshape((images, heads, width, tall, wide)), *(one[:, :, None] for one in reversed(here)))
         by = np.moveaxis(weights[:, :, :, level], 2, 1)  # [N, M, Q, P]
         found = found + np.einsum("nmdqp,nmqp->nqmd", seen.reshape(images, heads, width, *by.shape[2:]), by)
     return np.asarray(found, value.dtype)
