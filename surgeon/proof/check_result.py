@@ -90,7 +90,7 @@ class CheckResult(ResultBase):
 
     @property
     def worst(self) -> "OutputError | None":
-        """The output that comes nearest to its tolerance, or lies furthest beyond; None if nothing was compared."""
+        """The output nearest to its tolerance, or furthest beyond it; None if nothing was compared."""
         return max(self.outputs, key=lambda error: (not error.ok, error.severity), default=None)
 
     def to_dict(self) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def compare(
         >>> surgeon.compare(model, model).outcome.value
         'proved'
     """
-    from surgeon.proof.model.half_precision import half_of  # not at the top: `import surgeon` is to be light
+    from surgeon.proof.model.half_precision import half_of  # not at the top, to keep `import surgeon` fast
     from surgeon.proof.model.model_check import ModelCheck
     from surgeon.runtime.numerics.array_comparison import tolerance
     from surgeon.runtime.tensorrt.isolated_engine import require_runtime

@@ -241,7 +241,7 @@ class ProofCase:
                 answers[name].shape == tuple(map(size, shape)) for name, shape in self.stated_shapes.items() if shape
             )
         except SizeError:
-            return True  # one has no value in this run
+            return True  # a size has no value in this run
 
     def differs_by_itself(self, name: str) -> str:
         """The message for a tensor in which two runs of the original differ."""

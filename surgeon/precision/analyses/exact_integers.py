@@ -58,7 +58,7 @@ class ExactIntegers:
                 ends = [place for place, key in self._read(node) if self._decides(node, place, key)]
                 if ends:
                     self._follow(node)
-                    counts = traits_of(node.op).operands.counts  # sizes are read in the old dtype anyhow
+                    counts = traits_of(node.op).operands.counts  # sizes are read in the old dtype anyway
                     if any(place not in counts for place in ends):
                         self.found[node] = node
 
@@ -192,7 +192,7 @@ class ExactIntegers:
             if (inside, inner) in self._kinds:
                 self._note((node.scope, outer), self._kinds[inside, inner], node, [(inside, inner)])
 
-    # Back from what decides
+    # Back from branching nodes
 
     def _decides(self, node: Node, place: int, key: TensorKey) -> bool:
         """Whether a node branches on a count that it reads at this place."""

@@ -24,7 +24,7 @@ def node_address(node: Node) -> NodeAddress:
 
 
 def select_nodes(keep: Sequence[str], dtype_graph: DtypeGraph, source: OutputModel) -> dict[NodeAddress, str]:
-    """The selected nodes, each with its selector.  Raises UsageError for a selector of no node, and RuleError."""
+    """The selected nodes, each with its selector.  Raises UsageError if a selector selects nothing, and RuleError."""
     found: dict[NodeAddress, str] = {}
     for text in keep:
         if text == AUTO:

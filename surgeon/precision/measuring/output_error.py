@@ -63,9 +63,9 @@ class OutputDeviation:
         return 0.0 if is_exact else most * max_magnitude(array)
 
     def _sentinels(self, values: np.ndarray) -> np.ndarray:
-        """Where an original answers what hides a score: what is so low is half the new dtype's lowest once converted.
+        """Elements of an original that hide a score: they become half the new dtype's lowest number when converted.
 
-        Numbers that are as large and positive are data.
+        Large positive numbers are data.
         """
         made: np.ndarray = values <= self._low * _NEARLY if self._change.narrows else np.zeros(values.shape, np.bool_)
         return made

@@ -78,7 +78,7 @@ class _Flow:
                 self._active[level].append(item)
 
     def run(self) -> None:
-        """Send as much as there is a way for."""
+        """Push as much flow as possible."""
         for edge in self._edges[SINK]:
             self._send(SINK, edge, self._left[edge ^ 1])
         highest = self._most - 1

@@ -1,6 +1,4 @@
-"""Local functions that are called with the dtype that is to change, and with others: a copy for each, to be converted
-with its own calls.
-"""
+"""Copies of local functions that are called with different dtypes, so that each can be converted with its calls."""
 
 from collections import defaultdict
 from typing import Any

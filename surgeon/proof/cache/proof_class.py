@@ -175,13 +175,13 @@ def _kinds(array: np.ndarray) -> Sequence[float | str]:
     if (numbers == numbers[0]).all():
         return [float(numbers[0])]
     sizes = np.abs(numbers if numbers.dtype.itemsize > 2 else numbers.astype(np.float32))
-    least, most = 2.0 ** (_LEARNED.start - 1), 2.0 ** (_LEARNED.stop - 1)  # a mantissa is a half and more
+    least, most = 2.0 ** (_LEARNED.start - 1), 2.0 ** (_LEARNED.stop - 1)  # frexp gives a mantissa of at least a half
     found = {
         "zero": (sizes == 0).any(),
         "nan": np.isnan(sizes).any(),
         "infinite": np.isinf(sizes).any(),
         "huge": ((sizes >= most) & (sizes < np.inf)).any(),
-        "learned": ((sizes >= least) & (sizes < most)).any(),  # of many a few are tiny by chance
+        "learned": ((sizes >= least) & (sizes < most)).any(),  # in a long tensor a few are tiny by chance
     }
     return [kind for kind, is_there in found.items() if is_there]
 

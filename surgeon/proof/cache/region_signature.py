@@ -86,7 +86,7 @@ class Signatures:
         for name in names:
             home = source if name in source.producers else source.defining_scope(name)
             facts = UNKNOWN if home is None else shapes.facts_at(home, name)
-            known = self._of_data.get(id(facts))  # many tensors share one: it is looked at once
+            known = self._of_data.get(id(facts))  # many tensors share one type: check it once
             if known is None:
                 known = self._of_data[id(facts)] = (facts, _is_of_data(facts))
             if home is None or not known[1] or self._origin.constants.is_constant(home, name):
@@ -246,7 +246,7 @@ class Signatures:
     def _constant(self, source: Scope, scope: Scope, name: str) -> Hashable:
         """A small constant by its value; None for anything else."""
         if source.defining_scope(name) is None:
-            tensor = scope.initializers.get(name)  # made for the replacement
+            tensor = scope.initializers.get(name)  # created for the replacement
             return None if tensor is None else _content(tensor)
         constants = self._origin.constants
         if not constants.is_constant(source, name):

@@ -61,7 +61,7 @@ _COMBINED = [item for item in FULL_SCHEDULE if item[0] is ValueKind.USUAL]  # tu
 class CaseInputs:
     """Makes the inputs of one case.
 
-    plain: float inputs of no special role, by name.  Raises InputsUnknown for inputs that cannot be made.
+    plain: float inputs without a special role, by name.  Raises InputsUnknown for inputs that cannot be made.
     """
 
     def __init__(self, case: ProofCase) -> None:
@@ -243,7 +243,7 @@ class CaseInputs:
         return feeds
 
     def _behind_a_cache(self, assignment: DimAssignment, turn: int) -> Feeds:
-        """Lengths that count past and new rows: a scalar all of them, in a vector each is the last row of its own."""
+        """Lengths that count past and new rows: a scalar counts all, an element of a vector ends its own sequence."""
         sizes = {name: size for name, size in assignment.by_symbol.items() if not is_total(name)}
         past, new = (sum(sizes[name] for name in sizes if dim_kind(name) == kind) for kind in ("past", "sequence"))
         random, made = np.random.default_rng(self._seed + turn), {}

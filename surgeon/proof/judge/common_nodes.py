@@ -39,7 +39,7 @@ def _numbered(
     count = 0
     for node in model.graph.node:
         reads = tuple(known[name] if name in known else number("other", name) for name in node.input)
-        own = number(id(model), len(known)) if any(subgraphs(node)) else 0  # what a body reads is not looked at
+        own = number(id(model), len(known)) if any(subgraphs(node)) else 0  # tensors that a body reads are not followed
         is_one = is_selected(guess_node_traits(node))
         attributes = tuple(sorted(item.SerializeToString(deterministic=True) for item in node.attribute))
         made = number(own, qualified_name(node.domain, node.op_type), node.overload, attributes, reads)

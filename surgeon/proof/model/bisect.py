@@ -24,9 +24,9 @@ def find_culprits(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> l
         return []
     rest = list(items)
     found: list[T] = []
-    passing = 0  # the first so many of the rest pass together
+    passing = 0  # length of a prefix of `rest` that passes
     while True:
-        failing = len(rest)  # the first so many fail
+        failing = len(rest)  # length of a prefix that fails
         while failing - passing > 1:
             middle = (passing + failing) // 2
             if fails(tuple(rest[:middle])):

@@ -34,7 +34,7 @@ class EdgeCaseKind:
     """Only where both models give an input the same role: a plain number to one may be a loop count of the other."""
 
 
-_ROUND = 60  # a multiple of all turns
+_ROUND = 60  # a multiple of all numbers of turns
 _BESIDE = 2  # inputs that hold NaN or infinity while the others are usual, at most
 _OF_ROWS = (2, 3)  # ranks of inputs whose rows are vectors, not parts of pictures
 _LESSER, _LESSER_HALF = (0.0, 1e-4, 1.0), (0.0, 2.0**-8, 1.0)  # factors on rows, in turn

@@ -32,7 +32,7 @@ def model_check(model: Model, original: onnx.ModelProto | Path, options: CheckOp
 
 
 def require_equal(made: str, result: CheckResult, require_proof: bool, report: object) -> None:
-    """Raise CheckFailed, with the report, for a model that differs, or that is not proved where it has to be.
+    """Raise CheckFailed, with the report, for a model that differs, or that lacks a required proof.
 
     made: how the model came to be, "rewritten" or "upgraded".
     """

@@ -51,7 +51,7 @@ class SiteProver:
         self._original, self._options, self._bodies = original, options, bodies
         self._proofs: dict[Signature, SiteProof] = {}
         self._proved: dict[Signature, Region] = {}
-        self._classes: dict[ProofClass, Signature] = {}  # which is proved in full
+        self._classes: dict[ProofClass, Signature] = {}  # proved in full
         self._whole: set[Signature] = set()  # proved with the weights of the model
         self._failed_in_context: Counter[Signature] = Counter()
         self._shapes_by_call = ShapesByCall(index, self._shapes)
@@ -194,7 +194,7 @@ class SiteProver:
             return SiteProof(Outcome.UNPROVED, str(error))
 
     def _prepared(self, cut: RegionSlice) -> ProofCase | SiteProof:
-        """The same of a region as it is cut out."""
+        """The proof case of a slice, or its proof where nothing has to run."""
         if not cut.region.outputs:
             return SiteProof(Outcome.PROVED, "nothing reads what was taken out")
         try:
