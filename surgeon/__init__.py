@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from surgeon.pipeline.editing.driver import edit as edit
     from surgeon.pipeline.reports.edit_report import EditReport as EditReport
     from surgeon.pipeline.reports.rewrite_report import Report as Report
-    from surgeon.pipeline.reports.rewrite_report import Site as Site
+    from surgeon.pipeline.reports.site import Site as Site
     from surgeon.pipeline.rewriting.rewrite import find as find
     from surgeon.pipeline.rewriting.rewrite import rewrite as rewrite
     from surgeon.pipeline.upgrading.upgrade import upgrade as upgrade
@@ -145,7 +145,8 @@ _HOMES = {
     "automation.recipes.recipe": ("Recipe", "Rules"),
     "automation.recipes.recipe_report": ("RecipeReport",),
     "automation.recipes.run_recipe": ("run",),
-    "pipeline.reports.rewrite_report": ("Report", "Site"),
+    "pipeline.reports.rewrite_report": ("Report",),
+    "pipeline.reports.site": ("Site",),
     "pipeline.rewriting.rewrite": ("find", "rewrite"),
     "rules.lowering": ("lowering",),
     "rules.plugin_rule": ("plugin_rule",),

@@ -13,7 +13,8 @@ from surgeon import rewrite
 from surgeon.cli.progress import Spinner
 from surgeon.display.content.rewrite import node_line
 from surgeon.display.terminal.rewrite import diff_lines, print_report
-from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import NodeInfo
 from surgeon.proof.check_result import Outcome
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.text import and_more, join_first

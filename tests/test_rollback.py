@@ -8,7 +8,7 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import CheckOptions, Graph, Tensor, rule
-from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.reports.site import Site
 from surgeon.testing import parse
 
 

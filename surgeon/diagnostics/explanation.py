@@ -28,7 +28,7 @@ from surgeon.pipeline.acceptance.near_misses import (
     without_overlaps,
 )
 from surgeon.pipeline.acceptance.op_history import OpHistory
-from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import declined_mismatch
 from surgeon.pipeline.rewriting.rewrite import Rules, gc_paused

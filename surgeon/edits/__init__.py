@@ -32,6 +32,6 @@ from surgeon.edits.strip_qdq import StripQdq as StripQdq
 from surgeon.edits.value_info import RaiseOpset as RaiseOpset
 from surgeon.edits.value_info import ShapesOf as ShapesOf
 from surgeon.edits.value_info import StateTensor as StateTensor
-from surgeon.pipeline.editing.draft import ModelClaim as ModelClaim
+from surgeon.pipeline.editing.claim import ModelClaim as ModelClaim
 from surgeon.pipeline.editing.draft import ModelDraft as ModelDraft
 from surgeon.pipeline.editing.edit import Edit as Edit

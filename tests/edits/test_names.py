@@ -421,7 +421,7 @@ def test_an_input_keeps_the_value_that_is_stored_for_it(version, inputs):
 
 def test_a_lost_default_is_found_out():
     """By the nodes alone, which are the original's own."""
-    from surgeon.pipeline.editing.draft import ModelClaim
+    from surgeon.pipeline.editing.claim import ModelClaim
     from surgeon.pipeline.editing.structural_proof import structural_difference
 
     model = parse("(float[n, 2] x, float[2] w = {1.0, 2.0}) => (float[n, 2] y) { y = Add(x, w) }")

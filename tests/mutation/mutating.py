@@ -13,7 +13,8 @@ import onnx
 import surgeon
 from surgeon import Rule
 from surgeon.errors import CheckFailed, SurgeonError
-from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import Site
 from surgeon.rules.matching.match import Match
 from surgeon.rules.rule import ReplacementForm
 from tests.mutation.canvas import Canvas

@@ -8,7 +8,7 @@ from surgeon.display.content.rewrite import node_line
 from surgeon.file.minimal_patch import common_pairs, ranges_between
 from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.pipeline.reports.edit_report import AppliedEdit, EditReport
-from surgeon.pipeline.reports.rewrite_report import NodeInfo, attributes_text
+from surgeon.pipeline.reports.site import NodeInfo, attributes_text
 from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
 from surgeon.text import and_more, runs_text

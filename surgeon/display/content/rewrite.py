@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from surgeon.pipeline.reports.rewrite_report import NodeInfo, Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import NodeInfo, Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 from surgeon.text import format_beside_limit, format_count, join_first, runs_text
 

@@ -15,7 +15,8 @@ from surgeon.file.model import Model
 from surgeon.file.model_like import resolve_model
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
-from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.rewriting.rule_run import open_index
 from surgeon.rules.matching.match import Match
 from surgeon.text import did_you_mean

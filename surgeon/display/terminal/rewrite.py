@@ -23,7 +23,8 @@ from surgeon.display.content.rewrite import (
 )
 from surgeon.display.terminal.console import OUTCOME_STYLES, labelled_line_printer, make_console
 from surgeon.display.terminal.sanitise import sanitise
-from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.reports.upgrade_report import UpgradeReport
 from surgeon.text import and_more, join_first, seconds_text
 

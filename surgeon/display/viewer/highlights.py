@@ -5,7 +5,8 @@ from typing import Any
 
 from surgeon.errors import UsageError
 from surgeon.ir.scope import Scope
-from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import Site
 from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
 

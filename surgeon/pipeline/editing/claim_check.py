@@ -13,7 +13,8 @@ from surgeon.errors import UsageError
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
 from surgeon.ops.traversal import uses_float16
-from surgeon.pipeline.editing.draft import ModelClaim, ModelDraft
+from surgeon.pipeline.editing.claim import ModelClaim
+from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.dynamic_dims_check import check_beyond_fixed_size
 from surgeon.pipeline.editing.structural_proof import structural_difference
 from surgeon.pipeline.editing.subgraph import extract

@@ -10,7 +10,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto
 
 from surgeon.ops.traversal import GRAPHS, function_key, imports_of, subgraphs
-from surgeon.pipeline.editing.draft import ModelClaim
+from surgeon.pipeline.editing.claim import ModelClaim
 from surgeon.pipeline.editing.tensor_renaming import rename_in_node, strip_docs
 
 

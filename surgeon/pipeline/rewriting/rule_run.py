@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from surgeon.file.model import Model
 from surgeon.ir.index import Index
-from surgeon.pipeline.reports.rewrite_report import Site, group_dependent_steps
+from surgeon.pipeline.reports.site import Site, group_dependent_steps
 from surgeon.pipeline.rewriting.driver_settings import DriverSettings
 from surgeon.pipeline.rewriting.greedy_driver import GreedyDriver, Progress
 from surgeon.pipeline.rewriting.step_replay import Replay

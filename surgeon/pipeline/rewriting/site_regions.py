@@ -16,7 +16,7 @@ from surgeon.file.tensors.content_equality import TensorContents
 from surgeon.ir.divisors import divides
 from surgeon.ir.original_model import TensorAddress
 from surgeon.ir.scope import Node, Scope, split_op
-from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.reports.site import Site
 from surgeon.pipeline.rewriting.rule_run import RuleRun
 from surgeon.proof.check_options import CheckOptions
 from surgeon.proof.check_result import Outcome

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from surgeon.errors import ConditionFailed
 from surgeon.ir.scope import Node
-from surgeon.pipeline.reports.rewrite_report import Site
+from surgeon.pipeline.reports.site import Site
 from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch
 from surgeon.rules.replacing.splicer import RewriteStep

@@ -40,7 +40,8 @@ from surgeon.display.html.elements import (
 )
 from surgeon.display.pictures.draw import draw, draw_match
 from surgeon.display.registry import register_view, title_from_source
-from surgeon.pipeline.reports.rewrite_report import Report, Site
+from surgeon.pipeline.reports.rewrite_report import Report
+from surgeon.pipeline.reports.site import Site
 from surgeon.proof.site_proof import SiteProof
 from surgeon.rules.matching.match import Match
 from surgeon.text import and_more, format_beside_limit, join_first, seconds_text
