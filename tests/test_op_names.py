@@ -21,7 +21,7 @@ REGISTRIES = {
     "edits.detection.head_columns",
     "edits.dynamic_dims.op_constraints",
     "edits.dynamic_dims.size_sources",
-    "ir.constants",
+    "ir.folding_kernels",
     "rules.searches.counted_loops",
 }
 BUILT = "nodes that it writes"
@@ -32,7 +32,6 @@ SAID = "operators with words of their own"
 FORMAT = "how exporters and files write things down"
 # Elsewhere, exactly these.
 LISTED = {
-    "display.pictures.diagram": (SAID, "Cast"),
     "edits.detection.nms": (BUILT, "EfficientNMS_TRT"),
     "edits.detection.find_head": (FOUND, "Add Concat Exp NonMaxSuppression Pow Relu Sigmoid Softplus Sub"),
     "edits.detection.head_columns": (
