@@ -5,6 +5,7 @@ inputs; the op's rule; other declarations; onnx's inference of the node.  An unk
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from math import prod
@@ -45,11 +46,25 @@ Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
 
 
-class ShapeInference:
-    """Dtypes, shapes and values of tensors, by scope of the index or the origin.  Invalid graphs do not raise.
+@dataclass(frozen=True, slots=True)
+class _CommonState:
+    """State that the instance for the main graph shares with those for calls of functions."""
 
-    An instance for a call of a function shares caches of the outer instance, hence the many attributes.
-    """
+    functions: control_flow.Functions
+    """Local functions by qualified op and overload."""
+    repeats: InferenceCache
+    """Types of nodes that occur repeatedly."""
+    calls: Iterator[int]
+    """Counts the calls that were entered."""
+
+    @classmethod
+    def of(cls, origin: OriginalModel) -> "_CommonState":
+        functions = control_flow.functions_of(origin)
+        return cls(functions, InferenceCache(functions), count())
+
+
+class ShapeInference:
+    """Dtypes, shapes and values of tensors, by scope of the index or the origin.  Invalid graphs do not raise."""
 
     def __init__(
         self,
@@ -67,11 +82,8 @@ class ShapeInference:
         self._values: dict[Key, ValueArray | None] = {}
         self._learned: dict[Key, TensorType] = {}
         self._insides: dict[Node, ShapeInference] = {}
-        self._calls: Iterator[int] = count() if outer is None else outer._calls
         self._learned_inside: dict[Node, dict[Key, TensorType]] = {}
-        functions = control_flow.functions_of(origin) if outer is None else outer._functions
-        self._functions: control_flow.Functions = functions
-        self._repeats: InferenceCache = InferenceCache(self._functions) if outer is None else outer._repeats
+        self._common: _CommonState = _CommonState.of(origin) if outer is None else outer._common
 
     def facts(self, scope: Scope, name: str) -> TensorType:
         """The dtype and shape of a tensor that is visible in a scope."""
@@ -231,7 +243,7 @@ class ShapeInference:
                 stored = home.sparse[name]
                 return TensorType(stored.values.data_type, tuple(stored.dims))
             if stored is not None:
-                return self._repeats.one(TensorType(stored.data_type, tuple(stored.dims)))
+                return self._common.repeats.one(TensorType(stored.data_type, tuple(stored.dims)))
         if self._learned and (home, name) in self._learned:
             return self._learned[home, name]
         return self._stated.draft(home, name)[1] if home.function is None else None
@@ -252,12 +264,12 @@ class ShapeInference:
         if missing:
             return missing
         may_repeat = self._stated.draft(home, name) is UNSTATED
-        found = self._repeats.find(home, node, given) if may_repeat else None
+        found = self._common.repeats.find(home, node, given) if may_repeat else None
         if found is None:
             self._apply(NodeView(self, home, node, inputs))
             found = self._facts[home, name]
             if may_repeat:
-                found = self._repeats.keep(home, node, given, found)
+                found = self._common.repeats.keep(home, node, given, found)
         self._facts[home, name] = found
         return ()
 
@@ -330,7 +342,7 @@ class ShapeInference:
     # Local functions
 
     def _called(self, node: Node) -> Scope | None:
-        overloads = self._functions.get(node.op)
+        overloads = self._common.functions.get(node.op)
         if overloads is None or (self._frame is not None and self._frame.depth >= DEEPEST_CALLS):
             return None
         return overloads.get(node.proto.overload)
@@ -338,7 +350,7 @@ class ShapeInference:
     def _inside(self, home: Scope, call: Node, scope: Scope) -> "ShapeInference | None":
         """The shapes inside a call; interrupts the rule while types of the call's inputs are unknown."""
         if call not in self._insides:
-            if next(self._calls) >= MOST_CALLS:
+            if next(self._common.calls) >= MOST_CALLS:
                 return None
             proto: Any = scope.proto
             pairs = zip(proto.input, self.origin.inputs(call), strict=False)
