@@ -32,7 +32,7 @@ def listed(name: str) -> InstalledKernels | None:
     except ImportError:
         return None
     if _BUILT_IN.issuperset(get_available_providers()):
-        told: dict[str, Any] = tell(name)[0]
+        content: dict[str, Any] = tell(name)[0]
     else:
         from surgeon.runtime.processes.worker import (  # not at the top: few have another
             Task,
@@ -48,8 +48,8 @@ def listed(name: str) -> InstalledKernels | None:
             release_worker(child)
         if not isinstance(answer, TaskResult):
             return None
-        told = answer.value
-    return InstalledKernels(told["version"], told["rows"]) if told["rows"] else None
+        content = answer.value
+    return InstalledKernels(content["version"], content["rows"]) if content["rows"] else None
 
 
 def tell(name: str, _: "ReportProgress | None" = None) -> tuple[dict[str, Any], list[Any]]:

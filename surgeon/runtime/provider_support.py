@@ -118,8 +118,8 @@ class ProviderSupport:
         if table is None and known is not None:
             table = _shipped(short)
         if table is None:
-            told = ", ".join(one.name for one in beside(short))
-            raise UsageError(f"There is no execution provider {name!r}; choose one of {told}.")
+            names = ", ".join(one.name for one in beside(short))
+            raise UsageError(f"There is no execution provider {name!r}; choose one of {names}.")
         return cls(short, table)
 
     def runs(self, domain: str, op: str, opset: int, dtypes: Dtypes) -> bool:
@@ -155,8 +155,8 @@ class ProviderSupport:
         if self.allows(*asked):
             return ""
         kinds = dict.fromkeys(_types(dtypes).values())
-        told = [kind for kind in kinds if kind in FLOATS] or list(kinds)
-        what = f"{domain or 'ai.onnx'}::{op}{' in ' if told else ''}{' and '.join(told)}"
+        named = [kind for kind in kinds if kind in FLOATS] or list(kinds)
+        what = f"{domain or 'ai.onnx'}::{op}{' in ' if named else ''}{' and '.join(named)}"
         known = self.others() if among is None else [one for one in among if one.name != self.name]
         others = [one.name for one in known if ProviderSupport(one.name, _shipped(one.name)).allows(*asked)]
         hint = f"; choose --ep {' or '.join(others)}" if others else ""

@@ -44,9 +44,9 @@ class NodeLimits:
         try:
             found = list(limit(NodeFacts(self, node, instead, makers)))
         except Exception as error:
-            told = f"{type(error).__name__}: {error}"
+            why = f"{type(error).__name__}: {error}"
             raise UsageError(
-                f"The limit of {node.op} of {self.target_title} broke ({told}); mend the target."
+                f"The limit of {node.op} of {self.target_title} broke ({why}); mend the target."
             ) from error
         for item in found:
             is_pair = isinstance(item, (tuple, list)) and len(item) == 2

@@ -74,8 +74,8 @@ class Support:
     def _check_training(self, scope: Scope, node: Node) -> None:
         """Report a node in training mode, as dropout: its results are random."""
         slot = traits_of(node.op).control.training_slot
-        told = "" if slot is None else "".join(node.inputs[slot : slot + 1])
-        mode = self.index.constants.scalar(scope, told) if told else None
+        name = "" if slot is None else "".join(node.inputs[slot : slot + 1])
+        mode = self.index.constants.scalar(scope, name) if name else None
         if mode is not None and mode[0]:
             reason = "it draws random numbers, as training_mode is true"
             self.found.add(
@@ -130,9 +130,9 @@ class Support:
         has_cpu = any(one.name == CPU for one in self.target.providers) and self.provider != CPU
         runs_on_cpu = has_cpu and ProviderSupport.of(CPU).runs(domain, name, opset, types)
         has_any = kernels.runs(domain, name, opset, {})
-        told = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
+        kinds = " and ".join(dict.fromkeys(dtype_name(dtype) for dtype in types.values())) if has_any else ""
         where = "" if kernels.title == self.target.title else f" on {kernels.title}"
-        reason = f"{self.target.title} has no kernel for it{where}{f' in {told}' if told else ''}"
+        reason = f"{self.target.title} has no kernel for it{where}{f' in {kinds}' if kinds else ''}"
         if runs_on_cpu:
             reason += ", so it runs on the CPU"
         helps = []

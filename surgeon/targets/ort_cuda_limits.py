@@ -31,8 +31,8 @@ def _grouped(site: NodeFacts) -> Found:
     rotated = all(_source_op(site, place) in _ROTARY for place in (0, 1))
     is_half = site.dtype(0) in (None, "float16", "bfloat16")
     if is_half and rotated and _source_op(site, 2) in _PRODUCTS and not site.attribute("do_rotary", 0):
-        told = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
-        yield told, "choose --target onnx, whose Attention it leaves alone"
+        reason = "ONNX Runtime's optimiser for CUDA takes rotary embeddings into GroupQueryAttention wrongly"
+        yield reason, "choose --target onnx, whose Attention it leaves alone"
     if site.has(10) and (site.has(11) or site.attribute("smooth_softmax", 0)):
         yield "ONNX Runtime's GroupQueryAttention on CUDA takes a mask or sinks, not both", ""
 

@@ -105,12 +105,12 @@ def _of_file(name: str, file: str) -> Callable[..., Any]:
 
 def answered(one: Implementation, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> list[np.ndarray]:
     """Run an implementation in this process, and return its arrays.  Raises SessionError as a worker would."""
-    told, arrays = _result(one.function, inputs, attributes)
-    if "error" in told:
+    header, arrays = _result(one.function, inputs, attributes)
+    if "error" in header:
         # It loads onnx, which a process that serves has no need of.
         from surgeon.runtime.sessions.ort_session import SessionError
 
-        raise SessionError(f"The implementation of {one.name}{one.where} {told['error']}.")
+        raise SessionError(f"The implementation of {one.name}{one.where} {header['error']}.")
     return arrays
 
 

@@ -64,7 +64,7 @@ class ConsistentSizes:
         try:
             with nullcontext(self._model) if isinstance(self._model, Model) else Model.open(self._model) as opened:
                 free = dynamic_dims(list(required_inputs(opened.skeleton.graph).values()))
-                fitting = SizeSolver(_with(self._chosen, _wishes(ShapeInference(OriginalModel(Index(opened))))))
+                fitting = SizeSolver(_with(self._chosen, _constraints(ShapeInference(OriginalModel(Index(opened))))))
         except (GraphError, ModelFileError, SizeError):  # running it reports what is wrong
             return None
         return {key: parse_size(key) for key in free}, fitting
@@ -89,7 +89,7 @@ class ConsistentSizes:
         return found
 
 
-def _wishes(shapes: ShapeInference) -> Iterator[SizeConstraint]:
+def _constraints(shapes: ShapeInference) -> Iterator[SizeConstraint]:
     """The size constraints of all nodes, in bodies and in called functions too."""
     for scope in shapes.origin.index.scopes:
         if scope.function is None:
@@ -107,6 +107,6 @@ def _of_scope(shapes: ShapeInference, scope: Scope, depth: int) -> Iterator[Size
 
 def _with(chosen: _Sizes, every: Iterator[SizeConstraint]) -> Iterator[SizeConstraint]:
     """The constraints with some sizes replaced by numbers."""
-    for wish in dict.fromkeys(every):
-        one, other = substitute(wish.one, chosen), substitute(wish.other, chosen)
-        yield SizeConstraint(one, other, wish.at_least, wish.is_soft)
+    for constraint in dict.fromkeys(every):
+        one, other = substitute(constraint.one, chosen), substitute(constraint.other, chosen)
+        yield SizeConstraint(one, other, constraint.at_least, constraint.is_soft)

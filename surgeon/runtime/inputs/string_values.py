@@ -30,7 +30,7 @@ def vocabulary(model: ModelProto) -> list[str]:
     three and a dozen parts around delimiters, some of them empty; matches of regular expressions, as far as classes,
     choices and repetitions determine them; single characters.
     """
-    own = list(dict.fromkeys(text for text in _spoken(model) if len(text) <= _LONGEST))
+    own = list(dict.fromkeys(text for text in _literals(model) if len(text) <= _LONGEST))
     if not own:
         return []
     made = (form for forms in (_parts, _cases, _matching) for text in own for form in forms(text))
@@ -68,7 +68,7 @@ def unmatched(model: ModelProto) -> str:
     return ""
 
 
-def _spoken(model: ModelProto) -> Iterator[str]:
+def _literals(model: ModelProto) -> Iterator[str]:
     for holder in graphs_and_functions(model):
         for tensor in holder.initializer if isinstance(holder, GraphProto) else ():
             yield from _strings(tensor)

@@ -108,7 +108,7 @@ class TensorFiller:
         if not self.shape:
             return np.asarray((self.seed + 1) % 2)
         if self.values in MASKED_KINDS or self.values is ValueKind.MASK_GAPS:
-            return self._truths(1 - self._hidden())
+            return self._non_zero_mask(1 - self._hidden())
         length = self.shape[-1]
         ones = self.random.integers(1, length + 1, self.shape[:-1])
         if ones.ndim:
@@ -118,7 +118,7 @@ class TensorFiller:
         places = np.arange(length) if self.seed % 2 == 0 else np.arange(length)[::-1]
         return (places < ones[..., None]).astype(np.int64)
 
-    def _truths(self, shown: np.ndarray) -> np.ndarray:
+    def _non_zero_mask(self, shown: np.ndarray) -> np.ndarray:
         """A mask whose ones become other non-zero numbers in one set of three, if only zero or not counts."""
         flags, bits = self.want.role.flags, 8 * self.want.dtype.itemsize
         if self.want.dtype.kind not in "iu" or self.seed % 3 != 2 or not flags & {"truth"} or flags & {"bit", "scores"}:
@@ -145,13 +145,13 @@ class TensorFiller:
         if self.values is ValueKind.BACKWARDS and low == 0:
             past = self.want.role.flags & {"beyond", "lookup"} == {"beyond"}
             ends = [-high, -1, *((high, -high - 1) if past else ())]
-            return self._pinned(self.random.integers(-within - past, within + past, self.shape), ends)
+            return self._with_pins(self.random.integers(-within - past, within + past, self.shape), ends)
         made = self.random.integers(low, low + 1 if self.tame else within, self.shape)
         if not self.tame and made.size >= high - low > 2 and not within.ndim:  # each row of the table
             made.reshape(-1)[: high - low] = np.arange(low, high)
             return np.asarray(self.random.permutation(made.reshape(-1)).reshape(self.shape))
         is_between = made.size == 1 and self.seed % 3 == 2  # a place to begin: what is read from it on has to be there
-        return made if self.tame or is_between else self._pinned(made, [high - 1, low])
+        return made if self.tame or is_between else self._with_pins(made, [high - 1, low])
 
     def _rows(self, limit: IndexLimit) -> np.ndarray:
         """The number of rows of a table, 0 if unknown; for an index of several parts, the size of each axis."""
@@ -338,20 +338,20 @@ class TensorFiller:
             made = np.exp2(self.random.uniform(0, _WIDE_INTEGERS, self.shape)).astype(np.int64)
             made = made * self.random.choice((-1, 1) if negative else (1,), self.shape)
             tail = int(self._power(_WIDE[1]))
-            made = self._pinned(made, [tail, -tail if negative else 0, 0])
+            made = self._with_pins(made, [tail, -tail if negative else 0, 0])
         else:
             made = self.random.integers(1 - _PLAIN_INTEGERS if negative else 0, _PLAIN_INTEGERS, self.shape)
         if self.values is ValueKind.LARGE_INTEGERS:
             far = (1 << (4 * dtype.itemsize - 1)) + 5  # squares still fit, once
-            made = self._pinned(made.astype(np.int64), [far, -far if negative else far + 2])
+            made = self._with_pins(made.astype(np.int64), [far, -far if negative else far + 2])
         if self.values is ValueKind.SUMMABLE_INTEGERS:
             far = (1 << min(8 * dtype.itemsize - 7, _HELD_BY_DOUBLES)) + 5
-            made = self._pinned(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
+            made = self._with_pins(made.astype(np.int64), [far, -far + 1 if negative else far + 2])
         if self.values is ValueKind.INTEGER_LIMITS:
             made = self._near_limits(made, negative)
         if negative and self.values is ValueKind.USUAL:
             size = int(self.random.integers(1, _PLAIN_INTEGERS))
-            made = self._pinned(made, [size, -size])
+            made = self._with_pins(made, [size, -size])
         return np.where(made == 0, 1, made) if "divisor" in self.want.role.flags else np.asarray(made)
 
     def _near_limits(self, made: np.ndarray, negative: bool) -> np.ndarray:
@@ -384,14 +384,14 @@ class TensorFiller:
         pins = [self._power(tail), -self._power(tail), 0.0]
         if self.values is ValueKind.LARGE and self.want.dtype.itemsize > 1:
             pins = [self._power(far), -self._power(far), *pins]
-        made = self._pinned(made, pins)
+        made = self._with_pins(made, pins)
         return np.where(made == 0, 1.0, np.abs(made)) if self.values is ValueKind.WIDE_POSITIVE else made
 
     def _power(self, exponents: tuple[float, float]) -> float:
         """Two to a random exponent a little above the lowest."""
         return float(np.exp2(self.random.uniform(exponents[0] + 0.1, exponents[1])))
 
-    def _pinned(self, made: np.ndarray, pins: list[float]) -> np.ndarray:
+    def _with_pins(self, made: np.ndarray, pins: list[float]) -> np.ndarray:
         """Put each pin at a random place; if there is room for only one, the seed chooses it."""
         if (self.seed + self._key) % 2:
             pins = [pins[1], pins[0], *pins[2:]]

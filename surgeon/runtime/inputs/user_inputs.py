@@ -157,9 +157,9 @@ def _fitted(source: str, array: np.ndarray, entry: ValueInfoProto) -> np.ndarray
             isinstance(dim, str) or dim == size for dim, size in zip(dims, array.shape, strict=True)
         )
         if not fits:
-            told = ", ".join(str(dim) if isinstance(dim, int) or "[" not in dim else "?" for dim in dims)
+            expected = ", ".join(str(dim) if isinstance(dim, int) or "[" not in dim else "?" for dim in dims)
             raise UsageError(
-                f"Input '{name}' has the shape {list(array.shape)} in {source}, where the model wants [{told}]: "
+                f"Input '{name}' has the shape {list(array.shape)} in {source}, where the model wants [{expected}]: "
                 "give an array of that shape."
             )
     return np.ascontiguousarray(array.astype(wanted, copy=False)).reshape(array.shape)

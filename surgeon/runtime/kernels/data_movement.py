@@ -49,12 +49,12 @@ def pad(
 
     Raises ValueError for pads that do not fit the axes.
     """
-    told = [int(one) for one in (old["pads"] if pads is None else pads)]
+    amounts = [int(one) for one in (old["pads"] if pads is None else pads)]
     places = list(range(data.ndim)) if axes is None else [int(axis) % data.ndim for axis in axes]
-    if len(told) != 2 * len(places):
-        raise ValueError(f"{len(told)} pads do not fit {len(places)} axes")
+    if len(amounts) != 2 * len(places):
+        raise ValueError(f"{len(amounts)} pads do not fit {len(places)} axes")
     around = [(0, 0)] * data.ndim
-    for axis, head, tail in zip(places, told[: len(places)], told[len(places) :], strict=True):
+    for axis, head, tail in zip(places, amounts[: len(places)], amounts[len(places) :], strict=True):
         around[axis] = head, tail
     cut = tuple(
         slice(max(0, -head), size + min(0, tail)) for (head, tail), size in zip(around, data.shape, strict=True)

@@ -290,8 +290,8 @@ def uninformative_message(empty: Mapping[str, str], *, all_are: bool) -> str:
     if all_are:
         name, why = next(iter(empty.items()))
         return f"No output tells anything: '{name}' {why} in the original."
-    told = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
-    return f"Not every output tells something: {told}."
+    listed = ", ".join(f"'{name}' {why}" for name, why in list(empty.items())[:3])
+    return f"Not every output tells something: {listed}."
 
 
 def require_tolerances(rtol: float | None, atol: float | None) -> None:

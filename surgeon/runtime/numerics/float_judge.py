@@ -17,7 +17,7 @@ from surgeon.text import format_beside_limit
 ROUNDING_FACTOR = 4.0
 _OWN = 16.0  # times what the reference moves by: an original that errs by more does not err by rounding
 _ROUNDING = 1e-2  # the part of the scale up to which an error on large inputs may be rounding; beyond, it is overflow
-_TELLING = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
+_VISIBLE = 1 / 8  # the part of the largest number that rounding may take while something is left to be judged
 _HIDING = 1 / 32  # the part of it that kernels may err by while they cannot hide another function
 _COUNTED = 0.25  # allowed difference of integers that nothing rounds
 _MEANINGFUL = 1e-3  # elements below this part of the scale are left out of the relative errors
@@ -107,7 +107,7 @@ class FloatJudge:
         found = np.asarray(classes.spread(of_class) + (0.0 if asked.shared_error else self._of_one()))
         if asked.intended_error or not self._counts():
             return found
-        return np.where(self._told_apart(), np.minimum(found, _COUNTED), found)
+        return np.where(self._distinguishable(), np.minimum(found, _COUNTED), found)
 
     def _of_one(self) -> np.ndarray:
         """The absolute error of kernels."""
@@ -123,7 +123,7 @@ class FloatJudge:
         whole = self.right[self.kind == _FINITE]
         return bool(whole.size) and not np.any(self.gap_a) and bool(np.all(whole == np.round(whole)))
 
-    def _told_apart(self) -> np.ndarray:
+    def _distinguishable(self) -> np.ndarray:
         """Where an integer differs from a rounded number: all floats beyond some size are integers.
 
         A reference in higher precision differs there too.
@@ -154,13 +154,13 @@ class FloatJudge:
         """Return the verdict on tensor `name`."""
         near = self.gap_a + self.tolerance  # rounding on top of what the original errs by there
         beyond = (self.gap > self.allowed) & (self.gap <= near)
-        excused = self.both & ((self.gap <= self.gap_a) | beyond | self._lost())
-        far = self.both & ~excused & ~(self.gap <= self.allowed)
+        exempt = self.both & ((self.gap <= self.gap_a) | beyond | self._lost())
+        far = self.both & ~exempt & ~(self.gap <= self.allowed)
         unlike = self._unlike()
         turned = self._turned()
         messages = self._kind_message(unlike), self._zero_sign_message(turned), self._distance_message(far)
         why = ", and ".join(filter(None, messages))
-        place = self._furthest(self.both & ~excused)
+        place = self._furthest(self.both & ~exempt)
         blurring = self._blurring()
         severity = 0.0 if place is None else _ratio(float(self.gap[place]), float(self.allowed[place]))
         return TensorError(
@@ -174,10 +174,10 @@ class FloatJudge:
             why=why,
             severity=math.inf if np.any(unlike | turned) else severity,
             gap=self._at(self.gap, place),
-            is_informative=self._is_telling(),
-            original_error=float(self.gap_a.max(initial=0.0, where=excused & self._doubted())),
+            is_informative=self._is_informative(),
+            original_error=float(self.gap_a.max(initial=0.0, where=exempt & self._doubted())),
             may_hide=bool(np.any(blurring)),
-            is_hidden=bool(np.any(self.both & ~excused & (blurring > 0) & (self.gap > self.allowed - blurring))),
+            is_hidden=bool(np.any(self.both & ~exempt & (blurring > 0) & (self.gap > self.allowed - blurring))),
         )
 
     def _blurring(self) -> np.ndarray:
@@ -191,7 +191,7 @@ class FloatJudge:
         if self.independent is None or self.asked.overflowing:
             return np.zeros(self.a.shape, np.bool_)
         largest, by_kernels = self._at(self.magnitude, None), self._of_one() if self.asked.shared_error else 0.0
-        return np.asarray((self.gap_a > _TELLING * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
+        return np.asarray((self.gap_a > _VISIBLE * largest) & (self.gap > self.allowed + by_kernels) & (largest > 0))
 
     def _furthest(self, among: np.ndarray) -> int | None:
         """The element closest to, or furthest beyond, what is allowed; None where none differs."""
@@ -211,10 +211,10 @@ class FloatJudge:
             return 0.0
         return float(values[int(self.magnitude.argmax()) if place is None else place])
 
-    def _is_telling(self) -> bool:
+    def _is_informative(self) -> bool:
         """Whether rounding leaves enough of the largest numbers to judge."""
         largest = self._at(self.magnitude, None)
-        return not largest or self._at(self.rounding, None) <= _TELLING * largest
+        return not largest or self._at(self.rounding, None) <= _VISIBLE * largest
 
     def _gap(self, result: np.ndarray, both: np.ndarray) -> np.ndarray:
         """Return |result - reference| where both are finite, else 0."""

@@ -39,7 +39,7 @@ def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = Fal
     imports = {item.domain: item.version for item in wide.opset_import}
     if imports.get("", 0) < LEAST_OPSET:
         return None
-    found, count = _changed(narrow, wide, _shaking, bodies)
+    found, count = _changed(narrow, wide, _perturbing_nodes, bodies)
     if not count:
         return None
     found.graph.input.append(helper.make_tensor_value_info(AMPLITUDE_INPUT, TensorProto.DOUBLE, []))
@@ -60,10 +60,10 @@ def _changed(narrow: ModelProto, wide: ModelProto, change: _Change, bodies: bool
     change: makes the nodes from the name of the computed tensor, the name of the result, its dtype in `narrow`, and its
     number.
     """
-    told = _told(narrow)
+    typed = _typed_graph(narrow)
     found = ModelProto()
     found.CopyFrom(wide)
-    return found, 0 if told is None else _change(found.graph, told, change, bodies=bodies, count=0)
+    return found, 0 if typed is None else _change(found.graph, typed, change, bodies=bodies, count=0)
 
 
 def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool, count: int) -> int:
@@ -71,12 +71,12 @@ def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool
     ports = (*narrow.value_info, *narrow.output)
     dtypes = {port.name: port.type.tensor_type.elem_type for port in ports if port.type.HasField("tensor_type")}
     nodes: list[NodeProto] = []
-    for node, twin in zip(graph.node, narrow.node, strict=True):
+    for node, typed_node in zip(graph.node, narrow.node, strict=True):
         kept = NodeProto()
         kept.CopyFrom(node)
         nodes.append(kept)
-        for body, told in zip(subgraphs(kept), subgraphs(twin), strict=True) if bodies else ():
-            count = _change(body, told, change, bodies=bodies, count=count)
+        for body, typed in zip(subgraphs(kept), subgraphs(typed_node), strict=True) if bodies else ():
+            count = _change(body, typed, change, bodies=bodies, count=count)
         if node.op_type in _EXACT:
             continue
         for place, name in enumerate(node.output):
@@ -94,7 +94,7 @@ def _rounding(made: str, name: str, dtype: int, _: int) -> Iterator[NodeProto]:
     yield helper.make_node("Cast", [f"{name}:narrow"], [name], to=TensorProto.DOUBLE)
 
 
-def _told(narrow: ModelProto) -> GraphProto | None:
+def _typed_graph(narrow: ModelProto) -> GraphProto | None:
     """The graph with all dtypes that inference finds; None where it fails."""
     try:
         return onnx.shape_inference.infer_shapes(inline_functions(narrow)).graph
@@ -102,7 +102,7 @@ def _told(narrow: ModelProto) -> GraphProto | None:
         return None
 
 
-def _shaking(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
+def _perturbing_nodes(made: str, name: str, dtype: int, number: int) -> Iterator[NodeProto]:
     """Nodes that move one float64 tensor: made + sign * amount * unit where `dtype` cannot hold it."""
 
     def at(step: str) -> str:

@@ -44,16 +44,16 @@ class SensitivityProbe:
     ) -> None:
         self._mini, self._bodies, self._custom_ops = mini, bodies, custom_ops
         self._reference, self._first, self._whole = reference, first, whole
-        self._shaken: Float64Reference | None = None
+        self._perturbed: Float64Reference | None = None
         self._is_open = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shaken is not None:
-            self._shaken.__exit__(None, None, None)
-        self._shaken = None
+        if self._perturbed is not None:
+            self._perturbed.__exit__(None, None, None)
+        self._perturbed = None
 
     def judge(
         self, ask: Callable[[Sensitivity], TensorError], name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds
@@ -94,7 +94,7 @@ class SensitivityProbe:
         unit = _UNITS_OF_DOUBLES if any(array.dtype == np.float64 for array in feeds.values()) else 1.0
         moved = [perturb_by_units(feeds, self._whole, turn, by) for by in (unit, STEP_FRACTION * unit)]
         by_inputs = self._pair(self._reference, name, moved)
-        reference = self._shaking()
+        reference = self._perturbed_reference()
         amounts = [
             {AMPLITUDE_INPUT: np.asarray(by), SEED_INPUT: np.asarray(turn)} for by in (unit, STEP_FRACTION * unit)
         ]
@@ -111,17 +111,17 @@ class SensitivityProbe:
             return []
         return [(full, part)]
 
-    def _shaking(self) -> Float64Reference | None:
+    def _perturbed_reference(self) -> Float64Reference | None:
         """The reference with rounded intermediate numbers moved, opened at first use."""
         if not self._is_open:
             self._is_open = True
             try:
-                self._shaken = Float64Reference(
+                self._perturbed = Float64Reference(
                     self._mini, self._bodies, custom_ops=self._custom_ops, change=perturb_rounding
                 )
             except SessionError:  # nothing in it rounds, or nothing runs it: only the inputs are moved
-                self._shaken = None
-        return self._shaken
+                self._perturbed = None
+        return self._perturbed
 
     def _by_the_original(
         self, name: str, answer: np.ndarray, dtype: np.dtype, feeds: Feeds, turn: int

@@ -46,19 +46,19 @@ class ForkedProcess:
 
     def __init__(self, shared: Sequence[int]) -> None:
         requests, asked = os.pipe()
-        answers, told = os.pipe()
+        answers, output = os.pipe()
         try:
             with warnings.catch_warnings():  # Python 3.12 warns where there are threads: that of our progress is one
                 warnings.simplefilter("ignore", DeprecationWarning)
                 self.pid = os.fork()
         except OSError:
-            for file in (requests, asked, answers, told):
+            for file in (requests, asked, answers, output):
                 os.close(file)
             raise
         if not self.pid:
-            _work(requests, told, shared)
+            _work(requests, output, shared)
         os.close(requests)
-        os.close(told)
+        os.close(output)
         self.stdin: IO[bytes] | None = os.fdopen(asked, "wb")
         self.stdout: IO[bytes] | None = os.fdopen(answers, "rb")
         self._code: int | None = None
@@ -89,11 +89,11 @@ class ForkedProcess:
                 os.kill(self.pid, signal.SIGKILL)
 
 
-def _work(requests: int, told: int, shared: Sequence[int]) -> NoReturn:
+def _work(requests: int, output: int, shared: Sequence[int]) -> NoReturn:
     """Run as a worker, with new pipes and without this process's open files, signals and garbage."""
     try:
         os.dup2(requests, 0)
-        os.dup2(told, 1)
+        os.dup2(output, 1)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 2)
         signal.set_wakeup_fd(-1)  # the pipe to the program's watchdog is not a copy's

@@ -192,12 +192,12 @@ class Worker:
         self._is_new = False
         if answer is None:
             return self._failure()
-        told, arrays = answer
-        if told.get("error") == "MemoryError":
+        reply, arrays = answer
+        if reply.get("error") == "MemoryError":
             return TaskFailure("memory", last_note=self._noted())
-        if "error" in told:
-            _raise(told)
-        return TaskResult(told["answer"], arrays, float(told["seconds"]))
+        if "error" in reply:
+            _raise(reply)
+        return TaskResult(reply["answer"], arrays, float(reply["seconds"]))
 
     def end(self, patience: float = 0.0) -> int | None:
         """End it; return its exit code if it had ended before, negative for a signal."""
@@ -247,12 +247,12 @@ class Worker:
         return None
 
 
-def _raise(told: dict[str, Any]) -> None:
+def _raise(header: dict[str, Any]) -> None:
     """Raise the exception that a function raised in a worker."""
     for kind in (UsageError, ModelFileError):
-        if told["error"] == kind.__name__:
-            raise kind(told["text"])
-    raise RuntimeError(f"{told['error']} in a child process: {told['text']}\n{told['trace']}")
+        if header["error"] == kind.__name__:
+            raise kind(header["text"])
+    raise RuntimeError(f"{header['error']} in a child process: {header['text']}\n{header['trace']}")
 
 
 _idle: list[Worker] = []  # the last used at the end

@@ -101,7 +101,7 @@ def _pieces(
     whole: ModelProto, found: Sequence[Implementation], custom_ops: Sequence[Path | str], optimised: bool
 ) -> ModelSession:
     try:
-        engine = NodeByNodeSession(whole, found, custom_ops, in_stretches=True, optimised=optimised)
+        engine = NodeByNodeSession(whole, found, custom_ops, merges_nodes=True, optimised=optimised)
     except SessionError as refused:
         if not refused.is_unsupported:
             raise

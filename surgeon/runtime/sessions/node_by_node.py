@@ -137,7 +137,7 @@ class _Step:
 class NodeByNodeSession:
     """One model run node by node.  A context manager; leaving it releases the implementations' worker.
 
-    in_stretches: consecutive nodes without an implementation run together, as in a runtime without these operators.
+    merges_nodes: consecutive nodes without an implementation run together, as in a runtime without these operators.
     optimised: with ONNX Runtime's optimisations.  `outputs` may be set to some of the graph's outputs.  Its attributes
     are the model, its plan, and what runs it, which every step reads.
 
@@ -153,7 +153,7 @@ class NodeByNodeSession:
         custom_ops: Sequence[Path | str] = (),
         limit: float | None = None,
         *,
-        in_stretches: bool = False,
+        merges_nodes: bool = False,
         optimised: bool = False,
     ) -> None:
         try:
@@ -174,7 +174,7 @@ class NodeByNodeSession:
         self.outputs: tuple[str, ...] = tuple(port.name for port in graph.output)
         nodes = list(all_nodes(graph.node))
         self._require_known(nodes)
-        self._steps = self._planned(in_stretches)
+        self._steps = self._planned(merges_nodes)
         self._engines: dict[tuple[Any, ...], OrtSession | EvaluatorSession] = {}
         self._divided: set[_Step] = set()  # those that do not run together
         self._whole: EvaluatorSession | None = None
@@ -204,12 +204,12 @@ class NodeByNodeSession:
         self._own.require_dtypes(outputs)
         return outputs
 
-    def _planned(self, in_stretches: bool) -> list[_Step]:
+    def _planned(self, merges_nodes: bool) -> list[_Step]:
         """The nodes of the graph as steps, in order."""
         groups: list[list[NodeProto]] = []
         was_plain = False
         for node in self._model.graph.node:
-            is_plain = in_stretches and not self._holds_own(node)
+            is_plain = merges_nodes and not self._holds_own(node)
             if is_plain and was_plain:
                 groups[-1].append(node)
             else:

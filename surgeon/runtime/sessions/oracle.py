@@ -81,10 +81,10 @@ def open_oracle(
             refusals.append(refused.message.rstrip("."))
         except GraphError as wrong:
             raise SessionError(str(wrong)) from wrong
-    told = list(dict.fromkeys(refusals))
+    reasons = list(dict.fromkeys(refusals))
     if unknown := unknown_ops(mini, custom_ops):  # of which all say the same
-        told = [one for one in told if unknown[0][1] in one][:1] or told
-    raise SessionError(f"{'; '.join(told)}{unknown_ops_hint(mini, custom_ops)}.", is_unsupported=True)
+        reasons = [one for one in reasons if unknown[0][1] in one][:1] or reasons
+    raise SessionError(f"{'; '.join(reasons)}{unknown_ops_hint(mini, custom_ops)}.", is_unsupported=True)
 
 
 def open_evaluator(mini: ModelProto) -> Oracle:

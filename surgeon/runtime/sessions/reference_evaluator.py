@@ -62,8 +62,8 @@ def single_threaded_blas() -> Iterator[None]:
     if found is None:
         yield
         return
-    told, tell = found
-    before = told()
+    current, tell = found
+    before = current()
     tell(1)
     try:
         yield
@@ -218,8 +218,8 @@ def _by_formula(formula: Callable[..., Any], node: NodeProto, opset: int) -> Cal
     """A node's formula; the evaluator drops results beyond the node's outputs."""
     settings = attributes_of(node)
     asked = getattr(formula, "__kwdefaults__", None) or {}  # numpy's own functions have none
-    told = {"opset": opset, "outputs": len(node.output)}
-    settings.update((name, value) for name, value in told.items() if name in asked)
+    context = {"opset": opset, "outputs": len(node.output)}
+    settings.update((name, value) for name, value in context.items() if name in asked)
 
     def compute(*inputs: Any) -> tuple[Any, ...]:
         result = formula(*inputs, **settings)

@@ -123,10 +123,10 @@ class CompatibilityCheck:
         self._require_creators()
         said, left_out = CompatibilityReport(), dict(aside)
         for _ in range(MOST_ROUNDS):
-            told = self._run(said, "parse", self._source(model, left_out))
-            if told is None or not told["faults"]:
+            answer = self._run(said, "parse", self._source(model, left_out))
+            if answer is None or not answer["faults"]:
                 break
-            new = [_fault(one, "parse") for one in told["faults"]]
+            new = [_fault(one, "parse") for one in answer["faults"]]
             said.faults += [one for one in new if one.stage != "gpu"]
             said.undetermined += [one for one in new if one.stage == "gpu"]
             found = [None if one.node is None else behind(one.node if one.call is None else one.call) for one in new]
@@ -149,11 +149,11 @@ class CompatibilityCheck:
         finally:
             child.end()
         if isinstance(result, TaskResult):
-            told = dict(zip(self.plugins, result.value["reasons"], strict=True))
+            reasons = dict(zip(self.plugins, result.value["reasons"], strict=True))
         else:
             at = (result.last_note or {}).get("library", self.plugins[0])
-            told = {at: f"it ends the process that loads it{f' ({result.detail})' if result.detail else ''}"}
-        for path, reason in told.items():
+            reasons = {at: f"it ends the process that loads it{f' ({result.detail})' if result.detail else ''}"}
+        for path, reason in reasons.items():
             if reason:
                 title = self.library.title
                 raise UsageError(f"{Path(path).name} is no library of plugins for {title}: {reason}; give another.")
@@ -163,12 +163,12 @@ class CompatibilityCheck:
         said.capability = _capability(self.capability or "")
         source, first = self._source(model, {}), list[Incompatibility]()
         for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
-            told = self._run(said, "build", BuildRequest(source, profile, said.capability))
-            if told is None:
+            answer = self._run(said, "build", BuildRequest(source, profile, said.capability))
+            if answer is None:
                 return
-            faults = [_fault(one, "build") for one in told["faults"]]
+            faults = [_fault(one, "build") for one in answer["faults"]]
             if not faults:
-                said.sizes, said.engine_bytes = sizes, told["engine"]
+                said.sizes, said.engine_bytes = sizes, answer["engine"]
                 said.refused = [Incompatibility(one.node, one.reason, "sizes") for one in first[:1]]
                 return
             if not first or (_wants_rank(faults) and not _wants_rank(first)):  # a cure is known for that
@@ -202,8 +202,8 @@ class CompatibilityCheck:
         at = noted.get("node", -1)
         what = {"parse": "TensorRT's parser", "build": "TensorRT's builder"}.get(noted.get("stage", ""), "TensorRT")
         if failure.cause in ("time", "clock"):
-            told = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
-            return Incompatibility(None, f"{told} {5 * self.run_time:g}", function)
+            reason = f"{what} takes more than {self.run_time:g} s: give it more, as in --run-time"
+            return Incompatibility(None, f"{reason} {5 * self.run_time:g}", function)
         if failure.cause == "memory":
             limit = f"{memory_limit(ALL_MEMORY) / 1e9:.1f} GB"
             return Incompatibility(None, f"{what} takes more than {limit} of memory", function)
@@ -268,8 +268,8 @@ def _capability(name: str) -> str:
     """The capability as TensorRT names it, from "86" or "SM86"."""
     found = f"SM{name.upper().removeprefix('SM')}"
     if found not in CAPABILITIES:
-        told = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
-        raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {told}.")
+        listed = ", ".join(one.removeprefix("SM") for one in CAPABILITIES)
+        raise UsageError(f"TensorRT builds for no GPU of compute capability {name!r}; choose one of {listed}.")
     return found
 
 
@@ -278,8 +278,8 @@ def _wants_rank(faults: Sequence[Incompatibility]) -> bool:
     return any(FIXED_RANK in one.reason for one in faults)
 
 
-def _fault(told: Mapping[str, Any], stage: str) -> Incompatibility:
-    node, call = (number if number >= 0 else None for number in (told["node"], told.get("call", -1)))
-    if told.get("needs_gpu"):
+def _fault(error: Mapping[str, Any], stage: str) -> Incompatibility:
+    node, call = (number if number >= 0 else None for number in (error["node"], error.get("call", -1)))
+    if error.get("needs_gpu"):
         return Incompatibility(node, NEEDS_GPU, "gpu", call)
-    return Incompatibility(node, readable_reason(told["text"]), stage, call)
+    return Incompatibility(node, readable_reason(error["text"]), stage, call)

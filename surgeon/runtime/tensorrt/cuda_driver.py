@@ -59,9 +59,9 @@ class GpuDriver:
         function: Callable[..., int] = getattr(self._library, name)
         code = function(*arguments)
         if code:
-            told = ctypes.c_char_p()
-            self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(told))
-            why = (told.value or b"").decode() or f"error {code}"
+            error_name = ctypes.c_char_p()
+            self._library.cuGetErrorName(ctypes.c_int(code), ctypes.byref(error_name))
+            why = (error_name.value or b"").decode() or f"error {code}"
             raise GpuUnavailable(f"NVIDIA's driver says {why} of {name}")
 
 

@@ -51,8 +51,8 @@ class GpuEngine:
         self._parsed = Parsed(source, model, note)
         faults = self._parsed.diagnostics()["faults"]
         if faults:
-            told, where = readable_reason(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
-            raise SessionError(f"TensorRT refuses it ({told}); at which nodes: {where}")
+            reason, where = readable_reason(faults[0]["text"]), command("check", "IN", "--target", "tensorrt")
+            raise SessionError(f"TensorRT refuses it ({reason}); at which nodes: {where}")
         self.name = "TensorRT"
         self.inputs, self.outputs = tuple(self._parsed.inputs), tuple(self._parsed.outputs)
 

@@ -52,18 +52,18 @@ def readable_reason(message: str) -> str:
     Known messages are replaced by what they mean; others lose conditions and lines of the source code.
     """
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Invalid Node - ")]
-    told = [line for line in lines if not _DRIVER.search(line)] or lines or [message]
-    text = " ".join(told)
+    kept = [line for line in lines if not _DRIVER.search(line)] or lines or [message]
+    text = " ".join(kept)
     for pattern, words in _KNOWN:
         found = pattern.search(text)
         if found is not None:
             return found.expand(words)
     for pattern in (_QUOTED, _ASSERTED, _CODED):
-        found = pattern.search(told[0].strip())
+        found = pattern.search(kept[0].strip())
         if found is not None:
             text = found["reason"]
             break
     else:
-        text = told[0]
+        text = kept[0]
     text = " ".join(_NODE.sub("", text).split()).rstrip(".!")
     return text if len(text) <= _TOO_LONG else f"{text[:_TOO_LONG]}…"

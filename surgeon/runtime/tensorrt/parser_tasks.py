@@ -101,26 +101,26 @@ def build(asked: BuildRequest, note: ReportProgress) -> tuple[dict[str, Any], li
     """Parse and build a model: as `parse`, with the bytes of the engine, 0 without one, and why."""
     with Model.open(asked.source.model) as model:
         parsed = Parsed(asked.source, model, note)
-        told = parsed.diagnostics()
-        told["faults"] += [
-            {"node": -1, "text": f"input '{name}' {NEEDS_BUILD_TIME_VALUE}"} for name in told["shape_inputs"]
+        answer = parsed.diagnostics()
+        answer["faults"] += [
+            {"node": -1, "text": f"input '{name}' {NEEDS_BUILD_TIME_VALUE}"} for name in answer["shape_inputs"]
         ]
-        if not told["faults"]:
+        if not answer["faults"]:
             note({"stage": "build"})
-            told |= parsed.build(asked)
-        return told, []
+            answer |= parsed.build(asked)
+        return answer, []
 
 
 def creators(asked: tuple[str, Sequence[str]], note: ReportProgress) -> tuple[dict[str, Any], list[Any]]:
     """Why libraries have no plugins for TensorRT, a clause each; None for one that has."""
     trt, _ = _loaded(asked[0])
-    registry, told = trt.get_plugin_registry(), []
+    registry, reasons = trt.get_plugin_registry(), []
     for path in asked[1]:
         note({"library": path})
         known = len(registry.all_creators)
         registry.load_library(path)  # which says nothing of a file that it cannot load
-        told.append(None if len(registry.all_creators) > known else _missing_creators_reason(path))
-    return {"reasons": told}, []
+        reasons.append(None if len(registry.all_creators) > known else _missing_creators_reason(path))
+    return {"reasons": reasons}, []
 
 
 def _missing_creators_reason(path: str) -> str | None:
@@ -345,9 +345,9 @@ def _fault(error: Any) -> dict[str, Any]:
 
     -1 without one.
     """
-    told, named = _located(error.desc()), _MARKED.search(error.node_name())
+    fault, named = _located(error.desc()), _MARKED.search(error.node_name())
     calls = [int(found) for text in error.local_function_stack() for found in _MARKED.findall(text)]
-    return {"text": told["text"], "node": int(named[1]) if named else told["node"], "call": calls[0] if calls else -1}
+    return {"text": fault["text"], "node": int(named[1]) if named else fault["node"], "call": calls[0] if calls else -1}
 
 
 def _located(text: str) -> dict[str, Any]:

@@ -75,13 +75,13 @@ def require_same_inputs(names: Sequence[str], skeletons: Sequence[ModelProto]) -
         theirs = required_inputs(skeleton.graph)
         odd = sorted(first.keys() ^ theirs.keys())
         if odd:
-            told = ", ".join(f"'{item}'" for item in odd)
-            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({told}): bench models that do.")
+            listed = ", ".join(f"'{item}'" for item in odd)
+            raise UsageError(f"{names[0]} and {name} do not have the same inputs ({listed}): bench models that do.")
         for item, value in first.items():
             kinds = [_kind(value), _kind(theirs[item])]
             if all(kinds) and kinds[0] != kinds[1]:
-                told = f"{names[0]} takes {kinds[0]} as '{item}', and {name} {kinds[1]}"
-                raise UsageError(f"{told}: bench models that take the same.")
+                difference = f"{names[0]} takes {kinds[0]} as '{item}', and {name} {kinds[1]}"
+                raise UsageError(f"{difference}: bench models that take the same.")
 
 
 def _kind(value: ValueInfoProto) -> str | None:

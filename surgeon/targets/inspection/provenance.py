@@ -48,8 +48,8 @@ def torch_op(node: onnx.NodeProto) -> str | None:
     called = _CALLED.search(next((entry.value for entry in node.metadata_props if entry.key == CALL), ""))
     if called is not None:
         return f"{called['space']}::{called['name']}"
-    told = operator_of(node) if target_of_op(node.domain, node.op_type) is None else None
-    return None if told is None else f"{told[0]}::{told[1]}"
+    operator = operator_of(node) if target_of_op(node.domain, node.op_type) is None else None
+    return None if operator is None else f"{operator[0]}::{operator[1]}"
 
 
 def _last_frame(stack: str) -> str:

@@ -84,8 +84,8 @@ class InferredDtypes:
     def _clash(self, node: Node, version: Schema) -> int | None:
         """The dtype that a node's inputs should have if they conflict, None if they do not."""
         for formal, given in _by_variable(node, version).items():
-            told = [(name, self.dtype(node.scope, name)) for name in given]
-            dtypes = [(name, dtype) for name, dtype in told if dtype]
+            typed = [(name, self.dtype(node.scope, name)) for name in given]
+            dtypes = [(name, dtype) for name, dtype in typed if dtype]
             if len({dtype for _, dtype in dtypes}) > 1:
                 return self._tell(node, formal, dtypes)
         return None

@@ -73,8 +73,8 @@ class Diagnostic:
         links = {"mapping": "mapping", "op": self.op if self.link == "op" else "ONNX op (or kernel)"}
         if self.link == "kernel":
             links = {"mapping": "mapping", "kernel": f"kernel for {self.op}"}
-        told = (f"[no {text}]" if name == self.link else text for name, text in links.items())
-        return " -> ".join((f"torch op {self.torch_op}".rstrip(), *told))
+        parts = (f"[no {text}]" if name == self.link else text for name, text in links.items())
+        return " -> ".join((f"torch op {self.torch_op}".rstrip(), *parts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON can hold it."""
@@ -202,8 +202,8 @@ class _Cause:
             found.op = ""
         if len(self.places) < SHOWN and (at, names) not in self.places and (at or names):
             self.places.append((at, names))
-        told = (_place(at, [names[place] for place in self.differ if place < len(names)]) for at, names in self.places)
-        found.nodes = [text for text in dict.fromkeys(told) if text]
+        shown = (_place(at, [names[place] for place in self.differ if place < len(names)]) for at, names in self.places)
+        found.nodes = [text for text in dict.fromkeys(shown) if text]
 
     def _without_names(self, reason: str) -> str:
         """The reason of several: without the names in which they differ."""

@@ -103,9 +103,9 @@ def _matmul(node: Node, given: Shapes_) -> Misfit | None:
 
 
 def _elementwise(node: Node, given: Shapes_) -> Misfit | None:
-    told = [(name, shape) for name, shape in zip(node.inputs, given, strict=True) if shape is not None]
-    for place, (name, shape) in enumerate(told):
-        for other, beside in told[:place]:
+    known = [(name, shape) for name, shape in zip(node.inputs, given, strict=True) if shape is not None]
+    for place, (name, shape) in enumerate(known):
+        for other, beside in known[:place]:
             if not _broadcast(beside, shape):
                 reason = f"{text(beside)} and {text(shape)} do not broadcast"
                 return Misfit(
@@ -115,14 +115,14 @@ def _elementwise(node: Node, given: Shapes_) -> Misfit | None:
 
 
 def _concat(node: Node, given: Shapes_) -> Misfit | None:
-    told = [shape for shape in given if shape is not None]
+    known = [shape for shape in given if shape is not None]
     axis = _integer(node, "axis")
-    for shape in told[1:]:
-        if len(shape) != len(told[0]):
-            return Misfit(f"{text(told[0])} and {text(shape)} have not the same number of axes", "reshape one of them")
+    for shape in known[1:]:
+        if len(shape) != len(known[0]):
+            return Misfit(f"{text(known[0])} and {text(shape)} have not the same number of axes", "reshape one of them")
         joined = axis % len(shape) if shape else 0
-        if any(_differ(a, b) for place, (a, b) in enumerate(zip(told[0], shape, strict=True)) if place != joined):
-            reason = f"{text(told[0])} and {text(shape)} differ in more than axis {axis}"
+        if any(_differ(a, b) for place, (a, b) in enumerate(zip(known[0], shape, strict=True)) if place != joined):
+            reason = f"{text(known[0])} and {text(shape)} differ in more than axis {axis}"
             return Misfit(reason, "give them equal sizes in all other axes")
     return None
 

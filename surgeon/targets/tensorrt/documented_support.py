@@ -212,9 +212,9 @@ class TensorrtSupport:
         known = self.dtypes.node_dtypes(node)
         for complaint in check_plugin(node.proto, known.get, node.scope.function is not None):
             self._note("plugin", node, complaint.rstrip("."))
-        told = advice(node.proto)
-        if told:
-            self._note("advice", node, told.rstrip("."), stops=False)
+        hint = advice(node.proto)
+        if hint:
+            self._note("advice", node, hint.rstrip("."), stops=False)
 
     def _tell_missing(self, node: Node, listed: TensorrtOp | None) -> None:
         domain, name = split_op(node.op)

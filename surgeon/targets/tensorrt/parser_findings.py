@@ -81,9 +81,9 @@ def check_model(asked: CheckContext) -> None:
             reason = objection.reason
             asked.diagnostics.add("restriction", op_text(node), reason, at=node_path(node), node=node, stops=False)
     for objection in said.refused:
-        told = f"it is not built for the usual sizes ({objection.reason})"
+        sentence = f"it is not built for the usual sizes ({objection.reason})"
         helps = _commands(said.sizes) if said.engine_bytes else [SIZES]
-        asked.diagnostics.add("build", "", told, helps=helps, stops=False)
+        asked.diagnostics.add("build", "", sentence, helps=helps, stops=False)
     title = f"{library.title} {library.version}".strip()
     device = said.capability if said.engine_bytes else ""
     asked.diagnostics.runtime = RuntimeResult(
@@ -175,10 +175,10 @@ def _merge(
     for complaint in support.issues:
         if complaint.node in of_tables or (complaint.stops and complaint.node in refused):
             complaint.note(asked.diagnostics)
-    told = {complaint.node for complaint in support.issues if complaint.stops}
+    stopped = {complaint.node for complaint in support.issues if complaint.stops}
     advised = {complaint.node: complaint for complaint in support.issues if not complaint.stops}
     for node, fault in refused.items():
-        if node in told or node in support.plugins:
+        if node in stopped or node in support.plugins:
             continue
         advice = advised.get(node) if fault.reason == NO_IMPORTER else None
         if advice is not None:  # the tables say which TensorRT reads it

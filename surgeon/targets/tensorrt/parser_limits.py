@@ -39,8 +39,8 @@ def _attention(site: NodeFacts) -> Found:
     if rank == 3 and query and heads and isinstance(query[-1], int):
         width = query[-1] // heads
     if isinstance(width, int) and not LEAST_HEAD <= width <= MOST_HEAD:
-        told = f"TensorRT builds Attention for heads of {LEAST_HEAD} to {MOST_HEAD} numbers, and here they have {width}"
-        yield told, "rule expand writes it in parts"
+        why = f"TensorRT builds Attention for heads of {LEAST_HEAD} to {MOST_HEAD} numbers, and here they have {width}"
+        yield why, "rule expand writes it in parts"
     if rank == 4 and None not in (key, value) and key != value:
         yield "TensorRT wants keys and values of one shape", ""
     if site.attribute("is_causal", 0) and site.has(3):
@@ -222,9 +222,9 @@ def _lstm(site: NodeFacts) -> Found:
 def _recurrent(site: NodeFacts) -> Found:
     # The parser of TensorRT-RTX 1.7 selects between the steps and zeros of float32; it is not documented.
     if site.has(4) and site.dtype(0) in HALVES:
-        told = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
+        reason = f"TensorRT takes sequence_lens in float32 only, and here the node is {site.dtype(0)}"
         how = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
-        yield told, f"keep it in float32, from the model before it was converted: {how}"
+        yield reason, f"keep it in float32, from the model before it was converted: {how}"
 
 
 def _constant(site: NodeFacts) -> Found:
@@ -254,8 +254,8 @@ def _if(site: NodeFacts) -> Found:
     for one, other in zip(*branches, strict=False) if len(branches) == 2 else ():
         ranks = [len(value.type.tensor_type.shape.dim) for value in (one, other) if _has_shape(value)]
         if len(set(ranks)) > 1:
-            told = f"TensorRT wants both branches to give one rank, and they give {ranks[0]} and {ranks[1]} axes"
-            yield told, "reshape the result of one branch"
+            reason = f"TensorRT wants both branches to give one rank, and they give {ranks[0]} and {ranks[1]} axes"
+            yield reason, "reshape the result of one branch"
             return
     names = [[value.name for value in outputs] for outputs in branches]
     if len(names) == 2 and any(a == b for a, b in zip(*names, strict=False)):

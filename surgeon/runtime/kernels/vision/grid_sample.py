@@ -28,8 +28,8 @@ def grid_sample(
     mode, places = _MODES.get(mode, mode), list[Array]()
     edges = [(0.0, size - 1.0) if align_corners else (-0.5, size - 0.5) for size in sizes]
     for axis, (size, (first, last)) in enumerate(zip(sizes, edges, strict=True)):
-        told = grid[..., len(sizes) - 1 - axis].astype(x.dtype)
-        place = (told + 1) / 2 * (size - 1) if align_corners else ((told + 1) * size - 1) / 2
+        relative = grid[..., len(sizes) - 1 - axis].astype(x.dtype)
+        place = (relative + 1) / 2 * (size - 1) if align_corners else ((relative + 1) * size - 1) / 2
         place = np.rint(place) if mode == "nearest" else place
         if padding_mode == "border" and mode != "cubic":
             place = np.where((place < first) | (place > last), np.clip(place, 0, size - 1), place)

@@ -115,8 +115,8 @@ def _lengths(
     shape: Sequence[int], axes: Sequence[int], scales: Array | None, sizes: Array | None, policy: str
 ) -> list[_Length]:
     """How each axis changes.  Raises ValueError unless each of `axes` has one scale or size."""
-    told = scales if sizes is None else sizes
-    if told is None or (scales is not None and sizes is not None) or len(told) != len(axes):
+    given = scales if sizes is None else sizes
+    if given is None or (scales is not None and sizes is not None) or len(given) != len(axes):
         raise ValueError(f"one of scales and sizes must be given for {len(axes)} axes")
     lengths = [_Length(size, size, 1.0) for size in shape]
     if sizes is not None:
@@ -127,7 +127,7 @@ def _lengths(
             ratios = [ratio] * len(axes)
             counts = [math.floor(np.float32(ratio) * np.float32(shape[axis]) + np.float32(0.5)) for axis in axes]
     else:
-        ratios = [float(ratio) for ratio in told]
+        ratios = [float(ratio) for ratio in given]
         pairs = zip(ratios, axes, strict=True)
         counts = [math.floor(np.float32(ratio) * np.float32(shape[axis])) for ratio, axis in pairs]
     for axis, ratio, count in zip(axes, ratios, counts, strict=True):
