@@ -50,10 +50,10 @@ def errors_table(errors: Iterable[OutputError], what: str, caption: str, first: 
     rows = []
     for error in errors:
         word = "equal within tolerance" if error.ok else "differs"
-        verdict = element("b", f"{word}, the first") if error.name == first else word
+        result = element("b", f"{word}, the first") if error.name == first else word
         gap, allowed = error_and_tolerance(error.max_abs, error.allowed, error.scale)
         numbers = Cell(gap, error.max_abs), _number(error.max_rel), Cell(allowed, error.allowed)
-        rows.append((code(error.name), error.dtype, *numbers, verdict))
+        rows.append((code(error.name), error.dtype, *numbers, result))
     return table((what, "dtype", "max abs", "max rel", "allowed", "verdict"), rows, caption)
 
 
