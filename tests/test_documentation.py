@@ -61,7 +61,9 @@ def texts():
     """All that users read before they run anything: pages, help, and what public names say of themselves."""
     for page in [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "notebooks" / "README.md"]:
         yield page.name, re.sub(r"`[\w/]+\.py`", "", page.read_text(encoding="utf-8"))  # without names of files
-    for name, command in main.commands.items():
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
         yield f"surgeon {name}", command.get_help(click.Context(command, **main.context_settings))
     for name in surgeon.__all__:
         home = getattr(surgeon, name)

@@ -549,7 +549,7 @@ CASES = [
         written={"both.py": ('g.op("my.domain::Both", x)', "g.identity(x)")},
     ),
     Case(
-        "surgeon.cli.app.rules",
+        "surgeon.cli.commands.rules.rules",
         RELU,
         "rules --prove",
         "surgeon rules NAMES --prove",

@@ -1,0 +1,73 @@
+"""The command `surgeon rules`: lists the rules, prints their manuals, or proves them."""
+
+import gc
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from surgeon.cli.options import CHECK_FAILED
+from surgeon.cli.param_types import TargetName
+from surgeon.cli.progress import progress
+from surgeon.errors import UsageError
+from surgeon.printed_commands import command
+
+if TYPE_CHECKING:
+    from surgeon.rules.rule import Rule
+
+
+@click.command(short_help="List the rules, print the manual of one, or prove it.")
+@click.argument("name", required=False)
+@click.option("--prove", is_flag=True, help="Prove every pattern against every form, from the rule alone.")
+@click.option(
+    "--target", "targets", type=TargetName(), multiple=True, help="Prove the forms of this target only."
+)
+@click.option("--custom-ops", multiple=True, metavar="LIB", help="As for surgeon rewrite, for --prove.")
+@click.pass_context
+def rules(ctx: click.Context, name: str | None, prove: bool, targets: Sequence[str], custom_ops: Sequence[str]) -> None:
+    """List the rules, or print the manual of those that NAME leads to, or prove them.
+
+    NAME is what --rules takes: gelu, ./my_rules.py, package.module:name.  With --prove, the exit code is 0 where all
+    is proved or left alone by the rule, and 1 where something fails or cannot be told.
+    """
+    from surgeon.display.terminal.rule_manual import print_list, print_manual, print_postprocessing
+    from surgeon.rules.catalogue import all_rules, groups, resolve, unique_rules
+    from surgeon.rules.edit_aliases import EDIT_ALIASES
+
+    if name is None:
+        if prove:
+            raise UsageError(f"Say which rules to prove, as in: {command('rules', 'NAMES', '--prove')}")
+        print_list(all_rules(), groups(), sys.stdout)
+        return
+    if name in EDIT_ALIASES and not prove:
+        print_postprocessing(name, sys.stdout)
+        return
+    found = unique_rules(resolve(name))
+    if prove and not _prove_rules(found, targets, custom_ops):
+        ctx.exit(CHECK_FAILED)
+    for number, rule in enumerate(() if prove else found):
+        if number:
+            click.echo()
+        print_manual(rule, sys.stdout)
+
+
+def _prove_rules(found: "Sequence[Rule]", targets: Sequence[str], custom_ops: Sequence[str]) -> bool:
+    """Prove rules and print the results; returns whether all are proved."""
+    from surgeon.authoring.rule_proof.prover import prove_rule
+    from surgeon.display.terminal.rule_proof import print_rule_proof
+    from surgeon.proof.check_result import Outcome
+    from surgeon.runtime.sessions.ort_session import require_libraries
+
+    libraries = require_libraries(custom_ops)
+    gc.freeze()  # imported modules are not garbage
+    gc.enable()  # each instance leaves reference cycles
+    all_proved = True
+    for number, rule in enumerate(found):
+        with progress(False, "proof") as note:
+            proof = prove_rule(rule, targets=list(targets) or None, custom_ops=libraries, progress=note)
+        if number:
+            click.echo()
+        print_rule_proof(proof, sys.stdout)
+        all_proved = all_proved and proof.outcome is Outcome.PROVED
+    return all_proved

@@ -1,0 +1,46 @@
+"""The command `surgeon upgrade`: raises the opset of a model."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from surgeon.cli.options import check_and_output_options, explain_invalid_names
+from surgeon.cli.progress import progress
+from surgeon.display.terminal.sanitise import sanitise
+from surgeon.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from surgeon.proof.check_options import CheckOptions
+
+
+@click.command(short_help="Raise the opset without changing what any node means.")
+@click.argument("source", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option("--opset", type=int, required=True, metavar="N", help="The version of ai.onnx to raise the model to.")
+@check_and_output_options("model", "none")
+@explain_invalid_names
+def upgrade(
+    source: str,
+    output: str,
+    opset: int,
+    quiet: bool,
+    options: "CheckOptions",
+    **settings: Any,
+) -> None:
+    """Raise the opset of IN where no node would change its meaning, check the result, and write OUT."""
+    from surgeon.display.terminal.rewrite import print_upgrade
+    from surgeon.pipeline.reports.upgrade_report import UpgradeReport
+    from surgeon.pipeline.upgrading.upgrade import upgrade as run
+
+    try:
+        with progress(quiet):
+            done = run(source, opset, output, options=options, **settings)
+    except CheckFailed as error:
+        if not quiet and isinstance(error.report, UpgradeReport):
+            print_upgrade(error.report, sys.stdout, written=False)
+        raise
+    if not quiet:
+        print_upgrade(done, sys.stdout, written=True)
+    elif done.check is not None and done.check.outcome.value == "unproved":
+        click.echo(sanitise(f"UNPROVED: {done.check.reason}"), err=True)
