@@ -33,7 +33,7 @@ class Watched:
         self.page.set_default_timeout(600_000)  # on a busy machine a page takes long, and no test asks how long
         self.wrong: list[str] = []
         self.page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
-        self.page.on("console", lambda told: self.wrong.append(f"{told.type}: {told.text}"))
+        self.page.on("console", lambda reported: self.wrong.append(f"{reported.type}: {reported.text}"))
         self.page.on("request", lambda asked: self._note(asked.url, allowed))
 
     def _note(self, url: str, allowed: str) -> None:

@@ -27,8 +27,8 @@ CONSTANTS = "float sqrt2 = {1.4142135}, float one = {1}, float half = {0.5}"
 
 def runner() -> CliRunner:
     """What runs a command in this process, and keeps stdout and stderr apart: click before 8.2 wants to be told so."""
-    is_told = "mix_stderr" in inspect.signature(CliRunner).parameters
-    return CliRunner(mix_stderr=False) if is_told else CliRunner()
+    has_mix_stderr = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(mix_stderr=False) if has_mix_stderr else CliRunner()
 
 
 def run(*arguments: object) -> Result:
@@ -82,8 +82,8 @@ for line in sys.stdin:
         code = end.code
     for each in (sys.stdout, sys.stderr):
         each.flush()
-    told = [file.getvalue().decode("utf-8", "backslashreplace") for file in files]
-    print(json.dumps([code, *told]), file=real, flush=True)
+    printed = [file.getvalue().decode("utf-8", "backslashreplace") for file in files]
+    print(json.dumps([code, *printed]), file=real, flush=True)
 """
 
 
@@ -106,11 +106,11 @@ def commands(
     ) as running:
         assert running.stdin is not None
         assert running.stdout is not None
-        asked, told = running.stdin, running.stdout
+        requests, replies = running.stdin, running.stdout
 
         def run_one(*words: object) -> tuple[int, str, str]:
-            print(json.dumps([os.fsencode(str(word)).hex() for word in words]), file=asked, flush=True)
-            code, output, errors = json.loads(told.readline())
+            print(json.dumps([os.fsencode(str(word)).hex() for word in words]), file=requests, flush=True)
+            code, output, errors = json.loads(replies.readline())
             return code or 0, output, errors
 
         yield run_one

@@ -119,15 +119,15 @@ def main() -> int:
                     answer, pool = "its process ended", _pool()
                 if answer is None:
                     continue
-                told = "refused" if isinstance(answer, str) else "right" if answer <= near else "off by more"
-                found[kind][told] += 1
+                message = "refused" if isinstance(answer, str) else "right" if answer <= near else "off by more"
+                found[kind][message] += 1
                 if isinstance(answer, float):
                     farthest[kind] = max(farthest[kind], answer)
-                if told != "right":
+                if message != "right":
                     print(f"  {sample.name}, {kind}: {answer}", file=sys.stderr, flush=True)
     print("| | models | right | refused | off by more | moved at most |\n|---|--:|--:|--:|--:|--:|")
     for kind, counts in found.items():
-        row = " | ".join(str(counts[told]) for told in ("right", "refused", "off by more"))
+        row = " | ".join(str(counts[message]) for message in ("right", "refused", "off by more"))
         print(f"| {kind} | {counts.total()} | {row} | {farthest[kind]:.2g} |")
     return 0
 

@@ -60,9 +60,9 @@ def faults(one: Masked, target: str) -> Iterator[str]:
     for seed, (sizes, hides) in enumerate(itertools.product(SIZES, HIDES)):
         fed = one.feeds(model, sizes, hides, seed)
         wanted, given = (run(fed).astype(np.float64) for run in (before, after))
-        told = differs(wanted, given, tolerance(one))
-        if told:
-            yield f"{sizes}, {hides} hidden: {told}"
+        reported = differs(wanted, given, tolerance(one))
+        if reported:
+            yield f"{sizes}, {hides} hidden: {reported}"
 
 
 def tolerance(one: Masked) -> float:
@@ -102,9 +102,9 @@ def main() -> int:
     for one in chosen[: options.count]:
         for target in options.target or OPSETS:
             runs += 1
-            for told in itertools.islice(faults(one, target), 1):
+            for text in itertools.islice(faults(one, target), 1):
                 wrong += 1
-                print(f"{one}, target {target}: {told}", flush=True)
+                print(f"{one}, target {target}: {text}", flush=True)
     print(f"{runs} attentions of {len(chosen)} kinds, {wrong} wrong")
     return int(wrong > 0)
 

@@ -98,13 +98,13 @@ def _run(page: Path) -> int:
 
 def _printed(block: Block, at: str, scope: dict[str, object]) -> str:
     """What a block of Python prints."""
-    told = io.StringIO()
+    reported = io.StringIO()
     try:
-        with contextlib.redirect_stdout(told):
+        with contextlib.redirect_stdout(reported):
             exec(compile("\n" * block.line + block.text, at, "exec"), scope)
     except Exception as error:
         raise PageError(f"{at}: {type(error).__name__}: {error}") from error
-    return told.getvalue()
+    return reported.getvalue()
 
 
 def _command(line: str, at: str) -> str:

@@ -87,30 +87,30 @@ def compare(
     shapes, scope = shapes_of(model)
     names = [name for node in model.graph.node for name in node.output if name]
     found = {name: (shapes.facts(scope, name), shapes.value(scope, name)) for name in names}
-    told = Compared(len(names), values=[name for name in names if found[name][1] is not None])
+    reported = Compared(len(names), values=[name for name in names if found[name][1] is not None])
     for place, sizes in enumerate(sets):
         real = run_all(model, feeds(model, sizes, given[place] if given else None))
         for name in names:
             if not isinstance(real[name], np.ndarray):
                 continue  # a sequence
-            complaint = _disagrees(name, *found[name], real[name], sizes, told)
+            complaint = _disagrees(name, *found[name], real[name], sizes, reported)
             if complaint:
-                told.wrong.append(f"{name} at {dict(sizes)}: {complaint}")
-    return told
+                reported.wrong.append(f"{name} at {dict(sizes)}: {complaint}")
+    return reported
 
 
-def _disagrees(name, facts, value, real, sizes, told: Compared) -> str:
+def _disagrees(name, facts, value, real, sizes, compared: Compared) -> str:
     """Why a tensor is not what was evaluated; empty where it is."""
     if facts.dtype != helper.np_dtype_to_tensor_dtype(real.dtype):
         return f"dtype {facts.dtype} for {real.dtype}"
     if facts.shape is None:
-        told.unranked += [name] if name not in told.unranked else []
+        compared.unranked += [name] if name not in compared.unranked else []
         return ""
     if len(facts.shape) != real.ndim:
         return f"rank of {facts.shape} for {real.shape}"
     for size, true in zip(facts.shape, real.shape, strict=True):
         if any(part.startswith("?") for part in symbols(size)):
-            told.open += [name] if name not in told.open else []
+            compared.open += [name] if name not in compared.open else []
         elif evaluate(size, sizes) != true:
             return f"shape {facts.shape} for {real.shape}"
     if value is not None and not any(part.startswith("?") for item in value.flat for part in symbols(item)):

@@ -60,12 +60,12 @@ def test_of_several_opsets_the_one_that_brings_all_is_named(tmp_path: Path) -> N
     """One gelu waits for opset 20, and three hard swishes for 14, or the other way round."""
     gelu = EXACT.format(i="g", x="x", y="z")
     report = dry(hard_swishes(tmp_path, more=gelu), "hard_swish,gelu:gelu", target="onnx")
-    told = "3 hard_swish more with opset 14, 1 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN"
-    assert told in text_of(report)
+    line = "3 hard_swish more with opset 14, 1 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN"
+    assert line in text_of(report)
     two = f"{gelu} {EXACT.format(i='k', x='z', y='w')}"
     report = dry(hard_swishes(tmp_path, 1, more=two), "hard_swish,gelu:gelu", target="onnx")
-    told = "1 hard_swish more with opset 14, 2 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN OUT"
-    assert told in text_of(report)
+    line = "1 hard_swish more with opset 14, 2 gelu more with opset 20: add --upgrade auto, or surgeon upgrade IN OUT"
+    assert line in text_of(report)
 
 
 def test_nothing_is_said_where_nothing_would_help(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def many(*rules: object) -> Report:
     return report
 
 
-def test_a_rule_for_placeholders_is_told_where_there_is_one() -> None:
+def test_a_rule_for_placeholders_is_reported_where_there_is_one() -> None:
     """One node of a kind that nobody else writes says enough; a Relu that is merely no other op does not."""
 
     @rule(patterns=[lambda g, x: g.op("*::lacking", x)])
@@ -161,7 +161,7 @@ PAIRS = "".join(f"a{place} = Abs(x) b{place} = Neg(a{place}) c{place} = Sqrt(b{p
 ODD = "".join(f"d{place} = Sin(x) e{place} = Neg(d{place}) f{place} = Sqrt(e{place}) " for place in range(40))
 
 
-def test_a_rule_that_fired_here_and_nearly_fired_there_is_told_with_the_count() -> None:
+def test_a_rule_that_fired_here_and_nearly_fired_there_is_reported_with_the_count() -> None:
     """Five of forty-five: two of three nodes fit at the others, all of which are counted."""
 
     @rule(patterns=[lambda g, x: g.sqrt(g.neg(g.abs(x)))])

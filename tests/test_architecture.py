@@ -192,8 +192,8 @@ def test_failure_has_one_form():
     both = [(name, node) for name, path in sources() for node in nodes(path)]
     ours = {node.name for _, node in both if isinstance(node, ast.ClassDef)}
     functions = [(f"{name}.{node.name}", node.returns) for name, node in both if isinstance(node, ast.FunctionDef)]
-    told = [(name, set(ast.unparse(returns or ast.Constant("")).split(" | "))) for name, returns in functions]
-    found = {name for name, kinds in told if "str" in kinds and kinds & ours}
+    reported = [(name, set(ast.unparse(returns or ast.Constant("")).split(" | "))) for name, returns in functions]
+    found = {name for name, kinds in reported if "str" in kinds and kinds & ours}
     assert found <= {"surgeon.precision.segments.segment_proofs._run"}  # the last one
 
 
@@ -236,9 +236,9 @@ def test_public_names():
     assert all(hasattr(surgeon, name) for name in surgeon.__all__)
     found = nodes(Path(surgeon.__file__))
     lines = [node for node in found if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
-    told = {item.asname: node.module for node in lines for item in node.names if item.asname}
+    reported = {item.asname: node.module for node in lines for item in node.names if item.asname}
     homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
-    assert told == homes | {"edits": "surgeon", "searches": "surgeon"}
+    assert reported == homes | {"edits": "surgeon", "searches": "surgeon"}
     with pytest.raises(AttributeError, match="module 'surgeon' has no attribute 'nothing'"):
         surgeon.nothing  # noqa: B018 - it raises
 

@@ -14,7 +14,7 @@ SMALL = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (lambda: surgeon.rewrite(MODEL, "gelu", output=5), "output=5 is no path to write a model to"),
         (lambda: surgeon.convert(MODEL, output=5), "output=5 is no path to write a model to"),
@@ -28,9 +28,9 @@ SMALL = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
         (lambda: surgeon.rule(patterns=lambda g, x: x)(lambda g, x: x), "list functions that write them: patterns="),
     ],
 )  # fmt: skip
-def test_what_is_of_another_kind(call: Callable[[], Any], told: str) -> None:
+def test_what_is_of_another_kind(call: Callable[[], Any], message: str) -> None:
     """It says what is wrong, and what to write."""
     with pytest.raises(surgeon.SurgeonError) as raised:
         call()
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)

@@ -184,12 +184,12 @@ def test_inputs_are_compared_for_several_lengths_batches_and_paddings() -> None:
     shapes = {fed["words"].shape for _, fed in free}
     assert {batch for batch, _ in shapes} == {1, 3}
     assert len({length for _, length in shapes}) >= 3
-    assert {told.rpartition("padded ")[2] for told, _ in free if "padded" in told} == {"left", "right"}
+    assert {reported.rpartition("padded ")[2] for reported, _ in free if "padded" in reported} == {"left", "right"}
     assert {fed["words"].shape for _, fed in comparing.feeds(known, "fp16", dynamic=False)} == {(2, 7)}
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda x: x, ""),
         (lambda x: x + np.float32(1e-7), ""),
@@ -199,11 +199,11 @@ def test_inputs_are_compared_for_several_lengths_batches_and_paddings() -> None:
         (lambda x: x.astype(np.float64), "y is float64 of (2,), not float32 of (2,)"),
     ],
 )
-def test_other_numbers_are_told(change: Callable[[np.ndarray], np.ndarray], told: str) -> None:
+def test_other_numbers_are_reported(change: Callable[[np.ndarray], np.ndarray], message: str) -> None:
     """Rounding is no difference; an error, a NaN, another shape and another dtype are."""
     one = np.array([1, -1], np.float32)
-    assert comparing.differs({"y": one}, {"y": change(one)}, "fp32").startswith(told)
-    assert bool(told) == bool(comparing.differs({"y": one}, {"y": change(one)}, "fp32"))
+    assert comparing.differs({"y": one}, {"y": change(one)}, "fp32").startswith(message)
+    assert bool(message) == bool(comparing.differs({"y": one}, {"y": change(one)}, "fp32"))
 
 
 def adder(path: Path, offset: float, keeps: bool = True) -> Path:
@@ -249,9 +249,9 @@ def test_decoding_by_steps_is_compared_with_decoding_at_once(tmp_path: Path) -> 
     """A model without memory decodes alike; one that sums up what it is given at once does not, and is told."""
     good, bad = adder(tmp_path / "good.onnx", 1.0), adder(tmp_path / "bad.onnx", 1.0, keeps=False)
     assert list(comparing.stepwise(comparing.Model(good), stepping(good))) == []
-    told = list(comparing.stepwise(comparing.Model(bad), stepping(bad)))
-    assert len(told) == 2
-    assert "y is off" in told[0]
+    reported = list(comparing.stepwise(comparing.Model(bad), stepping(bad)))
+    assert len(reported) == 2
+    assert "y is off" in reported[0]
 
 
 def test_a_model_with_other_numbers_or_none_is_broken(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_fault_is_a_call_missed_or_not_proved_or_a_model_broken(ours: Cell, fa
     assert table.Row(made("sdpa", {"attention": 1}), {OURS: ours}).fault == fault
 
 
-def test_a_fault_of_the_standard_target_is_told_as_such() -> None:
+def test_a_fault_of_the_standard_target_is_reported_as_such() -> None:
     """Each of our columns has a list of its own of what is not full."""
     cells = {OURS: cell(1), STANDARD_OURS: cell(0, misses=("not raised to opset 23: why",))}
     row = table.Row(made("sdpa", {"attention": 1}), cells)

@@ -216,7 +216,7 @@ def test_noise_is_no_difference():
     assert ratio_of(ours, theirs).verdict == EQUAL
 
 
-def test_any_two_models_can_be_held_against_each_other():
+def test_any_two_models_can_be_compared_with_each_other():
     models = (series("a", *[1.0] * 8), series("b", *[2.0] * 8), series("c", *[4.0] * 8))
     found = Bench(models, {}, 1, "cpu", 1.0)
     assert [ratio.ratio for ratio in found.ratios] == [2.0, 4.0]
@@ -291,12 +291,12 @@ def test_the_result_as_json(tmp_path):
     one, other = save(tmp_path, WORK, name="a.onnx"), save(tmp_path, WORK, name="b.onnx")
     result = run("bench", one, other, other, *QUICK, "--json")
     assert result.exit_code == 0
-    told = json.loads(result.stdout)
-    assert [model["model"] for model in told["models"]] == [str(one), str(other), str(other)]
-    assert all([len(load) for load in model["ms"]] == [2, 2, 2] for model in told["models"])
-    assert {ratio["verdict"] for ratio in told["ratios"]} <= {FASTER, SLOWER, EQUAL}
-    assert told["interval"] == {"confidence": 0.95, "method": "sign test, and the medians of the loads"}
-    assert (told["rounds"], told["loads"]) == (6, 3)
+    data = json.loads(result.stdout)
+    assert [model["model"] for model in data["models"]] == [str(one), str(other), str(other)]
+    assert all([len(load) for load in model["ms"]] == [2, 2, 2] for model in data["models"])
+    assert {ratio["verdict"] for ratio in data["ratios"]} <= {FASTER, SLOWER, EQUAL}
+    assert data["interval"] == {"confidence": 0.95, "method": "sign test, and the medians of the loads"}
+    assert (data["rounds"], data["loads"]) == (6, 3)
 
 
 @pytest.mark.parametrize(("factor", "code"), [(2.0, 1), (1.0, 0), (0.5, 0)])
@@ -392,12 +392,12 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         assert words in one_sentence(run("bench", *arguments), 2)
 
 
-def test_two_packages_of_one_runtime_are_told(tmp_path, monkeypatch):
+def test_two_packages_of_one_runtime_are_reported(tmp_path, monkeypatch):
     """The one with CUDA was installed, and then overwritten."""
     monkeypatch.setattr("surgeon.runtime.timing.bench.runtimes", lambda: ["onnxruntime", "onnxruntime-gpu"])
     path = save(tmp_path, WORK)
-    told = one_sentence(run("bench", path, path, "--ep", "cuda"), 2)
-    assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: install one of them anew)" in told
+    reported = one_sentence(run("bench", path, path, "--ep", "cuda"), 2)
+    assert "'cuda' (onnxruntime and onnxruntime-gpu overwrite each other: install one of them anew)" in reported
 
 
 def test_one_model_is_not_enough(tmp_path):
@@ -420,9 +420,9 @@ def test_a_model_that_runs_on_and_on(tmp_path):
         {endless} y = Loop(count, go, x) <body = b (int64 i, bool c, float[n, 4] h) => (bool c2, float[n, 4] h2)
             {{ c2 = Identity(c) h2 = Relu(h) }}> }}"""
     path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
-    told = one_sentence(run("bench", good, path, "--run-time", 0.3), 2)
-    assert "endless.onnx: a run takes more than 0.3 s" in told
-    assert "--run-time 1.5" in told
+    reported = one_sentence(run("bench", good, path, "--run-time", 0.3), 2)
+    assert "endless.onnx: a run takes more than 0.3 s" in reported
+    assert "--run-time 1.5" in reported
 
 
 def test_a_model_that_ends_its_process(tmp_path):

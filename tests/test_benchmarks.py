@@ -111,7 +111,7 @@ def test_latencies_make_a_table() -> None:
 
 
 @pytest.mark.parametrize(("ours", "held"), [(8.0, True), (9.04, True), (9.5, False), (12.0, False)])
-def test_surgeon_is_held_against_the_best_of_the_others(ours: float, held: bool) -> None:
+def test_surgeon_is_compared_with_the_best_of_the_others(ours: float, held: bool) -> None:
     """The best is the one with the lowest latency, the original among them; less than a per cent is noise."""
     names = ["original", "surgeon", "ort", "onnxscript"]
     text, fine = verdict(names, _bench(original=10.0, surgeon=ours, ort=9.0, onnxscript=11.0))

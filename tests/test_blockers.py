@@ -128,7 +128,7 @@ def test_an_overridable_initializer_says_so():
     assert "a caller may override" in reasons(model, lambda g, x: g.relu(g.mul(x, 0.5)))
 
 
-def test_the_reason_of_the_deepest_form_is_told():
+def test_the_reason_of_the_deepest_form_is_reported():
     """Of several forms the one that came furthest explains the miss."""
 
     def pattern(g: Graph, x: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def test_a_body_below_ir_4_gets_constant_nodes():
     assert "Constant" in [node.op_type for node in body.node]
 
 
-def test_a_near_miss_beside_a_site_is_told():
+def test_a_near_miss_beside_a_site_is_reported():
     """One GELU fires; the other has 0.4 for a half, and the report says so."""
     half = "d = Div(x, sqrt2) e = Erf(d) a = Add(e, one) m = Mul(x, a) g = Mul(m, half) "
     near = "d2 = Div(g, sqrt2) e2 = Erf(d2) a2 = Add(e2, one) m2 = Mul(g, a2) y = Mul(m2, other)"
@@ -166,7 +166,7 @@ def test_a_near_miss_beside_a_site_is_told():
     assert any("wanted the constant 0.5" in miss.reason for miss in report.misses)
 
 
-def test_what_is_left_out_by_name_is_told_so():
+def test_what_is_left_out_by_name_is_reported():
     """--only and --skip are a reason like any other."""
     text = "(float[n, 4] x) => (float[n, 4] y) <float k = {1.702}> { s = Mul(x, k) g = Sigmoid(s) y = Mul(x, g) }"
     _, report = rewrite(parse(text), "quick_gelu", only="k")  # which names an initializer

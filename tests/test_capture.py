@@ -100,14 +100,14 @@ def test_long_texts_with_commas_stay_whole():
 def test_the_command_says_how_the_rule_is_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cuts = ["--from", "linear_4", "--to", "gelu", "--name"]
-    for place, told in (("a.py", "./a.py"), (tmp_path / "b.py", str(tmp_path / "b.py"))):
+    for place, text in (("a.py", "./a.py"), (tmp_path / "b.py", str(tmp_path / "b.py"))):
         done = run("capture", MODEL, *cuts, "block", "-o", str(place))
-        assert done.output.endswith(f"--rules {told}\n")
-        assert run("rewrite", MODEL, "out.onnx", "--rules", told, "--dry-run").exit_code == 0
+        assert done.output.endswith(f"--rules {text}\n")
+        assert run("rewrite", MODEL, "out.onnx", "--rules", text, "--dry-run").exit_code == 0
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--to", "gelo", "--name", "block"], "did you mean 'gelu'"),
         (["--name", "block"], "Say where to cut"),
@@ -118,10 +118,10 @@ def test_the_command_says_how_the_rule_is_run(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_bad_input_is_one_sentence(tmp_path, monkeypatch, arguments, told):
+def test_bad_input_is_one_sentence(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     done = run("capture", MODEL, *arguments)
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1
     assert not list(tmp_path.iterdir())

@@ -89,7 +89,7 @@ def test_rule_objects_and_names_mix_and_count_once():
 
 
 @pytest.mark.parametrize("wrong", [None, 3, [None], ["gelu", 3], [["gelu"]], b"gelu", rewrite])
-def test_what_is_neither_a_name_nor_a_rule_is_told(wrong):
+def test_what_is_neither_a_name_nor_a_rule_is_reported(wrong):
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
     for asked in (rewrite, lambda *given: list(surgeon.find(*given)), surgeon.explain):
         with pytest.raises(UsageError, match=r"^What was given as a rule is of type \w+: give the name of one"):
@@ -97,7 +97,7 @@ def test_what_is_neither_a_name_nor_a_rule_is_told(wrong):
 
 
 @pytest.mark.parametrize("wrong", ["graph", "bytes", None, 3])
-def test_what_is_no_model_is_told(wrong):
+def test_what_is_no_model_is_reported(wrong):
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")
     source = {"graph": model.graph, "bytes": model.SerializeToString()}.get(wrong, wrong)
     find = lambda found: list(surgeon.find(found, "gelu"))  # noqa: E731 - one of several

@@ -19,7 +19,7 @@ def test_a_model_that_runs_ends_with_0(tmp_path):
     assert result.stdout == "ONNX Runtime has all that this model needs, as far as can be told.\n"
 
 
-def test_what_cannot_run_is_told_and_ends_with_1(tmp_path):
+def test_what_cannot_run_is_reported_and_ends_with_1(tmp_path):
     result = run("check", save(tmp_path, PLACEHOLDER, imports=IMPORTS))
     assert result.exit_code == 1
     lines = result.stdout.splitlines()
@@ -28,7 +28,7 @@ def test_what_cannot_run_is_told_and_ends_with_1(tmp_path):
     assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
 
 
-def test_a_model_of_torch_is_told_with_the_missing_link(tmp_path):
+def test_a_model_of_torch_is_reported_with_the_missing_link(tmp_path):
     path = save(tmp_path, PLACEHOLDER, imports=IMPORTS)
     model = onnx.load(path)
     model.producer_name = "pytorch"
@@ -83,23 +83,23 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_one_cause_is_told_once_however_many_tensors_it_touches(tmp_path, cause):
+def test_one_cause_is_reported_once_however_many_tensors_it_touches(tmp_path, cause):
     """By what is wrong, and not by the name of each tensor."""
     model, path = stack(tmp_path)
-    harm, told = CAUSES[cause]
+    harm, reported = CAUSES[cause]
     harm(model)
     path.write_bytes(model.SerializeToString())
     result = run("check", path)
     lines = result.stdout.splitlines()
     assert result.exit_code == 1
-    assert lines[0] == told
+    assert lines[0] == reported
     assert lines[-1] == "ONNX Runtime cannot run this model: 1 thing to mend."
     assert len(lines) <= 4
     count = json.loads(run("check", path, "--json").stdout)["findings"][0]["count"]
     assert count == (1 if harm is without_import else 360)
 
 
-def test_one_tensor_that_holds_too_little_is_told_with_its_numbers(tmp_path):
+def test_one_tensor_that_holds_too_little_is_reported_with_its_numbers(tmp_path):
     model, path = stack(tmp_path, 2)
     model.graph.initializer[0].dims[0] = 5
     path.write_bytes(model.SerializeToString())
@@ -108,7 +108,7 @@ def test_one_tensor_that_holds_too_little_is_told_with_its_numbers(tmp_path):
     assert "4" in first
 
 
-def test_ops_that_lack_a_kernel_for_the_same_reason_are_told_together(tmp_path):
+def test_ops_that_lack_a_kernel_for_the_same_reason_are_reported_together(tmp_path):
     """A node of each op; no rule makes of them what runs."""
     body = "c = Cast<to = 16>(x) e = Round(c) f = Erf(e) g = Sin(f) y = Cast<to = 1>(g)"
     result = run("check", save(tmp_path, body, opset=22, ir_version=10, constants=""))
@@ -138,9 +138,9 @@ def test_the_findings_as_json(tmp_path):
     path = save(tmp_path, PLACEHOLDER, imports=IMPORTS)
     result = run("check", path, "--target", "tensorrt", "--json")
     assert result.exit_code == 1
-    told = json.loads(result.stdout)
-    (found,) = told["findings"]
-    assert (told["model"], told["target"]) == (str(path), "tensorrt")
+    data = json.loads(result.stdout)
+    (found,) = data["findings"]
+    assert (data["model"], data["target"]) == (str(path), "tensorrt")
     assert (found["kind"], found["missing_link"], found["count"], found["stops"]) == ("mapping", "mapping", 2, True)
     assert found["helps"]
 

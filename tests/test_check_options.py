@@ -49,9 +49,9 @@ def test_a_library_that_cannot_be_loaded_is_refused(tmp_path: Path, monkeypatch:
     for name in ("ops.so", tmp_path / "ops.so"):
         with pytest.raises(
             UsageError, match=r"^The custom-op library '.*ops\.so' cannot be loaded \(.*\): give one"
-        ) as told:
+        ) as raised:
             check_model(model, model, model, custom_ops=[name])
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(raised.value)
 
 
 def test_python_files_are_among_the_options(tmp_path: Path) -> None:

@@ -95,9 +95,9 @@ def test_a_pattern_that_matches_no_node_is_refused(tmp_path: Path) -> None:
     """A misspelt --skip would leave nothing alone, so nothing is written, at the console and in Python."""
     out = tmp_path / "o.onnx"
     args = ("rewrite", gelus(tmp_path), out, "--rules", "gelu", "--check", "none", "--skip", "/h9/*")
-    told = "The pattern '/h9/*' of --only or --skip matches the name of no node; there are /l0d/Div, "
-    assert told in one_sentence(run(*args, "--skip", "/h1/*"), 2)
-    assert told in one_sentence(run(*args, "--dry-run"), 2)
+    message = "The pattern '/h9/*' of --only or --skip matches the name of no node; there are /l0d/Div, "
+    assert message in one_sentence(run(*args, "--skip", "/h1/*"), 2)
+    assert message in one_sentence(run(*args, "--dry-run"), 2)
     assert not out.exists()
     with pytest.raises(surgeon.UsageError, match=r"'/h9/\*' .* matches the name of no node"):
         surgeon.rewrite(args[1], "gelu", output=out, skip=["/h1/*", "/h9/*"], check="none")
@@ -311,7 +311,7 @@ def test_check_none_says_so(tmp_path: Path) -> None:
     assert "outcome  NOT CHECKED  (--check none)" in result.stdout
 
 
-def test_a_refused_match_tells_its_reason(tmp_path: Path) -> None:
+def test_a_refused_match_reports_its_reason(tmp_path: Path) -> None:
     """What `require` said, at which node, from which rule."""
     result = run("rewrite", gelus(tmp_path), tmp_path / "o.onnx", "--rules", f"{rule_file(tmp_path)}:refusing")
     assert result.exit_code == 0

@@ -221,8 +221,8 @@ def test_what_cannot_be_meant_gets_one_sentence(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
     source = str(gelus(tmp_path))
-    told = (argument.replace("IN", source).replace("OUT", "out.onnx") for argument in arguments)
-    assert words in one_sentence(run(*told), 2)
+    reported = (argument.replace("IN", source).replace("OUT", "out.onnx") for argument in arguments)
+    assert words in one_sentence(run(*reported), 2)
 
 
 def test_an_interrupt_leaves_no_litter(tmp_path: Path) -> None:
@@ -309,8 +309,8 @@ def test_an_error_in_a_rule_s_reference_names_rule_line_and_node() -> None:
 
     head = '<ir_version: 10, opset_import: ["" : 18, "mine" : 1]>'
     model = parse(f"{head} g (float[n] x) => (float[n] y) {{ t = Neg(x) y = Relu(t) }}")
-    told = r"\(test_cli_errors.py:\d+, ZeroDivisionError: .*\) at the node that makes 'y'; mend its reference\."
-    with pytest.raises(surgeon.SurgeonError, match=f"Rule joined broke {told}"):
+    message = r"\(test_cli_errors.py:\d+, ZeroDivisionError: .*\) at the node that makes 'y'; mend its reference\."
+    with pytest.raises(surgeon.SurgeonError, match=f"Rule joined broke {message}"):
         surgeon.rewrite(model, joined)
 
 

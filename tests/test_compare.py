@@ -97,7 +97,7 @@ ONE = "g (float[b, 3] x) => (float[b, 3] y) { y = Relu(x) }"
          "input 'x' has the shape [b, 3] in the original and [c, 4] in the other model"),
     ],
 )  # fmt: skip
-def test_interfaces_that_differ_are_told(other: str, reason: str) -> None:
+def test_interfaces_that_differ_are_reported(other: str, reason: str) -> None:
     """By name, dtype and shape, all differences in one sentence; nothing is run."""
     result = compare(read(ONE), read(other))
     assert (result.outcome, result.runs, result.outputs) == (Outcome.FAILED, 0, ())
@@ -235,7 +235,7 @@ def test_different_files_leave_with_1(files: tuple[Path, Path, Path]) -> None:
     assert run(a, c, "--rtol", "1e-3", "--atol", "1e-3").exit_code == 0
 
 
-def test_what_cannot_be_told_leaves_with_1(tmp_path: Path) -> None:
+def test_what_cannot_be_reported_leaves_with_1(tmp_path: Path) -> None:
     """Neither equal nor different."""
     path = save(tmp_path / "m.onnx", body("y = mylib.Placeholder(x)"))
     shown = run(path, path)

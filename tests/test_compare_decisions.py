@@ -233,7 +233,7 @@ def test_rewrites_and_edits_look_up_all_rows_that_differ() -> None:
     assert ModelCheck(table(), table()).check(table(other=4321)).outcome is Outcome.FAILED
 
 
-def test_what_parts_by_rounding_alone_at_such_numbers_is_excused() -> None:
+def test_what_parts_by_rounding_alone_at_such_numbers_is_exempt() -> None:
     """Sin(300 x) hangs on the last bit of x there too, which no decision does beside its edge."""
     body = "a = Mul(x, {}) b = Mul(a, {}) c = Greater(x, h) y = Where(c, b, x) s = Sin(b)"
     head = "(float[n, 8] x) => (float[n, 8] y, float[n, 8] s)"
@@ -251,13 +251,13 @@ def test_all_rows_of_a_table_that_differs_are_looked_up() -> None:
     assert LOOKED_UP not in surgeon.compare(table(), table()).kinds
 
 
-def test_rows_that_were_not_looked_up_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_were_not_looked_up_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     fixed = "int64[1, 3] ids"
-    told = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
+    message = "Tables differ, and not all of their rows were looked up: 't'; give inputs of your own (--inputs)."
     found = surgeon.compare(table(ids=fixed), table(other=4321, ids=fixed))
-    assert (found.outcome, found.reason) == (Outcome.UNPROVED, told)
+    assert (found.outcome, found.reason) == (Outcome.UNPROVED, message)
     monkeypatch.setattr(trial_generator, "_MOST_HELD", 1 << 10)
-    assert surgeon.compare(table(), table(other=4321)).reason == told
+    assert surgeon.compare(table(), table(other=4321)).reason == message
 
 
 def test_tables_of_positions_are_looked_up_to_their_end() -> None:
@@ -272,7 +272,7 @@ def test_tables_of_positions_are_looked_up_to_their_end() -> None:
     assert surgeon.compare(made[0], made[0]).outcome is Outcome.PROVED
 
 
-def test_edges_are_told_apart_that_arithmetic_leads_to() -> None:
+def test_edges_are_reported_apart_that_arithmetic_leads_to() -> None:
     one, _ = pair("nearby numbers behind arithmetic")
     assert edges_of(scopes_of(one)) == [7.0, 28.0]
     [boundary] = find_thresholds(scopes_of(one))

@@ -109,7 +109,7 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("name", APART)
-def test_differences_on_what_few_models_are_fed_with_are_told_apart(name: str) -> None:
+def test_differences_on_what_few_models_are_fed_with_are_reported_apart(name: str) -> None:
     """The two are equal, and the report says on which inputs they are not; so it does the other way round."""
     head, one, other, words = APART[name]
     result = surgeon.compare(model(head, one), model(head, other))
@@ -130,7 +130,7 @@ def test_differences_on_what_any_model_is_fed_with_are_failures(name: str) -> No
 
 
 @pytest.mark.parametrize("name", EQUAL)
-def test_what_is_equal_everywhere_is_told_nothing_of(name: str) -> None:
+def test_what_is_equal_everywhere_is_not_reported(name: str) -> None:
     """Equal ones stay so, the original against itself too."""
     head, *bodies = EQUAL[name]
     one, other = (model(head, body) for body in bodies)
@@ -139,7 +139,7 @@ def test_what_is_equal_everywhere_is_told_nothing_of(name: str) -> None:
         assert not result.differs_on
 
 
-def test_what_the_other_model_refuses_there_is_told_apart() -> None:
+def test_what_the_other_model_refuses_there_is_reported_apart() -> None:
     """A fused operator takes no index that counts from the end, nor need it."""
     head = "(int64[n] i) => (float[n, 4] y)"
     guarded = "c = Less(i, i0) k = Cast<to = 7>(c) n = Neg(k) q = Where(c, n, i) r = ReduceMin<keepdims = 0>(q) " \
@@ -157,7 +157,7 @@ def test_an_edit_says_what_differs_where_there_is_nan(tmp_path: Path) -> None:
     assert report.check.differs_on == (NON_FINITE,)
 
 
-def test_what_is_told_apart_is_printed_and_leaves_with_0(tmp_path: Path) -> None:
+def test_what_is_reported_apart_is_printed_and_leaves_with_0(tmp_path: Path) -> None:
     """The outcome's line has it."""
     paths = [tmp_path / "one.onnx", tmp_path / "other.onnx"]
     head, *bodies, _ = APART["NaN made zero"]

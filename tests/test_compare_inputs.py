@@ -145,16 +145,16 @@ def test_files_that_hold_no_inputs_are_refused(tmp_path: Path) -> None:
         assert str(refused.value) == message
     for content in (b"no arrays", b"", b"PK\x03\x04 cut off"):
         text.write_bytes(content)
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as raised:
             read_inputs(TWO, [text])
-        assert str(told.value) == f"{text} is no .npz file: save the arrays with numpy.savez."
+        assert str(raised.value) == f"{text} is no .npz file: save the arrays with numpy.savez."
     whole = npz(tmp_path / "whole.npz", **fitting())
     text.write_bytes(whole.read_bytes().replace(b"NUMPY", b"BUMPY"))
     np.savez(tmp_path / "objects.npz", x=np.array([{}], object))
     for path in (text, tmp_path / "objects.npz"):
-        with pytest.raises(UsageError, match=r"^.*\.npz cannot be read as \.npz \(.*\): save the arrays with") as told:
+        with pytest.raises(UsageError, match=r"^.*\.npz cannot be read as \.npz \(.*\): save the arrays with") as error:
             read_inputs(TWO, [path])
-        assert "\n" not in str(told.value)
+        assert "\n" not in str(error.value)
 
 
 def test_sizes_beside_inputs_are_refused(tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_a_sequence_cannot_be_given(tmp_path: Path) -> None:
 def test_a_model_of_one_input_and_one_of_none(tmp_path: Path) -> None:
     """The sentences count."""
     path = npz(tmp_path / "in.npz", q=np.ones(2))
-    for text, told in (("float[2] x", "its input is 'x'"), ("", "it has no inputs")):
+    for text, reported in (("float[2] x", "its input is 'x'"), ("", "it has no inputs")):
         model = read(f"g ({text}) => (float[2] y) <float[2] c = {{1, 2}}> {{ y = Neg(c) }}")
         with pytest.raises(UsageError) as refused:
             read_inputs(model, [path])
-        assert str(refused.value) == f"{path} has an array 'q', which is no input of the model: {told}."
+        assert str(refused.value) == f"{path} has an array 'q', which is no input of the model: {reported}."

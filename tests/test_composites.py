@@ -237,7 +237,7 @@ def test_cut_is_found_however_it_is_spelt(case):
 
 
 @pytest.mark.parametrize("case", OTHER_CUTS)
-def test_cut_spares_other_parts(case):
+def test_cut_skips_other_parts(case):
     after, _ = surgeon.rewrite(cut_model(OTHER_CUTS[case]), gated, check="none")
     assert "Glu" not in [node.op_type for node in after.graph.node]
 

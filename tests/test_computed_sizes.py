@@ -139,12 +139,12 @@ def test_sizes_that_floats_keep_are_followed(body: str, wanted: Callable[[int], 
     """What is floored behind one quotient, and products with few digits, are the sizes that one expects."""
     head = "(float[n, 4] x) => (float[a, b] y) <float k = {32}, int64[1] z = {0}>"
     index = index_of(parse(f"{head} {{ {ROWS} f = Cast<to = 1>(s) {body} e = Cast<to = 7>(c) y = Slice(x, z, e, z) }}"))
-    told = shapes_of(index).value(index.main, "e")
-    assert told is not None
-    assert [evaluate(told[0], {"n": n}) for n in (1, 31, 32, 33, 640)] == [wanted(n) for n in (1, 31, 32, 33, 640)]
+    reported = shapes_of(index).value(index.main, "e")
+    assert reported is not None
+    assert [evaluate(reported[0], {"n": n}) for n in (1, 31, 32, 33, 640)] == [wanted(n) for n in (1, 31, 32, 33, 640)]
 
 
-def test_what_is_stated_of_sizes_before_inputs_were_freed_is_not_believed() -> None:
+def test_what_is_stated_of_sizes_before_inputs_were_dynamic_is_not_believed() -> None:
     """As where somebody frees the batch of a finished model by hand."""
     model = parse(
         "(float[n, 4] x) => (float[p, q] y, int64[2] t) <int64[2] s = {1, -1}> "

@@ -172,7 +172,7 @@ def test_a_stated_shape_needs_no_inference(monkeypatch):
     assert len(shapes.shape(index.main, "y") or ()) == 2
 
 
-def test_a_tensor_beside_one_in_a_body_tells_no_dtype_of_another_of_its_name():
+def test_a_tensor_beside_one_in_a_body_reports_no_dtype_of_another_of_its_name():
     """In the body `w` is an int32 of its own; outside it is a float initializer."""
     text = (
         "w2 = Add(w, w) y = If (flag) <then_branch = t () => (int32[4] tr) <int32[4] w = {1, 2, 3, 4}> "

@@ -51,7 +51,7 @@ def test_grouped_attention_that_its_optimiser_would_break_is_not_written(values,
         assert "takes rotary embeddings into GroupQueryAttention wrongly; choose --target onnx" in str(miss)
 
 
-def test_check_tells_it_of_what_is_there():
+def test_check_reports_it_of_what_is_there():
     there, _ = surgeon.rewrite(grouped(), grouped_query_attention, ep="cpu")
     assert surgeon.check(there) == []
     (found,) = surgeon.check(there, ep="cuda")
@@ -60,7 +60,7 @@ def test_check_tells_it_of_what_is_there():
 
 
 @pytest.mark.parametrize(
-    ("body", "head", "told"),
+    ("body", "head", "message"),
     [
         (
             "y, , , z = Attention<qk_matmul_output_mode = 2>(q, q, q)",
@@ -91,10 +91,10 @@ def test_check_tells_it_of_what_is_there():
         ),
     ],
 )
-def test_what_attributes_ask_for(body, head, told):
+def test_what_attributes_ask_for(body, head, message):
     made = parse(f'<ir_version: 10, opset_import: ["" : 23, "com.microsoft" : 1]> g {head} {{ {body} }}')
     found = [one for one in surgeon.check(made, ep="cuda") if one.kind == "restriction"]
-    assert [told in one.reason for one in found] == [True]
+    assert [message in one.reason for one in found] == [True]
     assert [one for one in surgeon.check(made) if one.kind == "restriction"] == []
 
 

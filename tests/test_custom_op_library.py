@@ -212,7 +212,7 @@ def test_without_saying_where_it_differs_the_rule_fails():
     ("change", "reason"),
     [(("float[n, 4] z", "float[4] z"), "does not broadcast"), (("float[n, 4]", "double[n, 4]"), "float32 alone")],
 )
-def test_the_rule_spares_what_the_library_cannot_do(change, reason):
+def test_the_rule_skips_what_the_library_cannot_do(change, reason):
     _, report = surgeon.rewrite(parse(PLACEHOLDER.replace(*change)), RULE, check="none")
     assert report.counts == {"customop": 0}
     assert reason in " ".join(miss.reason for miss in report.misses)
@@ -223,8 +223,8 @@ def test_from_torch_to_onnx_runtime(library, tmp_path):
     command = [sys.executable, "-c", WHOLE_WAY, RULE, str(library), *exporters]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
-    told = [line for line in ran.stdout.splitlines() if line.startswith(("dynamo ", "torchscript "))]
-    assert told == [f"{exporter} proved {{'customop': 1}} [True, True]" for exporter in exporters]
+    output = [line for line in ran.stdout.splitlines() if line.startswith(("dynamo ", "torchscript "))]
+    assert output == [f"{exporter} proved {{'customop': 1}} [True, True]" for exporter in exporters]
 
 
 def test_a_library_that_registers_nothing_is_refused_in_one_sentence(tmp_path):
@@ -242,7 +242,7 @@ def test_without_a_compiler_one_sentence_says_what_to_do(tmp_path, monkeypatch):
         build(tmp_path / "custom_ops.so")
 
 
-def test_what_the_compiler_refuses_is_told(tmp_path):
+def test_what_the_compiler_refuses_is_reported(tmp_path):
     (tmp_path / "broken.cc").write_text("int f() { return nothing; }\n")
     with pytest.raises(UsageError, match=r"refuses broken\.cc \(.*nothing.*\): correct it"):
         build(tmp_path / "broken.so", tmp_path / "broken.cc")

@@ -95,7 +95,7 @@ def test_an_implementation_that_computes_something_else_fails_the_site(tmp_path)
         ("return 'text'", "returned"),
     ],
 )
-def test_an_implementation_that_breaks_is_told_in_one_sentence(tmp_path, body, said):
+def test_an_implementation_that_breaks_is_reported_in_one_sentence(tmp_path, body, said):
     broken = implementation(tmp_path, IMPLEMENTATION.replace("return np.round(x + z)", body))
     with pytest.raises(surgeon.CheckFailed) as caught:
         surgeon.rewrite(parse(ROUNDED), add_round, options=CheckOptions(custom_ops=[broken]))

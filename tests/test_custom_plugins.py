@@ -61,14 +61,14 @@ def test_a_placeholder_becomes_the_plugin_that_is_named_and_is_proved(files):
     assert done.exit_code == 0, done.output
     assert "PROVED" in done.output.upper()
     (node,) = onnx.load(files / "out.onnx").graph.node
-    told = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    reported = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
     assert (node.domain, node.op_type) == ("trt.plugins", "Scaled")
-    assert told == {"alpha": 2.0, "mode": b"fast", "plugin_version": b"2", "plugin_namespace": b"mine"}
+    assert reported == {"alpha": 2.0, "mode": b"fast", "plugin_version": b"2", "plugin_namespace": b"mine"}
     checked = run("check", str(files / "out.onnx"), "--target", "tensorrt", custom[0])
     assert checked.exit_code == 0, checked.output
 
 
-def test_a_node_is_held_against_what_was_declared(files):
+def test_a_node_is_compared_with_what_was_declared(files):
     surgeon.CheckOptions(custom_ops=[files / "plugins.toml"])
     _, report = surgeon.rewrite(
         placeholder("y = mylib.scaled<beta = 2.0>(x)"),
@@ -252,10 +252,10 @@ def test_what_is_written_by_the_tables_reaches_a_creator(name):
         [node], "g", [value(one, 1, [1, 4, 4, 4]) for one in inputs], [value(one, 1, [1, 4, 4, 4]) for one in outputs]
     )
     imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("trt.plugins", 1)]
-    told = handed(onnx.helper.make_model(graph, opset_imports=imports, ir_version=9), plugin)
-    assert told["is_called"]
+    reported = handed(onnx.helper.make_model(graph, opset_imports=imports, ir_version=9), plugin)
+    assert reported["is_called"]
     for one in plugin.attributes.values():
-        kind, size = told["fields"][one.name]
+        kind, size = reported["fields"][one.name]
         assert kind == KINDS.get(one.kind, "FLOAT32")
         assert one.kind == "string" or not one.length or size == one.length
 
@@ -268,8 +268,8 @@ def test_a_creator_is_not_called_for_another_version():
         '{ y = trt.plugins.ModulatedDeformConv2d<group = 1.5, plugin_version = "2">(x) }'
     )
     assert handed(model, plugin) == {"is_called": False, "fields": {}}
-    told = handed(model, plugins()["ModulatedDeformConv2d"][1])
-    assert told == {"is_called": True, "fields": {"group": ["FLOAT32", 1]}}  # of a wrong kind, and others missing
+    reported = handed(model, plugins()["ModulatedDeformConv2d"][1])
+    assert reported == {"is_called": True, "fields": {"group": ["FLOAT32", 1]}}  # of a wrong kind, and others missing
 
 
 def test_the_rule_writes_what_the_placeholder_has():
@@ -285,13 +285,13 @@ def test_the_rule_writes_what_the_placeholder_has():
     assert report.count("plugin mylib::scaled") == 1
 
 
-def test_what_is_no_name_is_told():
+def test_what_is_no_name_is_reported():
     with pytest.raises(surgeon.UsageError, match="A plugin has the name that a node calls it, as a string, not 5"):
         surgeon.declare_plugin(5)
 
 
-def rewritten(model, *told, **options):
-    return surgeon.rewrite(model, surgeon.plugin_rule(*told, **options), target="tensorrt", check="none")
+def rewritten(model, *arguments, **options):
+    return surgeon.rewrite(model, surgeon.plugin_rule(*arguments, **options), target="tensorrt", check="none")
 
 
 def test_no_attribute_is_lost_under_another_one_s_name():
@@ -300,8 +300,8 @@ def test_no_attribute_is_lost_under_another_one_s_name():
     assert not report.sites
     assert "two of the node's attributes would be the field mode" in report.misses[0].reason
     made, _ = rewritten(placeholder(), "mylib::scaled", "Nobodys", fields={"factor": "mode", "mode": "factor"})
-    told = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[0].attribute}
-    assert (told["mode"], told["factor"]) == (2.0, b"fast")
+    reported = {item.name: onnx.helper.get_attribute_value(item) for item in made.graph.node[0].attribute}
+    assert (reported["mode"], reported["factor"]) == (2.0, b"fast")
 
 
 def test_the_newest_version_declared_is_written():
@@ -326,7 +326,7 @@ def test_the_hint_of_another_name_is_given_for_attributes_alone():
     assert "attribute=field" not in report.misses[0].reason
 
 
-def test_an_integer_beyond_32_bits_is_told():
+def test_an_integer_beyond_32_bits_is_reported():
     """TensorRT's parser cuts it."""
     surgeon.declare_plugin("Long", inputs={"a": "any"}, outputs={"c": "any"}, fields={"n": "int", "m": "int[]"})
     for fields, number in (("n = 2147483648, m = [1]", 2147483648), ("n = 1, m = [1, -9223372036854775808]", -(2**63))):

@@ -31,7 +31,7 @@ def told(model, name, tmp_path):
     return None if found is None else [str(size) for size in found]
 
 
-def test_the_stated_shape_of_a_reshape_tells_what_its_target_is_made_of(tmp_path):
+def test_the_stated_shape_of_a_reshape_reports_what_its_target_is_made_of(tmp_path):
     assert [told(part(), name, tmp_path) for name in ("n", "l", "other", "x")] == [["batch"], ["length"], None, None]
 
 

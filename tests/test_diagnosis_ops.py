@@ -29,7 +29,7 @@ def only(made, target="ort", **settings):
     return found
 
 
-def test_a_placeholder_is_told_once_with_its_count_its_line_and_the_missing_link():
+def test_a_placeholder_is_reported_once_with_its_count_its_line_and_the_missing_link():
     made = model("a = mylibrary.addandround_op(x, x) y = mylibrary.addandround_op(a, x)", mylibrary=1)
     made.graph.node[0].name = "/layer/op"
     made.graph.node[0].metadata_props.add(key="pkg.torch.onnx.stack_trace", value=STACK)
@@ -48,17 +48,17 @@ def test_a_placeholder_is_told_once_with_its_count_its_line_and_the_missing_link
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         ("pkg.torch.onnx.name_scopes", "['', 'encoder', 'encoder.3', 'relu_1']", "module encoder.3"),
         ("pkg.torch.onnx.name_scopes", "[broken", ""),
         ("pkg.torch.onnx.stack_trace", "no frame at all", ""),
     ],
 )
-def test_where_a_node_came_from(key, value, told):
+def test_where_a_node_came_from(key, value, message):
     made = model("y = mine.op(x)", mine=1)
     made.graph.node[0].metadata_props.add(key=key, value=value)
-    assert only(made).came_from == told
+    assert only(made).came_from == message
 
 
 def test_the_note_of_the_torchscript_exporter():
@@ -152,13 +152,13 @@ def test_dtypes_that_no_kernel_takes():
     assert "put a Cast to float32 before it, and one back after it" in found.helps
 
 
-def test_what_falls_back_to_the_cpu_is_told_and_stops_nothing():
+def test_what_falls_back_to_the_cpu_is_reported_and_stops_nothing():
     found = only(model("y = Elu(x)", 22), ep="cuda")
     assert found.reason == "ONNX Runtime has no kernel for it on CUDA, so it runs on the CPU"
     assert not found.stops
 
 
-def test_what_draws_at_random_as_in_training_is_told_and_stops_nothing():
+def test_what_draws_at_random_as_in_training_is_reported_and_stops_nothing():
     """As torch's exporters write a model that is not in eval mode."""
     training = "part = Constant<value_float = 0.1>() yes = Constant<value = bool {{{}}}>() y = Dropout(x, part, yes)"
     found = only(model(training.format(1)))

@@ -49,12 +49,12 @@ def exported(graph, ir_version):
 
 def test_a_network_of_registered_helpers_has_four_faults_each_with_a_mend():
     found = surgeon.check(exported(network(trans_b=True), 99))
-    told = {one.op: one for one in found if one.kind == "dtype"}
-    assert {op: one.count for op, one in told.items()} == {"ai.onnx::Gemm": 1, "ai.onnx::Add": 2, "ai.onnx::Mul": 1}
-    for one in told.values():
+    reported = {one.op: one for one in found if one.kind == "dtype"}
+    assert {op: one.count for op, one in reported.items()} == {"ai.onnx::Gemm": 1, "ai.onnx::Add": 2, "ai.onnx::Mul": 1}
+    for one in reported.values():
         assert one.reason.startswith("it mixes float32 with a constant of float64")
         assert one.helps[-1] == "make the constant float32, as in values.astype(np.float32)"
-    assert "'A' float64" in told["ai.onnx::Gemm"].nodes[0]
+    assert "'A' float64" in reported["ai.onnx::Gemm"].nodes[0]
     (shape,) = [one for one in found if one.kind == "shape"]
     assert "[64, 64] times B [64, 128] transposed do not go together with transB=1" in shape.reason
     assert shape.helps == ["write transB=0, or transpose the weight"]
@@ -102,7 +102,7 @@ def test_all_faults_of_a_broken_graph_are_found_in_one_run():
     model = parse(BROKEN)
     del model.opset_import[:]
     model.ir_version = 0
-    told = "\n".join(f"{one.op} {one.reason}; {'; '.join(one.helps)}" for one in surgeon.check(model))
+    message = "\n".join(f"{one.op} {one.reason}; {'; '.join(one.helps)}" for one in surgeon.check(model))
     for words in (
         "the model states no IR version; set ir_version to 10",
         "uses ops of ai.onnx and imports no version of it; import version 17, which its nodes fit",
@@ -111,7 +111,7 @@ def test_all_faults_of_a_broken_graph_are_found_in_one_run():
         "nothing makes 'nobody', an output of the graph",
         "need each other's outputs in a circle: a, b",
     ):
-        assert words in told
+        assert words in message
 
 
 def test_nodes_out_of_order_stop_only_who_refuses_them():
@@ -127,10 +127,10 @@ def test_faults_inside_of_bodies_and_functions():
                    else_branch = e () => (float[2] e1) { e1 = mine.Thing(x) }>
         y = mine.Unset(z) }
         <domain: "mine", opset_import: ["" : 17]> Unset (p) => (q) { q = Add(p, gone) }"""
-    told = {one.reason for one in surgeon.check(parse(text))}
-    assert "'lost' is read in a body of z and nothing makes it" in told
-    assert "'gone' is read in function mine::Unset and nothing makes it" in told
-    assert any("no custom-op library for domain mine" in reason for reason in told)
+    reasons = {one.reason for one in surgeon.check(parse(text))}
+    assert "'lost' is read in a body of z and nothing makes it" in reasons
+    assert "'gone' is read in function mine::Unset and nothing makes it" in reasons
+    assert any("no custom-op library for domain mine" in reason for reason in reasons)
 
 
 def test_a_domain_that_is_not_imported():
@@ -144,8 +144,8 @@ def test_inputs_and_outputs_without_a_dtype():
     model = parse("(float[2] x) => (float[2] y) { y = Relu(x) }")
     model.graph.input[0].ClearField("type")
     model.graph.output[0].type.tensor_type.elem_type = 0
-    told = [one.reason for one in surgeon.check(model) if one.stops]
-    assert told == ["the input 'x' of the graph has no dtype", "the output 'y' of the graph has no dtype"]
+    reasons = [one.reason for one in surgeon.check(model) if one.stops]
+    assert reasons == ["the input 'x' of the graph has no dtype", "the output 'y' of the graph has no dtype"]
 
 
 def test_a_stated_dtype_that_no_node_makes():
@@ -155,7 +155,7 @@ def test_a_stated_dtype_that_no_node_makes():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("(float[2, 4] x) => (float[2, 5] y) { y = Exp(x) }", "[2, 5], and the node makes [2, 4]"),
         ("(float[n, 4] x) => (float[2, n, 4] y) { y = Exp(x) }", "[2, n, 4], and the node makes [n, 4]"),
@@ -169,12 +169,12 @@ def test_a_stated_dtype_that_no_node_makes():
         ("(float[2, 4] x) => (float y) { y = Exp(x) }", None),
     ],
 )
-def test_a_stated_shape_that_no_node_makes(text, told):
+def test_a_stated_shape_that_no_node_makes(text, message):
     """ONNX Runtime runs it, onnx.checker refuses it: told once, for the node that makes it, and stops nothing."""
     found = surgeon.check(parse(text))
-    assert [(one.kind, one.stops) for one in found] == ([("shape", False)] if told else [])
+    assert [(one.kind, one.stops) for one in found] == ([("shape", False)] if message else [])
     for one in found:
-        assert one.reason == f"the graph states the shape {told}, which onnx.checker refuses where it can tell"
+        assert one.reason == f"the graph states the shape {message}, which onnx.checker refuses where it can tell"
         with pytest.raises(onnx.shape_inference.InferenceError):
             onnx.shape_inference.infer_shapes(parse(text), strict_mode=True, data_prop=True)
 
@@ -204,8 +204,8 @@ def test_shapes_that_do_not_go_together(body, words):
     head = "(float[n, 5] x, bool[n, 5] c, float[1, 3, 4, 4] image, float[8, 2, 1, 1] kernel) => (float y)"
     text = f"{head} <{constants}, float[5] w5 = {{1, 2, 3, 4, 5}}> {{ {body} }}"
     found = [one for one in surgeon.check(parse(text), "onnx") if one.kind == "shape"]
-    told = " ".join(f"{one.reason}; {'; '.join(one.helps)}" for one in found)
-    assert words in told if words else not found
+    message = " ".join(f"{one.reason}; {'; '.join(one.helps)}" for one in found)
+    assert words in message if words else not found
 
 
 def test_dtypes_that_clash_without_a_constant():

@@ -66,7 +66,7 @@ def shuffled(model, seed):
     return made
 
 
-def told(found):
+def rows(found):
     return [(change.kind, change.what, change.count) for change in found.changes]
 
 
@@ -116,7 +116,7 @@ def test_changes_in_some_layers_are_found_under_other_names(seed):
         return text.replace("two", "one") if at == 2 else text
 
     found = surgeon.diff(layers(8), shuffled(layers(8, change), seed))
-    assert told(found) == [
+    assert rows(found) == [
         ("attributes", "Softmax: axis -1 → 0", 1),
         ("constants", "Div has float32 1.4142 → float32 1.0 as input 1", 1),
         ("nodes", "Div, Erf, Add, Mul ×2 → Gelu", 4),
@@ -124,7 +124,7 @@ def test_changes_in_some_layers_are_found_under_other_names(seed):
     assert found.same == 72 - 4 * 5 - 2
 
 
-def test_many_changes_in_a_chain_of_alike_layers_are_told_where_they_are():
+def test_many_changes_in_a_chain_of_alike_layers_are_reported_where_they_are():
     """No scope and no count tells one layer from another: the order of the file does."""
 
     def edited(at, text):
@@ -133,8 +133,8 @@ def test_many_changes_in_a_chain_of_alike_layers_are_told_where_they_are():
         return text.replace("Softmax <axis = -1>", "Relu") if at % 17 == 3 else text
 
     found = surgeon.diff(layers(40), layers(40, edited))
-    told = {(change.removed, change.added): change.count for change in found.changes}
-    assert told == {(("Softmax",), ("Relu",)): 3, ((), ("Neg",)): 4}
+    reported = {(change.removed, change.added): change.count for change in found.changes}
+    assert reported == {(("Softmax",), ("Relu",)): 3, ((), ("Neg",)): 4}
     assert found.same == 9 * 40 - 3
     longer = surgeon.diff(layers(40), layers(44, edited))
     assert longer.same >= 9 * 40 - 4
@@ -196,7 +196,7 @@ def test_weights_are_compared_by_their_bytes():
         del made.graph.value_info[:]
         found.append(made)
     assert not surgeon.diff(found[0], found[1]).differs
-    assert told(surgeon.diff(found[0], found[2])) == [
+    assert rows(surgeon.diff(found[0], found[2])) == [
         ("weights", "MatMul has other numbers in float32[200,200] as input 1", 2)
     ]
 
@@ -212,7 +212,7 @@ def test_operands_of_a_sum_may_change_places():
 def test_interfaces_opsets_and_types():
     before = parse(f'{HEAD} (float[n, 4] x) => (float[n, 4] y) {{ y = Relu (x) }}')
     after = parse('<ir_version: 8, opset_import: ["" : 20]> g (float16[n, 4] x) => (float16[n, 4] z) { z = Relu (x) }')
-    assert told(surgeon.diff(before, after)) == [
+    assert rows(surgeon.diff(before, after)) == [
         ("interface", "input x: float32[n, 4] → float16[n, 4]", 1),
         ("interface", "output y: float32[n, 4] → nothing", 1),
         ("interface", "output z: nothing → float16[n, 4]", 1),
@@ -275,7 +275,7 @@ def normalised(is_whole):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
-def test_the_command_tells_it_and_ends_with_1(tmp_path):
+def test_the_command_reports_it_and_ends_with_1(tmp_path):
     """0 for the same; JSON and a page have all of it."""
     onnx.save(layers(2), tmp_path / "a.onnx")
     onnx.save(layers(2, lambda at, text: text.replace("axis = -1", "axis = 0")), tmp_path / "b.onnx")
@@ -309,7 +309,7 @@ def test_it_takes_time_as_the_nodes_do(count):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "message"),
     [
         (
             "o, z = Split <num_outputs = 2> (x)",
@@ -324,7 +324,7 @@ def test_it_takes_time_as_the_nodes_do(count):
         ("o, z = TopK (x, k) i = Cast <to = 1> (z)", "q, z = TopK (x, k) o = Cast <to = 1> (z)", None),
     ],
 )
-def test_another_output_of_a_node_that_is_handed_on(one, other, told):
+def test_another_output_of_a_node_that_is_handed_on(one, other, message):
     """No node reads it: it is what the graph gives."""
     outputs = "float[a] o, float[b] p" if "p" in one.split("=")[0] else "float[a] o"
     models = [
@@ -332,8 +332,8 @@ def test_another_output_of_a_node_that_is_handed_on(one, other, told):
     ]
     found = surgeon.diff(*models)
     assert found.differs
-    if told is not None:
-        assert [change.what for change in found.changes] == told
+    if message is not None:
+        assert [change.what for change in found.changes] == message
         assert {change.kind for change in found.changes} == {"wiring"}
     assert not surgeon.diff(models[0], models[0]).differs
 
@@ -482,10 +482,10 @@ def test_what_is_listed_twice_and_what_has_a_default():
     """How often an output is listed, and whether a stored tensor is an input too."""
     once, twice = (parse(f"{HEAD} (float[4] x) => ({outputs}) {{ y = Exp (x) }}") for outputs in
                    ("float[4] y", "float[4] y, float[4] y"))
-    assert told(surgeon.diff(once, twice)) == [("interface", "output y is listed so many times: 1 → 2", 1)]
+    assert rows(surgeon.diff(once, twice)) == [("interface", "output y is listed so many times: 1 → 2", 1)]
     fixed = parse(f"{HEAD} (float[4] x) => (float[4] y) <float k = {{2.0}}> {{ y = Mul (x, k) }}")
     free = parse(f"{HEAD} (float[4] x, float k = {{2.0}}) => (float[4] y) {{ y = Mul (x, k) }}")
-    assert ("interface", "inputs with a default, in one model alone: none → k", 1) in told(
+    assert ("interface", "inputs with a default, in one model alone: none → k", 1) in rows(
         surgeon.diff(fixed, free)
     )
 
@@ -506,7 +506,7 @@ def told_fields(model):
     model.functions[0].node[0].doc_string = "of a node of it"
 
 
-def test_what_models_tell_of_themselves_is_no_difference_and_told(tmp_path):
+def test_what_models_tell_of_themselves_is_no_difference_and_reported(tmp_path):
     text = """<ir_version: 9, opset_import: ["": 18, "acme": 1]>
         g (float[n] x) => (float[n] y) { t = acme.twice(x) y = Tanh(t) }
         <domain: "acme", opset_import: ["": 18]> twice (a) => (b) { b = Add(a, a) }"""
@@ -542,7 +542,7 @@ def test_what_models_tell_of_themselves_is_no_difference_and_told(tmp_path):
     assert "metadata trace of 2 nodes" in page
 
 
-def test_long_texts_are_told_from_where_they_part():
+def test_long_texts_are_reported_from_where_they_part():
     text = '<ir_version: 9, opset_import: ["": 18]> g (float[n] x) => (float[n] y) { y = Tanh(x) }'
     one, other = parse(text), parse(text)
     one.doc_string, other.doc_string = "a" * 99 + "b" * 99, "a" * 99 + "c"
@@ -569,10 +569,10 @@ def one_node(text, *, also="", opset=19):
          "attributes", "acme::f: a holds something else"),
     ],
 )  # fmt: skip
-def test_of_a_node_that_stands_alone_it_is_told_what_differs(text, one, other, kind, what):
+def test_of_a_node_that_stands_alone_it_is_reported_what_differs(text, one, other, kind, what):
     """Not that it went and came, as all of it did."""
     found = surgeon.diff(one_node(text.format(one)), one_node(text.format(other)))
-    assert told(found)[0] == (kind, what, 1)
+    assert rows(found)[0] == (kind, what, 1)
     assert not surgeon.diff(one_node(text.format(one)), one_node(text.format(one))).differs
 
 
@@ -581,7 +581,7 @@ def test_operands_of_a_sum_that_stands_alone_may_change_places():
     assert not surgeon.diff(one_node(text.format("x, z")), one_node(text.format("z, x"))).differs
 
 
-def test_sparse_tensors_are_told_as_such():
+def test_sparse_tensors_are_reported_as_such():
     numbers = ", ".join(map(str, range(20)))
     models = [one_node(f"(float[20] x) => (float[20] y) <float[20] w = {{{numbers}}}> {{ y = Mul (x, w) }}")]
     for places in ([0, 1], [0, 2]):
@@ -591,13 +591,13 @@ def test_sparse_tensors_are_told_as_such():
         model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [20]))
         models.append(model)
     dense, one, other = models
-    assert told(surgeon.diff(one, other)) == [("weights", "Mul has other numbers in sparse float32[20] as input 1", 1)]
-    assert told(surgeon.diff(dense, one)) == [
+    assert rows(surgeon.diff(one, other)) == [("weights", "Mul has other numbers in sparse float32[20] as input 1", 1)]
+    assert rows(surgeon.diff(dense, one)) == [
         ("constants", "Mul has float32[20] → sparse float32[20] as input 1", 1)
     ]
 
 
-def test_what_nothing_reads_is_told():
+def test_what_nothing_reads_is_reported():
     """Training info, annotations, tensors without a reader, and a key that stands there twice."""
     one, other = (one_node("(float[2] x) => (float[2] y) { y = Neg (x) }") for _ in range(2))
     other.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "unread"))

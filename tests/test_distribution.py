@@ -61,7 +61,7 @@ def test_the_scan_finds_the_old_name(text):
         "the package `surgeon` on PyPI is an unrelated project",
     ],
 )
-def test_the_scan_spares_the_new_name_and_folders(text):
+def test_the_scan_skips_the_new_name_and_folders(text):
     assert not OLD.search(text)
 
 

@@ -69,8 +69,8 @@ def texts():
         home = getattr(surgeon, name)
         if str(getattr(home, "__module__", "")).startswith("surgeon"):
             parts = vars(home).values() if inspect.isclass(home) else ()
-            told = (item for item in (home, *parts) if callable(item) or isinstance(item, property))
-            yield name, "\n".join(filter(None, map(inspect.getdoc, told)))
+            reported = (item for item in (home, *parts) if callable(item) or isinstance(item, property))
+            yield name, "\n".join(filter(None, map(inspect.getdoc, reported)))
 
 
 def test_one_thing_has_one_word():
@@ -88,9 +88,9 @@ def test_every_page_is_in_the_navigation():
 def test_the_reference_has_every_public_name():
     """Under the module that it lives in, which the generator looks for."""
     text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
-    told = re.findall(r"^::: (surgeon\.[\w.]+)$", text, re.MULTILINE)
+    reported = re.findall(r"^::: (surgeon\.[\w.]+)$", text, re.MULTILINE)
     names = set(surgeon.__all__) - {"Constant", "Tensor", "edits", "searches"}  # gs's own, and modules
     homes = [f"{getattr(surgeon, name).__module__}.{name}" for name in names]
     others = edits.Edit, edits.ModelDraft, edits.ModelClaim, edits.detector_tail
     homes += [f"{kind.__module__}.{kind.__name__}" for kind in (*OWN, *others)]
-    assert sorted(told) == sorted([*homes, "surgeon.testing"])
+    assert sorted(reported) == sorted([*homes, "surgeon.testing"])

@@ -236,9 +236,9 @@ def test_the_command_draws_a_file(tmp_path):
 def test_the_command_names_its_own_options(tmp_path, monkeypatch):
     """And sees what OUT is called before it looks for what draws."""
     out = tmp_path / "out.svg"
-    told = run("draw", DISTILBERT, out).stderr
-    assert 'choose a part with --around "node name", or allow more with --nodes 180.' in told
-    told = run("draw", DISTILBERT, out, "--around", "node_gelu", "--radius", "50", "--nodes", "20").stderr
-    assert "choose a smaller --radius, or allow more with --nodes " in told
+    output = run("draw", DISTILBERT, out).stderr
+    assert 'choose a part with --around "node name", or allow more with --nodes 180.' in output
+    output = run("draw", DISTILBERT, out, "--around", "node_gelu", "--radius", "50", "--nodes", "20").stderr
+    assert "choose a smaller --radius, or allow more with --nodes " in output
     monkeypatch.setitem(sys.modules, "fast_sugiyama", None)
     assert "ends in .svg" in run("draw", DISTILBERT, tmp_path / "out.png", "--around", "node_gelu").stderr

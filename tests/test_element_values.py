@@ -62,11 +62,11 @@ def expected(real: np.ndarray, choice: AffineMask, sizes) -> np.ndarray:
 def assert_true(model: onnx.ModelProto, sizes) -> int:
     """Whatever is said of any tensor of a model holds at these sizes; returns of how many tensors something is."""
     elements, scope = elements_of(model)
-    told = 0
+    reported = 0
     for name, real in run_all(model, feeds(model, sizes)).items():
         index, columns = elements.affine(scope, name), elements.columns(scope, name)
         choice = elements.choice(scope, name)
-        told += index is not None or choice is not None
+        reported += index is not None or choice is not None
         if index is not None:
             np.testing.assert_array_equal(places(real, index, sizes), real, name)
         for place, column in enumerate(columns or ()):
@@ -74,7 +74,7 @@ def assert_true(model: onnx.ModelProto, sizes) -> int:
         if choice is not None:
             assert np.asarray(choice.inside).dtype == real.dtype, name
             np.testing.assert_array_equal(expected(real, choice, sizes), real, name)
-    return told
+    return reported
 
 
 # fmt: off
@@ -216,5 +216,5 @@ def test_every_tensor_of_an_export(name):
     """Nothing that is said of a tensor is wrong, and of masks something is said."""
     path, _ = exports.export(CASES[name])
     model = onnx.load(path)
-    told = [assert_true(model, free_sizes(model, batch, other)) for batch, other in ((2, 5), (1, 3))]
-    assert min(told) > 0
+    reported = [assert_true(model, free_sizes(model, batch, other)) for batch, other in ((2, 5), (1, 3))]
+    assert min(reported) > 0

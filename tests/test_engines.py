@@ -67,7 +67,7 @@ def test_without_tensorrt_one_sentence_says_so(files, monkeypatch):
     assert (done.exit_code, done.output) == (2, sentence)
 
 
-def test_what_the_driver_says_is_told(monkeypatch):
+def test_what_the_driver_says_is_reported(monkeypatch):
     class Library:
         def __getattr__(self, name):
             return lambda *arguments: 0 if name == "cuGetErrorName" else 100
@@ -83,7 +83,7 @@ def test_what_the_driver_says_is_told(monkeypatch):
 
 @needs_parser
 @pytest.mark.parametrize("name", ["b.onnx", "wrong"])
-def test_a_model_is_held_against_the_engine_of_another(files, fake_gpu, name, tmp_path):
+def test_a_model_is_compared_with_the_engine_of_another(files, fake_gpu, name, tmp_path):
     """The engine runs on each set of inputs, of sizes of its own."""
     other = files[1]
     if name == "wrong":
@@ -113,7 +113,7 @@ FAULTS = {
 
 @needs_parser
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_on_the_gpu_is_told(fault, files, monkeypatch):
+def test_what_goes_wrong_on_the_gpu_is_reported(fault, files, monkeypatch):
     """In a child of its own, as the fault stands in its environment."""
     monkeypatch.setenv("SURGEON_TEST_FAULT", fault)
     child = Worker()
@@ -157,8 +157,8 @@ def test_options_that_do_not_go_with_an_engine(files, fake_gpu):
 def test_engines_are_timed_in_rounds(files, fake_gpu, monkeypatch):
     monkeypatch.setattr("surgeon.runtime.timing.bench.MODULE", "tests.fake_gpu_bench")
     found = surgeon.bench(*files, runtime="tensorrt", rounds=4, loads=1, seconds=0.0)
-    told = json.loads(json.dumps(found.to_dict()))
-    assert (told["runtime"], told["ep"], len(told["ratios"]), told["rounds"]) == ("TensorRT-RTX", None, 1, 4)
+    data = json.loads(json.dumps(found.to_dict()))
+    assert (data["runtime"], data["ep"], len(data["ratios"]), data["rounds"]) == ("TensorRT-RTX", None, 1, 4)
     assert "under TensorRT-RTX, on the GPU" in dict(bench_lines(found))["rounds"]
 
 

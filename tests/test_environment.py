@@ -42,9 +42,9 @@ def well(cwd: Path | None = None, without: Sequence[str] = (), **variables: str)
     with commands(cwd, without, **variables) as run_one:
 
         def run(*arguments: object) -> str:
-            code, told, errors = run_one(*arguments)
+            code, result, errors = run_one(*arguments)
             assert (code, errors) == (0, ""), arguments
-            return told
+            return result
 
         yield run
 
@@ -69,8 +69,8 @@ def all_commands(path: Path, rules: Path, run: Callable[..., str]) -> None:
     out, elsewhere = path.with_name(f"out {path.name}"), path.parent / "änderswo" / path.name
     elsewhere.parent.mkdir()
     report, picture = path.with_name("bëricht.json"), path.with_name("bïld.svg")
-    told = run("rewrite", path, out, "--rules", "gelu", "--check", "both", "--compare-layers", "--report", report)
-    assert "PROVED" in told
+    result = run("rewrite", path, out, "--rules", "gelu", "--check", "both", "--compare-layers", "--report", report)
+    assert "PROVED" in result
     assert json.loads(report.read_bytes())["outcome"] == "proved"
     assert ops(out)[0] == "com.microsoft::Gelu"
     assert "not rewritten" in run("rewrite", path, elsewhere, "--rules", f"{rules}:refusing")
@@ -128,8 +128,8 @@ def test_nothing_can_be_written_but_beside_the_model(home: str | None, tmp_path:
 def test_learning_needs_no_home_and_no_working_folder(tmp_path: Path) -> None:
     """Only torch, which it asks, has to have a place for temporary files; where there is none, a sentence says so."""
     learn = ("learn", "torch.nn:ReLU6", "--shape", "2,3", "--exporter", "torchscript", "--opset", 17)
-    told = surgeon(*learn, cwd=NOWHERE, HOME=str(NOWHERE), TMPDIR=str(tmp_path), **ASCII)
-    assert "g.clip" in told
+    result = surgeon(*learn, cwd=NOWHERE, HOME=str(NOWHERE), TMPDIR=str(tmp_path), **ASCII)
+    assert "g.clip" in result
     (tmp_path / "sitecustomize.py").write_text(NO_TEMPORARY_FILES, encoding="utf-8")
     done = process("-m", "surgeon", *learn, cwd=NOWHERE, PYTHONPATH=str(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
@@ -141,8 +141,8 @@ def test_relative_paths_count_from_the_working_folder(tmp_path: Path) -> None:
     """From wherever that is."""
     (tmp_path / "deep").mkdir()
     gelus(tmp_path, 1)
-    told = surgeon("rewrite", "../in.onnx", "../out.onnx", "--rules", "gelu", cwd=tmp_path / "deep")
-    assert "PROVED" in told
+    result = surgeon("rewrite", "../in.onnx", "../out.onnx", "--rules", "gelu", cwd=tmp_path / "deep")
+    assert "PROVED" in result
     assert ops(tmp_path / "out.onnx") == ["com.microsoft::Gelu"]
 
 
@@ -154,8 +154,8 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
         path = gelus(tmp_path, 1).rename(tmp_path / name)
     except OSError:
         pytest.skip("this file system takes names of UTF-8 alone")
-    told = surgeon("rewrite", path, path, "--rules", "gelu", "--check", "both")
-    assert "is no UTF-8: give it another name" in told
+    result = surgeon("rewrite", path, path, "--rules", "gelu", "--check", "both")
+    assert "is no UTF-8: give it another name" in result
     assert ops(path) == ["com.microsoft::Gelu"]
 
 
@@ -215,5 +215,5 @@ def test_an_exporter_that_lacks_a_folder_for_temporary_files() -> None:
     inner = FileNotFoundError(errno.ENOENT, f"No usable temporary directory found in ['{NOWHERE}']")
     outer = RuntimeError("export failed")
     outer.__cause__ = inner
-    told = export_error(outer, "torchscript", "ReLU6")
-    assert str(told) == "There is no folder for temporary files: set TMPDIR to one that can be written."
+    reported = export_error(outer, "torchscript", "ReLU6")
+    assert str(reported) == "There is no folder for temporary files: set TMPDIR to one that can be written."

@@ -138,11 +138,11 @@ def test_equal_columns_are_known(body, wanted):
 )
 def test_negative_columns_are_known(body, wanted):
     """A letter for each kind in order, small where it is the negative of the large one; 0 where all is zero."""
-    order, told = {}, ""
+    order, reported = {}, ""
     for number in known(body):
         letter = order.setdefault(abs(number), chr(ord("A") + len(order))) if number else "0"
-        told += letter if number >= 0 else letter.lower()
-    assert told in {wanted, wanted.swapcase()}
+        reported += letter if number >= 0 else letter.lower()
+    assert reported in {wanted, wanted.swapcase()}
 
 
 def test_rows_that_stand_in_other_places_are_other_columns():

@@ -107,7 +107,7 @@ def test_a_proof_for_a_large_weight_is_none_for_data():
     assert outcomes(model, scaled_after) == {"y": "proved", "w": "failed"}
 
 
-def test_dims_that_nothing_tells_do_not_keep_regions_apart(monkeypatch):
+def test_dims_that_nothing_reports_do_not_keep_regions_apart(monkeypatch):
     text = """(float[n] x) => (float[p, q] y, float[r, s] w)
         { a = NonZero(x) b = Cast<to = 1>(a) c = Sin(b) d = Relu(c) y = Relu(d)
           i = Neg(x) j = NonZero(i) k = Cast<to = 1>(j) l = Sin(k) m = Relu(l) w = Relu(m) }"""
@@ -116,7 +116,7 @@ def test_dims_that_nothing_tells_do_not_keep_regions_apart(monkeypatch):
     assert len(cuts) == 1
 
 
-def test_each_site_that_fails_is_told_by_its_own_tensor(monkeypatch):
+def test_each_site_that_fails_is_reported_by_its_own_tensor(monkeypatch):
     @rule(patterns=[lambda g, x: g.relu(g.relu(x))])
     def doubled(g: Graph, x: Tensor) -> Tensor:
         return g.mul(g.relu(x), 2.0)

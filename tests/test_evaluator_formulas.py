@@ -69,7 +69,7 @@ def test_a_refusal_of_the_evaluator_names_the_node_and_the_evaluator(case):
     assert refused.value.message.startswith(f"onnx's ReferenceEvaluator cannot compute {node}: ")
 
 
-def test_a_stretch_with_a_convolution_and_a_gather_of_many_rows_is_proved():
+def test_a_segment_with_a_convolution_and_a_gather_of_many_rows_is_proved():
     """ONNX Runtime has no convolution of doubles, so that onnx's evaluator runs all of the stretch."""
     body = "c = Conv(x, w) r = Reshape(c, s) b = GatherElements<axis = 2>(r, i) y = Exp(b)"
     made = model(body, "(float[1, 3, 10, 10] x, int64[1, 4, 9] i) => (float[1, 4, 9] y)",

@@ -50,7 +50,7 @@ def dry(opset: int, body: str, rules: object, **settings: object) -> Report:
 def test_a_rule_whose_result_is_there_says_so(case: str) -> None:
     """Newer exporters write such an op themselves; `explain` says the same."""
     opset, rules, body, line = THERE[case]
-    assert any(told.strip().startswith(line) for told in near_miss_lines(dry(opset, body, rules)))
+    assert any(text.strip().startswith(line) for text in near_miss_lines(dry(opset, body, rules)))
     (miss, *_) = surgeon.explain(model(opset, body), rules)
     assert f"{miss.rule}: {miss.reason}".startswith(line)
 
@@ -115,9 +115,9 @@ def test_no_near_miss_is_of_what_the_run_wrote() -> None:
         return g.relu(x)
 
     body = "n = Neg(x) e = Exp(n) s = Sqrt(e) y = Abs(s)"
-    for rules, told in (([above], False), ([first, above], False), ([first, below], False), ([below], None)):
+    for rules, text in (([above], False), ([first, above], False), ([first, below], False), ([below], None)):
         report = dry(17, body, rules, check="none")
-        if told is None:
+        if text is None:
             assert report.counts == {"below": 1}
         else:
             assert not [miss for miss in report.misses if miss.of_written]

@@ -363,7 +363,7 @@ CHANGES: list[tuple[str, Callable[[onnx.ModelProto], object]]] = [
 
 
 @pytest.mark.parametrize(("name", "change"), CHANGES)
-def test_the_change_that_is_told_makes_the_rule_fire(name: str, change: Callable[[onnx.ModelProto], object]) -> None:
+def test_the_reported_change_makes_the_rule_fire(name: str, change: Callable[[onnx.ModelProto], object]) -> None:
     near = NEAR[name]
     assert explain(near.model, near.rule, target=near.target)[0].change
     assert fires(near.model, near.rule, near.target) == 0
@@ -374,12 +374,12 @@ def test_the_change_that_is_told_makes_the_rule_fire(name: str, change: Callable
 
 def test_every_obvious_change_above_is_tried() -> None:
     """The list above leaves out none of the near misses that tell a change."""
-    told = {
+    reported = {
         name
         for name, near in NEAR.items()
         if any(miss.change for miss in explain(near.model, near.rule, target=near.target))
     }
-    assert told == {name for name, _ in CHANGES}
+    assert reported == {name for name, _ in CHANGES}
 
 
 def test_a_constant_that_others_read_is_replaced_where_it_is_read() -> None:
@@ -413,7 +413,7 @@ def test_many_uses_are_counted() -> None:
     assert explain(model, gelu)[0].change == "remove the uses of 'e' by nodes b and z"
 
 
-def test_what_stands_against_it_after_a_miss_is_told_too() -> None:
+def test_what_stands_against_it_after_a_miss_is_reported_too() -> None:
     """Mending the constant alone would not do: the opset is too old as well."""
     miss = explain(graph(f"{ERF} m = Mul(x, a) y = Mul(m, other)", constants=CONSTANTS), gelu, target="onnx")[0]
     assert (miss.kind, miss.change) == ("value", "")

@@ -105,16 +105,16 @@ def follow(model, change):
 
 @pytest.mark.parametrize("title", FOLLOWED)
 def test_a_change_that_is_followed_lets_the_rule_fire(title):
-    model, told = drawn(FOLLOWED[title])
-    follow(model, surgeon.explain(model, told)[0].change)
+    model, reported = drawn(FOLLOWED[title])
+    follow(model, surgeon.explain(model, reported)[0].change)
     onnx.checker.check_model(model, full_check=True)
-    assert len(list(surgeon.find(model, told))) == 1
+    assert len(list(surgeon.find(model, reported))) == 1
 
 
 @pytest.mark.parametrize("title", LEFT)
 def test_a_change_that_would_break_the_model_is_not_proposed(title):
-    model, told = drawn(LEFT[title])
-    misses = surgeon.explain(model, told)
+    model, reported = drawn(LEFT[title])
+    misses = surgeon.explain(model, reported)
     assert misses
     assert misses[0].node
     assert [miss.change for miss in misses] == [""] * len(misses)

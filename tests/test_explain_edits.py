@@ -27,7 +27,7 @@ class Edited(NamedTuple):
 
     body: str
     model: onnx.ModelProto
-    told: tuple[str, ...]
+    proposals: tuple[str, ...]
     signature: str = "g: Graph, x: Tensor"
     before: str = ""
 
@@ -245,7 +245,7 @@ def test_each_edit_makes_the_rule_fire(case: Edited, tmp_path: Path) -> None:
     path.write_text(source(case), encoding="utf-8")
     assert fires(case, path) == 0
     miss = explain(case.model, str(path))[0]
-    assert tuple(edit.what for edit in miss.edits) == case.told
+    assert tuple(edit.what for edit in miss.edits) == case.proposals
     for number, edit in enumerate(miss.edits):
         assert {line.file for line in edit.lines} == {str(path)}
         edited = tmp_path / f"edited_{number}.py"
@@ -277,15 +277,15 @@ def test_they_are_printed_as_lines_to_paste(tmp_path: Path) -> None:
 
 def test_they_are_data(tmp_path: Path) -> None:
     miss, path, file = missed(tmp_path, "a constant")
-    told = json.loads(runner().invoke(command, [str(file), "--rules", str(path), "--json"]).output)
+    data = json.loads(runner().invoke(command, [str(file), "--rules", str(path), "--json"]).output)
     line = {
         "file": str(path),
         "line": 9,
         "old": "    return g.relu(g.mul(x, 0.4))",
         "new": "    return g.relu(g.mul(x, 0.5))",
     }
-    assert told["rules"][0]["misses"][0]["edits"][0] == {"what": "write 0.5 for 0.4", "lines": [line]}
-    assert json.loads(json.dumps(miss.to_dict()))["edits"] == told["rules"][0]["misses"][0]["edits"]
+    assert data["rules"][0]["misses"][0]["edits"][0] == {"what": "write 0.5 for 0.4", "lines": [line]}
+    assert json.loads(json.dumps(miss.to_dict()))["edits"] == data["rules"][0]["misses"][0]["edits"]
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_pattern_without_a_source_has_none() -> None:
     assert (miss.kind, miss.edits) == ("value", ())
 
 
-def test_where_two_operands_are_one_tensor_the_place_is_told() -> None:
+def test_where_two_operands_are_one_tensor_the_place_is_reported() -> None:
     """Nobody has to name it, though the model has no Pow."""
     miss = explain(model("t = Tanh(x) y = Mul(t, t)"), make(power, lambda g, x: g.abs(x), name="made"))[0]
     assert (miss.node, miss.kind, miss.reason) == ("y", "op", "wanted Pow, found Mul at 'y'")

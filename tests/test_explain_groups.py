@@ -37,15 +37,15 @@ def test_alone_it_has_nothing_to_fire_at() -> None:
     assert (alone.fires, alone.misses[0].reason) == ([], "there is no com.microsoft::FastGelu in the model")
 
 
-def test_how_often_a_rule_fires_is_told_as_a_rewrite_counts_it() -> None:
+def test_how_often_a_rule_fires_is_reported_as_a_rewrite_counts_it() -> None:
     """Of what hangs together a rule may do several, at one site; the other report says how often."""
     turns = "<perm = [1, 2, 3, 0]>"
     model = graph(f"a = Transpose{turns}(x) b = Transpose{turns}(a) y = Transpose{turns}(b)",
                   "(float[1, 2, 3, 4] x) => (float[4, 1, 2, 3] y)", "", opset(17))
-    told = explanations(model, "consecutive_transposes")
+    reported = explanations(model, "consecutive_transposes")
     assert surgeon.rewrite(model, "consecutive_transposes")[1].count("consecutive_transposes") == 2
-    assert (told[0].times, len(told[0].fires), told[0].to_dict()["times"]) == (2, 1, 2)
-    assert str(told).startswith("consecutive_transposes fires 2 times at 1 site (")
+    assert (reported[0].times, len(reported[0].fires), reported[0].to_dict()["times"]) == (2, 1, 2)
+    assert str(reported).startswith("consecutive_transposes fires 2 times at 1 site (")
 
 
 def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:
@@ -61,17 +61,17 @@ def test_what_a_rule_does_behind_a_last_one_counts_too() -> None:
     late = surgeon.rule(patterns=[made], target="any", name="late", last=True)(lambda g, x: g.abs(x))
     model = graph("t = Tanh(x)  y = Relu(t)")
     _, report = surgeon.rewrite(model, [first, late], check="none")
-    told = explanations(model, [first, late])
-    assert [one.times for one in told] == [report.count("first"), report.count("late")] == [1, 1]
-    assert [one.misses for one in told] == [[], []]
+    reported = explanations(model, [first, late])
+    assert [one.times for one in reported] == [report.count("first"), report.count("late")] == [1, 1]
+    assert [one.misses for one in reported] == [[], []]
     assert [one.times for one in explanations(model, [first, late], node="t")] == [1, 1]
 
 
 @pytest.mark.parametrize("node", ["q", "t", "m", "y"])
 def test_nodes_are_followed_to_what_stands_for_them(node: str) -> None:
-    told = explanations(MODEL, f"{FIRST},{SECOND}", node=node)
-    assert [(one.fires, one.taken_by) for one in told] == [([("", "y")], (SECOND,)), ([("", "y")], (FIRST,))]
-    assert str(told) == f"gelu_tanh fires at {node}\n\nbias_fast_gelu fires at {node}"
+    reported = explanations(MODEL, f"{FIRST},{SECOND}", node=node)
+    assert [(one.fires, one.taken_by) for one in reported] == [([("", "y")], (SECOND,)), ([("", "y")], (FIRST,))]
+    assert str(reported) == f"gelu_tanh fires at {node}\n\nbias_fast_gelu fires at {node}"
 
 
 def test_a_node_that_stays_is_explained_where_it_is() -> None:
@@ -83,21 +83,21 @@ def test_a_node_that_stays_is_explained_where_it_is() -> None:
     assert alone.misses[0].reason.startswith("wanted ")
 
 
-def test_a_rule_that_comes_too_late_is_told_who_was_first() -> None:
-    told = explanations(MODEL, f"{FIRST},mish", node="t")
-    late = told[-1]
+def test_a_rule_that_comes_too_late_names_the_first() -> None:
+    reported = explanations(MODEL, f"{FIRST},mish", node="t")
+    late = reported[-1]
     assert (late.fires, late.misses, late.taken_by) == ([], [], (FIRST,))
     assert late.to_dict()["taken_by"] == [FIRST]
-    assert str(told).endswith("mish does not fire at t, where gelu_tanh does")
+    assert str(reported).endswith("mish does not fire at t, where gelu_tanh does")
 
 
-def test_an_op_that_is_there_no_more_is_told_with_who_took_it() -> None:
+def test_an_op_that_is_there_no_more_is_reported_with_who_took_it() -> None:
     *_, late = explanations(MODEL, f"{FIRST},mish")
     reason = "there is no Tanh in the model any more: gelu_tanh made com.microsoft::FastGelu of 1"
     assert (late.fires, late.misses[0].reason) == ([], reason)
 
 
-def test_the_command_line_tells_the_same(tmp_path: Path) -> None:
+def test_the_command_line_reports_the_same(tmp_path: Path) -> None:
     onnx.save(MODEL, tmp_path / "model.onnx")
     shown = run("explain", tmp_path / "model.onnx", "-r", f"{FIRST},{SECOND}").stdout
     assert shown.rstrip() == str(explanations(MODEL, f"{FIRST},{SECOND}"))
@@ -113,10 +113,10 @@ NEAR = graph(
 )
 
 
-def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
-    told = explanations(NEAR, f"{MANY},{FIRST},{SECOND}")
-    assert len(told) > MAX_DETAILED_RULES
-    *blocks, fires, rest = str(told).split("\n\n")
+def test_of_a_group_the_nearest_are_reported_and_the_others_are_counted() -> None:
+    reported = explanations(NEAR, f"{MANY},{FIRST},{SECOND}")
+    assert len(reported) > MAX_DETAILED_RULES
+    *blocks, fires, rest = str(reported).split("\n\n")
     assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
     assert len(blocks) <= MOST_DETAILED
     assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
@@ -124,22 +124,22 @@ def test_of_a_group_the_nearest_are_told_and_the_others_are_counted() -> None:
 
 
 def test_of_a_group_at_a_node_those_that_took_it_come_first() -> None:
-    told = explanations(MODEL, f"{MANY},{FIRST},{SECOND}", node="t")
-    first, second, *_, rest = str(told).split("\n\n")
+    reported = explanations(MODEL, f"{MANY},{FIRST},{SECOND}", node="t")
+    first, second, *_, rest = str(reported).split("\n\n")
     assert (first, second) == ("gelu_tanh fires at t", "bias_fast_gelu fires at t")
     assert re.fullmatch(r"\d+ other rules find nothing of theirs there \(--verbose tells of each\)", rest)
-    assert "0 of " not in str(told)
+    assert "0 of " not in str(reported)
 
 
-def test_each_rule_of_a_group_is_told_by_verbose(tmp_path: Path) -> None:
+def test_each_rule_of_a_group_is_reported_by_verbose(tmp_path: Path) -> None:
     onnx.save(NEAR, tmp_path / "model.onnx")
     asked = f"{MANY},{FIRST},mish"
     shown = run("explain", tmp_path / "model.onnx", "-r", asked, "--verbose").stdout
     near, far = shown.split("other rules look for what is not there\n")
     assert "gelu_tanh does not fire; nearest misses" in near
     assert "  no_op_cast: there is no Cast" in far
-    told = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
-    assert len(told) + far.count("\n") == len(explanations(NEAR, asked))
+    reported = [line.split()[0] for line in near.splitlines()[:-1] if line and not line.startswith(" ")]
+    assert len(reported) + far.count("\n") == len(explanations(NEAR, asked))
 
 
 def test_what_a_search_found_and_a_rule_refused_counts_in_whole() -> None:
@@ -161,12 +161,12 @@ SCORES = graph(
 )
 
 
-def test_what_the_last_rules_took_is_told_as_it_was_before() -> None:
+def test_what_the_last_rules_took_is_reported_as_it_was_before() -> None:
     """fused_matmul takes what attention leaves: why that left it stands."""
     refused = "the mask has r rows where the queries have s"
-    told = {one.rule: one for one in explanations(SCORES, "attention,fused_matmul")}
-    assert told["attention"].misses[0].reason.startswith(refused)
-    assert told["fused_matmul"].fires
+    reported = {one.rule: one for one in explanations(SCORES, "attention,fused_matmul")}
+    assert reported["attention"].misses[0].reason.startswith(refused)
+    assert reported["fused_matmul"].fires
     _, report = surgeon.rewrite(SCORES, "attention,fused_matmul", check="none")
     assert report.counts["fused_matmul"]
     assert [miss.reason.startswith(refused) for miss in report.misses if miss.rule == "attention"] == [True]

@@ -53,7 +53,7 @@ def near_gelus(folder: Path, count: int) -> Path:
     return gelus(folder, count, constants=CONSTANTS.replace("0.5", "0.4"))
 
 
-def test_of_several_forms_the_one_that_came_furthest_is_told() -> None:
+def test_of_several_forms_the_one_that_came_furthest_is_reported() -> None:
     def pattern(g: Graph, x: Tensor) -> Tensor:
         return g.relu(g.any_of(g.exp(x), g.sigmoid(g.tanh(g.abs(x))), g.sigmoid(g.sin(x))))
 
@@ -94,7 +94,7 @@ def test_the_operands_of_a_sum_in_any_order() -> None:
         assert (miss.matched, miss.total) == (3, 4)
 
 
-def test_of_several_patterns_the_nearest_is_told() -> None:
+def test_of_several_patterns_the_nearest_is_reported() -> None:
     """The tanh form with x taken out of the bracket, and 0.05 for 0.044715: the other form is further off."""
     body = (
         "q = Mul(x, c) q2 = Mul(q, x) s = Add(q2, one) kx = Mul(x, k) t = Mul(kx, s) h = Tanh(t) a = Add(h, one) "
@@ -165,7 +165,7 @@ def test_ops_that_stand_in_different_graphs() -> None:
     assert (miss.kind, miss.reason) == ("absent", "no graph of the model has all of Relu, Tanh")
 
 
-def test_equal_misses_are_told_once(tmp_path: Path) -> None:
+def test_equal_misses_are_reported_once(tmp_path: Path) -> None:
     (found,) = explanations(near_gelus(tmp_path, 5), gelu)
     assert printed([found]).splitlines() == [
         "gelu does not fire; nearest misses:",
@@ -257,12 +257,12 @@ def test_a_node_that_is_not_there(tmp_path: Path, name: str, message: str) -> No
     assert str(caught.value) == message
 
 
-def test_the_rewrite_tells_the_same_words(tmp_path: Path) -> None:
+def test_the_rewrite_reports_the_same_words(tmp_path: Path) -> None:
     path = near_gelus(tmp_path, 1)
     _, report = rewrite(path, gelu, dry_run=True)
-    (told,), (miss,) = report.misses, explain(path, gelu)
-    assert (told.reason, told.change, told.kind, told.op) == (miss.reason, miss.change, miss.kind, miss.op)
-    assert (told.node, told.where, told.matched, told.total) == (miss.node, miss.where, miss.matched, miss.total)
+    (near,), (miss,) = report.misses, explain(path, gelu)
+    assert (near.reason, near.change, near.kind, near.op) == (miss.reason, miss.change, miss.kind, miss.op)
+    assert (near.node, near.where, near.matched, near.total) == (miss.node, miss.where, miss.matched, miss.total)
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_names_that_are_not_utf_8_get_one_sentence_or_do_not_matter(
         assert "not UTF-8" in one_sentence(ran, 2)
 
 
-def test_an_operand_with_the_other_sign_is_told():
+def test_an_operand_with_the_other_sign_is_reported():
     """Else it would say that it wants what it has found."""
 
     @rule(patterns=[lambda g, x, c: g.add(g.tanh(x), g.mul(x, c))])

@@ -80,7 +80,7 @@ def test_a_whole_model(title: str) -> None:
     assert surgeon.compare(one, other).outcome is Outcome.FAILED
 
 
-def test_models_that_differ_on_an_index_of_nan_are_told_apart() -> None:
+def test_models_that_differ_on_an_index_of_nan_are_reported_apart() -> None:
     assert "inputs that hold NaN or infinity" in surgeon.compare(*models("an index that is NaN is the last")).differs_on
 
 

@@ -79,7 +79,7 @@ def test_names_that_are_taken_are_not_given_again():
     assert (report.outcome, report.casts) == ("proved", 3)
 
 
-def test_a_plugin_is_of_the_dtypes_that_its_table_tells():
+def test_a_plugin_is_of_the_dtypes_that_its_table_reports():
     """And so is what lies behind it, of which the file states nothing."""
     fixed = "(float[1, 2, 8, 8] x, float[1, 2, 8, 16] p, float[1, 2, 8, 16] q) => (float[1, 2, 8, 8] y)"
     body = "a = Mul(x, x) b = trt.DisentangledAttention_TRT<span = 8, factor = 0.1>(a, p, q) t = Tanh(b) y = Exp(t)"
@@ -215,7 +215,7 @@ def test_a_function_of_which_one_call_is_kept_is_given_the_old_dtype_by_all():
     assert [node.op_type for node in result.functions[0].node] == ["Cast", "Exp", "Cast"]
 
 
-def test_what_the_opset_lacks_is_told():
+def test_what_the_opset_lacks_is_reported():
     body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Mul(d, d)"
     weights = "<float s = {0.1}, uint8 z = {128}>"
     _, report = converted(model(body, opset=13, weights=weights), max_error=0.1)

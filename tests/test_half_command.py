@@ -35,10 +35,10 @@ def test_bad_input(settings, sentence):
 
 def test_the_command_line(tmp_path):
     onnx.save(planted(2e4), tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
-    assert told.exit_code == 0, told.output
+    result = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json")
+    assert result.exit_code == 0, result.output
     for words in ("float32 to float16", "'c' reaches", "PROVED", "Dtypes and ranges are proved"):
-        assert words in told.output.replace("\n", " ")
+        assert words in result.output.replace("\n", " ")
     assert json.loads((tmp_path / "r.json").read_text())["outcome"] == "proved"
     bad = run("convert", tmp_path / "in.onnx", tmp_path / "bad.onnx", "--keep", "op:Foo")
     assert (bad.exit_code, (tmp_path / "bad.onnx").exists()) == (2, False)
@@ -66,8 +66,8 @@ def test_rules_run_first_where_nothing_may_be_written_beside_the_source(tmp_path
 
 def test_a_report_is_shown_as_a_page_too(tmp_path):
     onnx.save(planted(2e4), tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.html", "--quiet")
-    assert (told.exit_code, told.output) == (0, "")
+    result = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.html", "--quiet")
+    assert (result.exit_code, result.output) == (0, "")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "reaches" in page
     assert "PROVED" in page
@@ -79,7 +79,7 @@ def test_a_model_that_answers_at_random_is_unproved():
     assert report.reason.startswith("The original's own outputs move by ")
 
 
-def test_why_onnx_runtime_refuses_a_converted_model_is_told(monkeypatch):
+def test_why_onnx_runtime_refuses_a_converted_model_is_reported(monkeypatch):
     """Also where keeping more was tried: it cannot load a function of its own in bfloat16."""
     monkeypatch.setattr("surgeon.precision.planning.node_dtypes.UNSUPPORTED_BODY_DTYPES", {})
     case = next(case for case in onnx_cases() if case.name == "test_sce_mean_weight_ii")
@@ -87,12 +87,12 @@ def test_why_onnx_runtime_refuses_a_converted_model_is_told(monkeypatch):
         surgeon.convert(case.model, "bfloat16", max_error=0.1)
 
 
-def test_a_choice_that_hangs_on_roundings_is_told(tmp_path):
+def test_a_choice_that_depends_on_roundings_is_reported(tmp_path):
     """A router of experts, say: no arithmetic keeps a near tie."""
     made = model("a = Tanh(x) v, y = TopK(a, k)", "(float[N, 4] x) => (int64[N, 1] y)", weights="<int64[1] k = {1}>")
     onnx.save(made, tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx").output
-    assert "by numbers that float16 rounds on the way, and may choose another where two are nearly alike" in told
+    reported = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx").output
+    assert "by numbers that float16 rounds on the way, and may choose another where two are nearly alike" in reported
     assert "choose" not in "".join(surgeon.convert(model("y = Tanh(x)"))[1].told)
 
 
@@ -116,8 +116,8 @@ def test_keep_takes_all_its_forms_at_once(tmp_path):
     weights = "<float half = {0.5}, float root = {1.4142135}, float one = {1}>"
     onnx.save(model(f"{gelu} s = Softmax(g) t = Tanh(s) y = Exp(t)", weights=weights), tmp_path / "in.onnx")
     command = ("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--report", tmp_path / "r.json", "--force")
-    told = run(*command, "--keep", "op:Soft*,name:t,rule:gelu,auto", "--keep", "op:Exp")
-    assert told.exit_code == 0, told.output
+    result = run(*command, "--keep", "op:Soft*,name:t,rule:gelu,auto", "--keep", "op:Exp")
+    assert result.exit_code == 0, result.output
     kept = {(item["op"], item["reason"]) for item in json.loads((tmp_path / "r.json").read_text())["kept"]}
     by_rule = {(op, "asked for by rule:gelu") for op in ("Mul", "Div", "Erf", "Add")}
     others = {("Softmax", "asked for by op:Soft*"), ("Tanh", "asked for by name:t"), ("Exp", "asked for by op:Exp")}
@@ -130,9 +130,9 @@ def test_keep_takes_all_its_forms_at_once(tmp_path):
 def test_where_all_is_kept_that_is_said(tmp_path):
     """And the file is the same."""
     onnx.save(model("y = Mul(x, x)", opset=11), tmp_path / "in.onnx")
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--to", "bfloat16")
-    assert "UNCHANGED nothing in it can be bfloat16" in told.output
-    assert "Mul takes bfloat16 from opset 13 of ai.onnx on: surgeon upgrade IN OUT --opset 13" in told.output
+    result = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--to", "bfloat16")
+    assert "UNCHANGED nothing in it can be bfloat16" in result.output
+    assert "Mul takes bfloat16 from opset 13 of ai.onnx on: surgeon upgrade IN OUT --opset 13" in result.output
     assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
     onnx.save(model("y = Mul(x, x)", "(float16[N] x) => (float16[N] y)"), tmp_path / "in.onnx")
     assert "nothing in it is float32" in run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--force").output
@@ -146,10 +146,10 @@ def test_where_all_is_kept_that_is_said(tmp_path):
         ("long", {"x": np.ones((2, 5), np.float32), "m": np.ones(4, np.float32)}, "has the shape [2, 5]"),
     ],
 )
-def test_inputs_that_do_not_fit_are_told(name, arrays, sentence, tmp_path):
+def test_inputs_that_do_not_fit_are_reported(name, arrays, sentence, tmp_path):
     onnx.save(model("y = Mul(x, m)", "(float[N, 4] x, float[4] m) => (float[N, 4] y)"), tmp_path / "in.onnx")
     np.savez(tmp_path / f"{name}.npz", **arrays)
-    told = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--inputs", tmp_path / f"{name}.npz")
-    assert told.exit_code == 2
-    assert sentence in told.output.replace("\n", " ")
+    archive = run("convert", tmp_path / "in.onnx", tmp_path / "out.onnx", "--inputs", tmp_path / f"{name}.npz")
+    assert archive.exit_code == 2
+    assert sentence in archive.output.replace("\n", " ")
     assert files_in(tmp_path) == {"in.onnx", f"{name}.npz"}

@@ -121,7 +121,7 @@ def test_a_mask_of_many_rows_hides_what_is_to_come():
 
 
 @pytest.mark.parametrize(("to", "most"), [("bfloat16", "256"), ("float16", "2,048")])
-def test_how_far_a_dtype_counts_is_told(to, most):
+def test_how_far_a_dtype_counts_is_reported(to, most):
     head, body, _ = COUNTED["tokens"]
     _, report = surgeon.convert(model(body, head, weights=WEIGHTS), to=to, check="none")
     assert {item.reason.rpartition(" holds ")[2] for item in report.kept} == {f"all whole numbers up to {most} alone"}

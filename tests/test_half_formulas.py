@@ -90,12 +90,12 @@ def test_what_does_not_is_converted(case):
     assert [item for item in report.kept if item.kind == "formula"] == []
 
 
-def test_a_sum_over_a_size_that_is_told_is_of_so_many():
+def test_a_sum_over_a_size_that_is_reported_is_of_so_many():
     body = "t = Tanh(x) u = Abs(t) m = Mul(u, k) s = ReduceSum<keepdims = 0>(m, middle) n = Mul(s, small) y = Mul(n, z)"
     made = model(body, MEAN, weights=WEIGHTS.replace("<", "<float k = {100}, ", 1))
     (reason,) = [item.reason for item in converted(made)[1].kept if item.op == "ReduceSum"]
     assert reason.startswith("it adds up 4,096 numbers to")
-    told = surgeon.CheckOptions(dims={"S": 6})
-    assert "ReduceSum" not in {item.op for item in converted(made, options=told)[1].kept}
+    reported = surgeon.CheckOptions(dims={"S": 6})
+    assert "ReduceSum" not in {item.op for item in converted(made, options=reported)[1].kept}
     head, body, _ = KEPT["mean by hand"]
-    assert converted(model(body, head, weights=WEIGHTS), options=told)[1].kept == []
+    assert converted(model(body, head, weights=WEIGHTS), options=reported)[1].kept == []

@@ -149,9 +149,9 @@ def test_an_op_without_a_half_kernel_on_the_provider_is_kept(ep, ops):
     head = "(float[N, 4] x, float[4, 4] q, bool[4] m) => (float[N, 4] y)"
     weights = "<int64[2] shape = {0, -1}, float[4, 4] w = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}>"
     _, report = converted(model(body, head, weights=weights), ep=ep)
-    told = {item.op: item.reason for item in report.kept if item.kind == "kernel"}
-    assert ops <= set(told)
-    assert "provider has no kernel for Det in float16" in told["Det"]
+    reported = {item.op: item.reason for item in report.kept if item.kind == "kernel"}
+    assert ops <= set(reported)
+    assert "provider has no kernel for Det in float16" in reported["Det"]
     assert "Det" not in {item.op for item in converted(model(body, head, weights=weights))[1].kept}
 
 
@@ -192,8 +192,8 @@ def test_another_domains_op_is_kept_where_no_cast_makes_the_dtype():
     """ONNX Runtime's Gelu takes bfloat16 at any opset, and ONNX has a Cast to that from opset 13 on."""
     made = model("y = com.microsoft.Gelu(x)", opset=11, more=', "com.microsoft" : 1')
     _, report = converted(made, to="bfloat16")
-    told = "Cast takes bfloat16 from opset 13 of ai.onnx on: surgeon upgrade IN OUT --opset 13"
-    assert [(item.op, item.reason) for item in report.kept] == [("com.microsoft::Gelu", told)]
+    message = "Cast takes bfloat16 from opset 13 of ai.onnx on: surgeon upgrade IN OUT --opset 13"
+    assert [(item.op, item.reason) for item in report.kept] == [("com.microsoft::Gelu", message)]
     assert [item.op for item in converted(made)[1].kept] == []
 
 
@@ -204,7 +204,7 @@ def test_a_norm_whose_body_adds_a_float_is_kept(to):
 
 
 @pytest.mark.parametrize(("ep", "wanted"), [(None, ["Transpose", "Cast"]), ("cuda", ["Cast", "Transpose"])])
-def test_where_a_cast_stands_beside_a_transpose_hangs_on_what_runs_it(ep, wanted):
+def test_where_a_cast_stands_beside_a_transpose_depends_on_what_runs_it(ep, wanted):
     """Each side of it breaks one of ONNX Runtime's fusions: in front on a CPU, behind on CUDA."""
     made = model("t = Transpose<perm = [1, 0, 2]>(x) s = Shape(t) y = MatMul(t, w)",
                  "(float[5, 4, 4] x) => (float[4, 5, 3] y, int64[3] s)")
@@ -224,16 +224,16 @@ def test_what_the_target_does_not_take_in_half_precision_is_kept():
     assert kept(surgeon.convert(made)[1]) == []
 
 
-def test_what_an_engine_runs_in_float32_is_told():
+def test_what_an_engine_runs_in_float32_is_reported():
     """And Casts that do nothing; a model of float32 is told nothing of the kind."""
     body = """a = Mul(x, x) u = Cast<to = 1>(a) e = Exp(u) d = Cast<to = 10>(e) f = Cast<to = 10>(d) g = Cast<to = 1>(f)
               h = Cast<to = 10>(g) k = Softmax(h) y = Mul(k, x)"""
     found = surgeon.check(model(body, "(float16[N, 4096] x) => (float16[N, 4096] y)"), "tensorrt", load=False)
-    told = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
+    reported = {item.op.removeprefix("ai.onnx::"): item.reason for item in found if "float16" in item.reason}
     reasons = " ".join(item.reason for item in found)
     assert "it computes in float32 in a model of half precision" in reasons
-    assert "it casts float16 to itself" in told["Cast"] or "casts back" in reasons
-    assert "it adds up 4,096 exponentials in float16" in told["Softmax"]
+    assert "it casts float16 to itself" in reported["Cast"] or "casts back" in reasons
+    assert "it adds up 4,096 exponentials in float16" in reported["Softmax"]
     assert all(not item.stops for item in found)
     assert not surgeon.check(model("a = Exp(x) y = Mul(a, a)"), "tensorrt", load=False)
 
@@ -255,23 +255,23 @@ def test_a_node_that_fills_with_too_much_is_kept():
     made = model(body)
     for keep in (["auto"], ["name:y"]):
         _, report = converted(made, keep=keep, max_error=0.05)
-        told = {item.op: item.kind for item in report.kept}
-        assert (told["ConstantOfShape"], told["Div"]) == ("weight", "weight")
+        reported = {item.op: item.kind for item in report.kept}
+        assert (reported["ConstantOfShape"], reported["Div"]) == ("weight", "weight")
 
 
-def test_every_node_of_mixed_dtypes_is_told():
+def test_every_node_of_mixed_dtypes_is_reported():
     """What adds or multiplies in float32 between halves, and what no engine takes."""
     body = "c = Cast<to = 1>(x) a = Mul(c, z) b = Add(a, z) t = Transpose(b) d = Cast<to = 10>(t) y = Exp(d)"
     found = surgeon.check(model(body, "(float16[4, 4] x, float[4, 4] z) => (float16[4, 4] y)"), "tensorrt", load=False)
-    told = {item.op for item in found if "it computes in float32" in item.reason}
-    assert told == {"ai.onnx::Mul", "ai.onnx::Add"}
+    reported = {item.op for item in found if "it computes in float32" in item.reason}
+    assert reported == {"ai.onnx::Mul", "ai.onnx::Add"}
     mixed = model("y = Mul(x, z)", "(float16[4, 4] x, float[4, 4] z) => (float16[4, 4] y)")
-    (told,) = surgeon.check(mixed, "tensorrt", load=False)
-    assert told.stops
-    assert "it mixes float16 with float32" in told.reason
+    (reported,) = surgeon.check(mixed, "tensorrt", load=False)
+    assert reported.stops
+    assert "it mixes float16 with float32" in reported.reason
 
 
-def test_a_cast_behind_a_dequantisation_is_told():
+def test_a_cast_behind_a_dequantisation_is_reported():
     body = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) c = Cast<to = 10>(d) y = Mul(c, c)"
     made = model(body, "(float[4, 4] x) => (float16[4, 4] y)", opset=19, weights="<float s = {0.1}, int8 z = {0}>")
     reasons = " ".join(item.reason for item in surgeon.check(made, "tensorrt", load=False))

@@ -108,7 +108,7 @@ HIDDEN = {
 
 
 @pytest.mark.parametrize("case", HIDDEN)
-def test_a_stretch_is_tried_with_activations_that_no_run_showed(case):
+def test_a_segment_is_tried_with_activations_that_no_run_showed(case):
     """The squares are in branches, which no search for norms enters."""
     head = "(bool c, float[N, 4, 8] x) => (float[N, 4, 8] y)"
     original = model(HIDDEN[case], head, weights=WEIGHTS)

@@ -99,7 +99,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_scores_that_are_joined_with_pixels_are_held_against_scores(end):
+def test_scores_that_are_joined_with_pixels_are_compared_with_scores(end):
     head = "(float[1, 100, 4] b0, float[1, 100, 2] s) => (float[1, U, V] y)"
     weights = "<float k = {640}, float c = {2000}, float[6] ones = {1, 1, 1, 1, 1, 1}>"
     made = model(f"{BOXES} {ENDS[end]}", head, weights=weights)
@@ -146,23 +146,23 @@ def test_what_integers_are_judged_by_is_said():
     _, report = converted(made, keep=["op:ArgMax"])
     assert report.outcome == "proved"
     assert report.others == {"i": 0.0}
-    told = "output 'i' holds no floats, and is judged by how many of its elements are others: 0 % are, and 1 % may be"
-    assert told in report.told
+    line = "output 'i' holds no floats, and is judged by how many of its elements are others: 0 % are, and 1 % may be"
+    assert line in report.told
 
 
-def test_the_length_of_a_sequence_is_told_as_no_output():
+def test_the_length_of_a_sequence_is_reported_as_no_output():
     _, report = converted(model("e = Exp(x) y = SequenceConstruct(e, e)", "(float[N, 4] x) => (seq(float[N, 4]) y)"))
     assert (report.outcome, report.others) == ("proved", {})
-    assert not any("holds no floats" in told for told in report.told)
+    assert not any("holds no floats" in text for text in report.told)
 
 
-def test_a_model_whose_float32_rounds_nothing_is_not_told_to_have_none():
+def test_a_model_whose_float32_rounds_nothing_is_not_reported_to_have_none():
     made = model("y = Greater(x, k)", "(float[N, 4] x) => (bool[N, 4] y)", weights="<float k = {0.5}>")
     _, report = converted(made)
     assert (report.outcome, outcome_words(report)) == ("unchanged", "nothing in it rounds float32")
 
 
-def test_an_output_beyond_half_precision_tells_to_keep_its_dtype():
+def test_an_output_beyond_half_precision_reports_to_keep_its_dtype():
     made = model("a = Mul(x, big) y = Relu(a)", weights="<float big = {60000}>")
     with pytest.raises(CheckFailed, match=r"output 'y' reaches [\d,.]+, and float16 ends at 65,504; .* \(--io keep\)"):
         converted(made, io="convert")

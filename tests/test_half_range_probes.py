@@ -48,7 +48,7 @@ def test_slices_tell_what_the_whole_does(monkeypatch, opset, dtype, at_once):
     assert (sliced.mean_abs, sliced.mean_square) == pytest.approx((whole.mean_abs, whole.mean_square), rel=1e-5)
 
 
-def test_a_tensor_of_free_sizes_is_told_whole(monkeypatch):
+def test_a_tensor_of_free_sizes_is_reported_whole(monkeypatch):
     monkeypatch.setattr(range_instrumentation, "_AT_ONCE", 1)
     made = model("y = Neg(x)", "(float[N, 3] x) => (float[N, 3] y)")
     found, scans = told(made, {"x": np.full((2, 3), 2, np.float32)})

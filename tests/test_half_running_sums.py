@@ -62,7 +62,7 @@ def test_bfloat16_adds_up_fewer():
     assert [item.reason for item in report.kept] == ["a running sum over 300, and bfloat16 adds up 256 at most"]
 
 
-def test_a_size_that_is_told_is_no_larger():
+def test_a_size_that_is_reported_is_no_larger():
     head, body, _ = KEPT["a running sum"]
     _, report = converted(model(body, head, weights=WEIGHTS), options=CheckOptions(dims={"S": 64}))
     assert not report.kept

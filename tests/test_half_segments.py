@@ -33,7 +33,7 @@ def layers(count):
     return made
 
 
-def test_equal_stretches_are_run_once():
+def test_equal_segments_are_run_once():
     _, report = converted(layers(20))
     assert {item.outcome for item in report.stretches} == {"proved"}
     assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
@@ -50,7 +50,7 @@ def test_what_a_rule_wrote_of_an_attention_is_run_in_float64():
     assert {item.outcome for item in report.stretches} == {"proved"}
 
 
-def test_sizes_that_a_stretch_is_fed_with_are_stated():
+def test_sizes_that_a_segment_is_fed_with_are_stated():
     """ONNX Runtime refuses a Resize of which nobody knows how many sizes it is given."""
     made = model(
         'i = Identity(sizes) r = Resize <mode = "linear"> (table, , , i) y = Add(r, x)',
@@ -63,7 +63,7 @@ def test_sizes_that_a_stretch_is_fed_with_are_stated():
     assert [item.outcome for item in report.stretches] == ["proved"]
 
 
-def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
+def test_a_segment_ends_before_its_weights_are_too_much(monkeypatch):
     """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
     monkeypatch.setattr(segment_proofs, "MOST_BYTES", 300)
     _, report = converted(layers(20))
@@ -72,7 +72,7 @@ def test_a_stretch_ends_before_its_weights_are_too_much(monkeypatch):
     assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
 
 
-def test_weights_that_are_too_much_are_told(monkeypatch):
+def test_weights_that_are_too_much_are_reported(monkeypatch):
     """Where they are of no product of a matrix."""
     monkeypatch.setattr(segment_proofs, "MOST_BYTES", 100)
     made = model("c = Conv(x, w) y = Tanh(c)", "(float[1, 3, 5, 5] x) => (float[1, 3, 3, 3] y)")
@@ -132,7 +132,7 @@ def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     assert report.outcome != "proved"
 
 
-def test_stretches_that_differ_in_a_small_constant_are_not_equal():
+def test_segments_that_differ_in_a_small_constant_are_not_equal():
     """Also where its elements are not stored raw."""
     body = "a = Mul(x, x) b = Reshape(a, s) c = Tanh(b) d = Exp(c) e = Mul(d, d) f = Reshape(e, t) y = Tanh(f)"
     made = model(body, weights="<int64[2] s = {-1, 2}, int64[2] t = {-1, 4}>")
@@ -141,7 +141,7 @@ def test_stretches_that_differ_in_a_small_constant_are_not_equal():
     assert [(item.first, item.last, item.equal) for item in report.stretches] == [("a", "c", 1), ("e", "y", 1)]
 
 
-def test_a_stretch_ends_where_a_cast_stands():
+def test_a_segment_ends_where_a_cast_stands():
     _, report = converted(model("a = Mul(x, x) b = Exp(a) c = Mul(b, b) y = Tanh(c)"), keep=["op:Exp"])
     assert [(item.first, item.last, item.nodes) for item in report.stretches] == [("a", "a", 1), ("c", "y", 2)]
     assert {item.outcome for item in report.stretches} == {"proved"}
@@ -183,7 +183,7 @@ def test_what_roundings_leave_nothing_of_is_unproved():
     assert "roundings alone leave nothing" in "".join(segment_lines(report))
 
 
-def test_a_stretch_that_is_off_is_kept(monkeypatch):
+def test_a_segment_that_is_off_is_kept(monkeypatch):
     """All that are equal to it too."""
     made, asked = layers(20), []
     run = Segments.proofs
@@ -214,7 +214,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("case", INSIDE)
-def test_a_stretch_with_bodies_is_held_with_what_they_round(case):
+def test_a_segment_with_bodies_is_held_with_what_they_round(case):
     """Nothing else in the last two rounds."""
     body, head, weights = INSIDE[case]
     _, report = surgeon.convert(model(body, head, weights=weights))
@@ -276,7 +276,7 @@ def test_weights_of_bodies_and_functions_come_along(tmp_path):
     assert (stretch.outcome, stretch.reason, stretch.nodes) == ("proved", "", 2)
 
 
-def test_a_stretch_that_is_off_is_kept_with_what_lies_inside(monkeypatch):
+def test_a_segment_that_is_off_is_kept_with_what_lies_inside(monkeypatch):
     """Bodies, and functions that it calls."""
     body, head, weights = INSIDE["branches"]
     run = Segments.proofs
@@ -291,7 +291,7 @@ def test_a_stretch_that_is_off_is_kept_with_what_lies_inside(monkeypatch):
 
 @pytest.mark.parametrize("opset", [7, 9, 10])
 @pytest.mark.parametrize("body", ["a = Mul(x, x) y = Tanh(a)", "a = Clip<min = 0.25>(x) y = Exp(a)"])
-def test_a_stretch_of_an_old_opset_is_run_as_one_of_a_newer(body, opset):
+def test_a_segment_of_an_old_opset_is_run_as_one_of_a_newer(body, opset):
     """Roundings are told from opset 11 on, in which Clip reads its bounds."""
     _, report = surgeon.convert(model(body, opset=opset))
     (stretch,) = report.stretches
@@ -299,7 +299,7 @@ def test_a_stretch_of_an_old_opset_is_run_as_one_of_a_newer(body, opset):
     assert 0 < stretch.error <= stretch.allowed < 0.1
 
 
-def test_why_a_stretch_of_an_old_opset_is_not_run_is_told():
+def test_why_a_segment_of_an_old_opset_is_not_run_is_reported():
     body = "a = Mul(x, x) y = Resize(a, s)"
     head, weights = "(float[1, 1, 4, 4] x) => (float[1, 1, 8, 2] y)", "<float[4] s = {1, 1, 2, 0.5}>"
     made = model(body, head, weights=weights, opset=10)
@@ -328,7 +328,7 @@ def test_the_shipped_model_has_equal_layers():
     assert report.to_dict()["stretches"][0]["outcome"] == "proved"
 
 
-def test_what_nobody_reads_is_no_stretch():
+def test_what_nobody_reads_is_no_segment():
     """An engine drops it, and ONNX Runtime refuses a model without outputs."""
     made = model("a = Mul(x, x) y = Exp(a) m = ReduceMean(z, axes) d = Mul(m, m)",
                  "(float[N, 4] x, float[N, 4] z) => (float[N, 4] y)", weights="<int64[1] axes = {1}>")
@@ -340,7 +340,7 @@ LOSING = "c = Mul(x, small) p = Add(c, k) d = Sub(p, k) e = Mul(d, small) y = Ad
 """Of one stretch nothing is left, and little of that reaches the output."""
 
 
-def test_a_model_of_which_a_stretch_is_not_proved_is_not_proved():
+def test_a_model_of_which_a_segment_is_not_proved_is_not_proved():
     """However near its outputs are; what asks for a proof gets nothing written."""
     made = model(LOSING, weights="<float small = {0.001}, float k = {100}>")
     settings = {"keep": ["name:e", "name:y"]}
@@ -356,7 +356,7 @@ def test_a_model_of_which_a_stretch_is_not_proved_is_not_proved():
 
 
 @pytest.mark.parametrize("outcome", ["failed", "unproved"])
-def test_one_stretch_of_many_is_enough(outcome):
+def test_one_segment_of_many_is_enough(outcome):
     proved = SegmentProof("a", "b", 16, 3, error=0.001, allowed=0.01)
     other = {"failed": SegmentProof("c", "d", 16, 1, error=0.81, allowed=0.0146),
              "unproved": SegmentProof("c", "d", 16, 1, reason="nothing here runs it")}[outcome]

@@ -90,7 +90,7 @@ def test_a_search_that_can_find_nothing_ends_at_once():
     assert (search.trials, search.error_by_node, search.holds) == (1, {}, False)
 
 
-def test_a_search_that_was_ended_is_told(monkeypatch):
+def test_a_search_that_was_ended_is_reported(monkeypatch):
     monkeypatch.setattr(delta_debugging, "MOST_TRIALS", 2)
     _, report = surgeon.convert(made_of("norms"))
     assert "the search for the nodes to keep ended after 2 trials: fewer nodes may be enough" in report.told

@@ -168,7 +168,7 @@ def test_the_roundings_of_large_weights_count_where_nothing_runs_the_model(tmp_p
 
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [("float16", 6.2e-5, 65504), ("bfloat16", 1.2e-38, 3.38e38)])
-def test_what_was_made_tells_what_was_read(dtype, least, most):
+def test_what_was_made_reports_what_was_read(dtype, least, most):
     """Of usual numbers within a rounding; of all others, exactly."""
     import ml_dtypes
 
@@ -198,7 +198,7 @@ def test_a_file_is_converted_in_blocks(tmp_path, monkeypatch):
             np.testing.assert_array_equal(found, values.astype(np.float16))
 
 
-def test_a_file_that_is_shorter_than_it_was_is_told(tmp_path, monkeypatch):
+def test_a_file_that_is_shorter_than_it_was_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(casting, "_BLOCK", 100)
     (tmp_path / "a").write_bytes(bytes(4 * 900))
     change = casting.TensorCast("w", TensorProto.FLOAT, TensorProto.FLOAT16)

@@ -55,22 +55,22 @@ def test_a_conversion_says_how_far_they_move_beside_the_outcome(mask):
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_stretches_are_run_with_no_such_row_where_all_inputs_have_some(mask):
+def test_segments_are_run_with_no_such_row_where_all_inputs_have_some(mask):
     """Roundings leave nothing of one."""
     _, report = surgeon.convert(attending(MASKS[mask]), options=LEFT)
     assert {stretch.outcome for stretch in report.stretches} == {"proved"}
-    assert any("with the first key of 'attention_mask' shown" in told for told in report.told)
+    assert any("with the first key of 'attention_mask' shown" in text for text in report.told)
 
 
 def test_masks_that_show_each_first_key_stay_as_they_are():
     right = {**PADDED, "attention_mask": PADDED["attention_mask"][:, ::-1].copy()}
     _, report = surgeon.convert(attending(MASKS["added"]), options=surgeon.CheckOptions(inputs=(right,)))
     assert report.outcome == "proved"
-    assert not any("first key" in told for told in report.told)
+    assert not any("first key" in text for text in report.told)
 
 
 @pytest.mark.parametrize("mask", MASKS)
-def test_a_comparison_tells_them_apart_with_the_size(mask):
+def test_a_comparison_reports_them_apart_with_the_size(mask):
     original = attending(MASKS[mask])
     half, _ = surgeon.convert(original, check="none")
     result = surgeon.compare(original, half, inputs=PADDED)

@@ -71,8 +71,8 @@ FOUND_FURTHER = [(43, "edit", "an input of a type 99, retyped"), (1206, "edit", 
 
 @pytest.mark.parametrize(("seed", "command", "wrong"), FOUND_FURTHER, ids=lambda item: str(item))
 def test_what_was_found_by_names_leaves_nobody_alone_any_more(seed, command, wrong, tmp_path):
-    told, data = mutant(seed)
-    cases = [Case(told, data, arguments) for arguments in further_commands(data) if arguments[0] == command]
+    reported, data = mutant(seed)
+    cases = [Case(reported, data, arguments) for arguments in further_commands(data) if arguments[0] == command]
     bad = [ending.text for ending in endings(cases, tmp_path, 1) if is_bad(ending)]
     assert not bad, wrong
 
@@ -91,7 +91,7 @@ def test_each_command_takes_what_is_sound(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "told", "kind"),
+    ("status", "said", "message", "kind"),
     [
         (2 << 8, "Error: it is broken; mend it.\n", "", "refused"),
         (2 << 8, "", "", "no sentence"),
@@ -103,8 +103,8 @@ def test_each_command_takes_what_is_sound(tmp_path):
         (7 << 8, "", "", "no sentence"),
     ],
 )
-def test_what_ends_badly_is_seen(tmp_path, status, said, told, kind):
-    assert _ending(tmp_path, Case("", b"", ("inspect",)), status, said, told) == kind
+def test_what_ends_badly_is_seen(tmp_path, status, said, message, kind):
+    assert _ending(tmp_path, Case("", b"", ("inspect",)), status, said, message) == kind
 
 
 def test_what_is_half_written_is_seen(tmp_path):
@@ -125,7 +125,7 @@ def test_what_ends_badly_in_a_fork_is_run_again_alone(tmp_path, monkeypatch):
     assert [(ending.kind, ending.in_fork) for ending in endings(cases[:1], tmp_path, 1)] == [("signal", "signal")]
 
 
-def test_a_hang_is_told_by_work_and_not_by_the_clock():
+def test_a_hang_is_reported_by_work_and_not_by_the_clock():
     """What others leave to a process on a busy machine says nothing of it."""
     now = time.monotonic()
     slow, idle = (_Going(Case("", b"", ("inspect",)), Path(), now - ago, worked=3.0) for ago in (100 * IDLE, 2 * IDLE))
@@ -136,7 +136,7 @@ def test_a_hang_is_told_by_work_and_not_by_the_clock():
     assert _worked()[os.getpgrp()] > 0
 
 
-def _ending(folder, case, status, said, told):
+def _ending(folder, case, status, said, text):
     (folder / "err.txt").write_text(said)
-    (folder / "out.txt").write_text(told)
+    (folder / "out.txt").write_text(text)
     return _judged(_Going(case, folder, 0.0), status)[0]

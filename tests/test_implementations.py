@@ -145,7 +145,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_implementation_that_fails_is_told_in_one_sentence(tmp_path, fault):
+def test_an_implementation_that_fails_is_reported_in_one_sentence(tmp_path, fault):
     body, wanted = FAULTS[fault]
     path = write(tmp_path, body)
     with pytest.raises(SessionError) as refused:
@@ -346,6 +346,6 @@ def test_implementations_are_values():
     assert one.name == "a.b::Op"
 
 
-def test_what_is_no_name_is_told():
+def test_what_is_no_name_is_reported():
     with pytest.raises(UsageError, match="5 names no operator; write its domain and name"):
         implementation.implements(5)

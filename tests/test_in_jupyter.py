@@ -32,9 +32,9 @@ def jupyter(tmp_path_factory):
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), home / "view.ipynb")
     folders = {f"JUPYTER_{name}_DIR": home / name.lower() for name in ("CONFIG", "DATA", "RUNTIME")}
     port, never = parts.free_port(), "jupyterlab.NeverCheckForUpdate"
-    told = ["--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root", f"--IdentityProvider.token={TOKEN}"]
-    told += [f"--ServerApp.root_dir={home}", f"--LabApp.check_for_updates_class={never}"]
-    with parts.started("-m", "notebook", *told, log=home / "log", HOME=home, **folders) as process:
+    words = ["--no-browser", "--ip=127.0.0.1", f"--port={port}", "--allow-root", f"--IdentityProvider.token={TOKEN}"]
+    words += [f"--ServerApp.root_dir={home}", f"--LabApp.check_for_updates_class={never}"]
+    with parts.started("-m", "notebook", *words, log=home / "log", HOME=home, **folders) as process:
         parts.wait_for(port, process)
         yield f"http://127.0.0.1:{port}/"
 

@@ -187,7 +187,7 @@ class TestWhatIsWritten:
         after, _ = inlined(before)
         assert ops(after.graph) == ["Cast", "CastLike"]
 
-    def test_overloads_are_told_apart(self):
+    def test_overloads_are_distinguished(self):
         one, two = function("act", ["v"], ["w"], [helper.make_node("Tanh", ["v"], ["w"])]), onnx.FunctionProto()
         two.CopyFrom(one)
         two.node[0].op_type, one.overload, two.overload = "Sin", "one", "two"

@@ -173,7 +173,7 @@ def test_softplus_of_large_numbers_has_a_reference() -> None:
     assert made == pytest.approx([1e6, 0.0, np.log(2.0)])
 
 
-def test_each_output_of_a_node_is_shaken() -> None:
+def test_each_output_of_a_node_is_perturbed() -> None:
     """A node that makes two tensors of floats rounds both."""
     body = "z, m = LayerNormalization (x, w) y = Add(z, m)"
     model = parse(f"(float[2,3] x) => (float[2,3] y) <float[3] w = {{1, 2, 3}}> {{ {body} }}")

@@ -239,7 +239,7 @@ def test_boxes_of_any_rank_are_made(shape: tuple[int, ...]) -> None:
     assert generate_inputs(model, seed=0, dims={})["r"].shape == shape
 
 
-def test_what_is_added_to_scores_is_told_from_what_is_not() -> None:
+def test_what_is_added_to_scores_is_distinguished_from_what_is_not() -> None:
     """Input 5 is added to the scores of com.microsoft::Attention, and holds past values in ONNX's own."""
     call = "y = {}Attention(q, k, v, m, a, b)"
     own, contrib = (

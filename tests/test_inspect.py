@@ -59,7 +59,7 @@ def test_everything_is_counted_bodies_and_functions_included(tmp_path: Path) -> 
     assert [(item.name, item.nodes, item.calls) for item in found.functions] == [("local::twice", 1, 1)]
 
 
-def test_unknown_ops_are_told_with_their_places(tmp_path: Path) -> None:
+def test_unknown_ops_are_reported_with_their_places(tmp_path: Path) -> None:
     """A placeholder in three nodes, one of them in a body; an op that the opset has not yet; no local function."""
     unknown = {item.op: item for item in inspect(mixed(tmp_path)).unknown}
     assert set(unknown) == {"mylibrary::addandround_op", "Gelu"}
@@ -69,7 +69,7 @@ def test_unknown_ops_are_told_with_their_places(tmp_path: Path) -> None:
     assert unknown["Gelu"].why == "needs opset 20, the model has 17"
 
 
-def test_an_op_that_a_known_domain_lacks_is_told(tmp_path: Path) -> None:
+def test_an_op_that_a_known_domain_lacks_is_reported(tmp_path: Path) -> None:
     """A typing error in com.microsoft is no custom op."""
     graph = helper.make_graph([helper.make_node("Gelluu", ["x"], ["y"], domain="com.microsoft")], "g", [], [])
     path = tmp_path / "m.onnx"
@@ -172,6 +172,6 @@ def test_what_the_header_says_is_shown(tmp_path: Path, field: str) -> None:
         assert f"{field}: {found.about[field][:100]}" in printed
     assert long not in printed
     assert ("560 characters; --json has all" in printed) is (field != "model_version")
-    told = json.loads(run("inspect", tmp_path / "in.onnx", "--json").output)
-    assert (told["about"], told["metadata"]) == (found.about, found.metadata)
+    data = json.loads(run("inspect", tmp_path / "in.onnx", "--json").output)
+    assert (data["about"], data["metadata"]) == (found.about, found.metadata)
     assert "stride" not in found.metadata or "stride" in found._repr_html_()

@@ -113,7 +113,7 @@ def test_an_equal_constant_is_the_same(number, kept):
     assert len(report.sites[0].added) == 1 + (not kept)
 
 
-def test_a_kept_node_goes_with_a_later_rule_and_is_told_as_gone():
+def test_a_kept_node_goes_with_a_later_rule_and_is_reported_as_gone():
     @rule(patterns=[lambda g, x: g.sin(g.relu(x))])
     def both(g: Graph, x: Tensor) -> Tensor:
         return g.elu(x)

@@ -60,8 +60,8 @@ class TestTables:
         opsets = [number for number in node.opsets if node.version(number) and runs(ANY, number, "float")]
         cells = [(number, kind) for number in opsets for kind in sorted(FLOATS)]
         assert cells
-        told = {cell: says(kernels, node, *cell) for cell in cells}
-        assert told == {cell: runs(node, *cell) for cell in cells}
+        reported = {cell: says(kernels, node, *cell) for cell in cells}
+        assert reported == {cell: runs(node, *cell) for cell in cells}
 
     def test_a_body_counts_at_the_opsets_at_which_it_can_be_written_in(self):
         assert [what_runs("cpu", "", "Swish", version) for version in (24, 25)] == ["fhd", ""]
@@ -361,7 +361,7 @@ class TestRules:
         assert left == ["Identity", "Identity"]
         assert "no kernel for ai.onnx::Selu in bfloat16 at opset 22; choose --ep" in report.misses[0].reason
 
-    def test_where_the_target_has_no_other_provider_doubles_are_told_to_become_floats(self):
+    def test_where_the_target_has_no_other_provider_doubles_are_advised_to_become_floats(self):
         """Not to choose ONNX Runtime's own for a model that TensorRT is to run."""
         model = parse(
             '<ir_version: 8, opset_import: ["" : 17, "mylib" : 1]> g (double[n, 4] x) => (double[n, 4] y) '
@@ -419,7 +419,7 @@ class TestRules:
     def test_the_best_form_that_has_kernels_is_written(self, version, ep, wanted):
         assert fired(picky, version, ep=ep)[0] == [wanted]
 
-    def test_the_best_form_is_told_of_where_none_has_kernels(self):
+    def test_the_best_form_is_reported_of_where_none_has_kernels(self):
         left, report = fired(picky, 11)
         assert left == ["Neg", "Neg"]
         assert "com.microsoft::BiasSplitGelu" in report.misses[0].reason
@@ -433,7 +433,7 @@ class TestRules:
 
         assert fired(cast, 17, ep="cuda")[0] == ["Neg", "Neg"]
 
-    def test_raising_the_opset_is_told_where_it_helps(self):
+    def test_raising_the_opset_is_reported_where_it_helps(self):
         """The body of HardSwish can be written in for a double at opset 18."""
 
         @rule(patterns=[twice], opset=14)
@@ -469,9 +469,9 @@ class TestCommandLine:
 
     def test_rewrite(self, tmp_path):
         source, output = gelus(tmp_path, 1), tmp_path / "out.onnx"
-        told = command("rewrite", source, output, "--rules", "gelu", "--ep", "tensorrt").stdout
+        text = command("rewrite", source, output, "--rules", "gelu", "--ep", "tensorrt").stdout
         assert (
-            "TensorRT provider has no kernel for com.microsoft::Gelu in float; choose --ep cpu or cuda or dml" in told
+            "TensorRT provider has no kernel for com.microsoft::Gelu in float; choose --ep cpu or cuda or dml" in text
         )
         report = tmp_path / "report.json"
         assert command("rewrite", source, output, "-r", "gelu", "--ep", "cuda", "--report", report).exit_code == 0
@@ -480,8 +480,8 @@ class TestCommandLine:
 
     def test_explain(self, tmp_path):
         source = gelus(tmp_path, 1)
-        told = command("explain", source, "--rules", "gelu", "--ep", "tensorrt").stdout
-        assert "has no kernel for com.microsoft::Gelu" in told
+        output = command("explain", source, "--rules", "gelu", "--ep", "tensorrt").stdout
+        assert "has no kernel for com.microsoft::Gelu" in output
         assert "gelu fires" in command("explain", source, "--rules", "gelu", "--ep", "cuda").stdout
 
     @pytest.mark.parametrize("words", [["rewrite", "in.onnx", "out.onnx"], ["explain", "in.onnx"]])

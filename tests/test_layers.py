@@ -282,7 +282,7 @@ def test_captured_names_are_kept_in_a_trace() -> None:
     assert found.values["i"].shape == (4,)
 
 
-def test_why_there_is_no_trace_is_told() -> None:
+def test_why_there_is_no_trace_is_reported() -> None:
     """Inputs that cannot be made, and a model that refuses them all."""
     model = read("g (seq(float[2]) x, int64 i) => (float[2] y) { y = SequenceAt(x, i) }")
     assert run_inner_tensors(model, model, ["y"]).refusal == (

@@ -264,7 +264,7 @@ GROUPED = {
 }
 
 
-def grouped(told, packed=False, past=False, half=0, places=False, sink=False, bias=False, kind="float"):
+def grouped(attributes, packed=False, past=False, half=0, places=False, sink=False, bias=False, kind="float"):
     """A GroupQueryAttention of four heads of 32 over two."""
     inputs = [f"{kind}[b, s, {256 if packed else 128}] q"]
     inputs += [] if packed else [f"{kind}[b, s, 64] k", f"{kind}[b, s, 64] v"]
@@ -275,7 +275,7 @@ def grouped(told, packed=False, past=False, half=0, places=False, sink=False, bi
     inputs += [f"{kind}[4] o"] if sink else []
     names = ["q", *(["", ""] if packed else ["k", "v"]), *(["pk", "pv"] if past else ["", ""]), "n", "t"]
     names += [*(["co", "si"] if half else ["", ""]), "at" * places, "m" * bias, "o" * sink]
-    node = f"y, h, i = {MS}GroupQueryAttention<num_heads = 4, kv_num_heads = 2{told}>({', '.join(names)})"
+    node = f"y, h, i = {MS}GroupQueryAttention<num_heads = 4, kv_num_heads = 2{attributes}>({', '.join(names)})"
     outputs = f"{kind}[b, s, 128] y, {kind}[b, 2, u, 32] h, {kind}[b, 2, u, 32] i"
     header = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> g'
     while ", )" in node:
@@ -290,8 +290,8 @@ def grouped(told, packed=False, past=False, half=0, places=False, sink=False, bi
 
 @pytest.mark.parametrize("title", GROUPED)
 def test_grouped_attention_in_parts(title):
-    sizes, told = GROUPED[title]
-    check_fires(Case(grouped_query_attention, title, grouped(told, **sizes), target="decomposed", check="sites"))
+    sizes, reported = GROUPED[title]
+    check_fires(Case(grouped_query_attention, title, grouped(reported, **sizes), target="decomposed", check="sites"))
 
 
 @pytest.mark.parametrize("past", [0, 3, 6])

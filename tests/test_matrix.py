@@ -51,7 +51,7 @@ def test_every_site_is_done_and_proved_and_no_decoy_is_touched(rewritten: list[R
     assert not {name: fault for name, fault in faults.items() if fault}
 
 
-def test_what_the_exporter_broke_is_told_apart(rewritten: list[Rewritten]) -> None:
+def test_what_the_exporter_broke_is_reported_apart(rewritten: list[Rewritten]) -> None:
     """A model that ONNX Runtime does not open counts for nothing, and nothing else is excused so."""
     for each in rewritten:
         assert (each.cell.state == "original") == bool(peers.opens(each.export.path)), each.export.name

@@ -198,7 +198,7 @@ def test_of_a_model_that_is_wrong_onnx_runtime_says_so(monkeypatch):
         OrtSession(model)
 
 
-def test_the_probe_tells_what_the_processor_does(monkeypatch):
+def test_the_probe_reports_what_the_processor_does(monkeypatch):
     with OrtSession(saturation_probe(), exact=False) as session:
         (found,) = session.run({}).values()
     assert found.item() in (64_770, 32_767)

@@ -129,7 +129,7 @@ def test_a_table_in_float16_lends_nothing_its_tolerance(nodes: str, outcome: Out
     assert check(read(STORED.format(k=1, nodes=nodes)), read(STORED.format(k=1.003, nodes=nodes))).outcome is outcome
 
 
-def test_scores_beside_places_in_pixels_are_held_against_scores() -> None:
+def test_scores_beside_places_in_pixels_are_compared_with_scores() -> None:
     """As the head of a detector has both in one output."""
     text = """g (float[b, 100, 8] x) => (float[b, 100, 8] y)
         <float[8] k = {{640, 640, 640, 640, {k}, {k}, {k}, {k}}}> {{ s = Sigmoid(x) y = Mul(s, k) }}"""
@@ -203,7 +203,7 @@ def test_wrong_rewrites_fail_with_the_reason(nodes: str, reason: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_told_is_unproved(nodes: str, reason: str) -> None:
+def test_what_cannot_be_reported_is_unproved(nodes: str, reason: str) -> None:
     """The model against itself: no failure, no proof, and the reason."""
     result = check(body(nodes), body(nodes))
     assert result.outcome is Outcome.UNPROVED
@@ -247,7 +247,7 @@ def test_one_random_output_does_not_hide_a_wrong_one() -> None:
     assert result.reason.startswith("Output 'z' differs")
 
 
-def test_a_constant_output_beside_a_telling_one_is_mentioned() -> None:
+def test_a_constant_output_beside_an_informative_one_is_mentioned() -> None:
     """Proved by the one; the other is named."""
     model = read("g (float[8] x) => (float[8] y, float[8] z) { y = Relu(x) z = Sub(x, x) }")
     result = check(model, model)
@@ -323,7 +323,7 @@ def chain(factors: list[str], tail: str) -> ModelProto:
     return read(f"g (float[b, 64] x) => (float[b, 64] y) {{ {steps} }}")
 
 
-def test_rounding_that_the_original_magnifies_is_not_held_against_a_rewrite() -> None:
+def test_rounding_that_the_original_magnifies_is_not_compared_with_a_rewrite() -> None:
     """sin(300 x) moves by far more than the tolerance when x moves by one unit in the last place."""
     right = check(chain(["3.7", "81.3"], "y = Sin(t)"), chain(["300.81"], "y = Sin(t)"))
     assert right.outcome is Outcome.PROVED, right.reason

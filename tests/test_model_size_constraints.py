@@ -129,7 +129,7 @@ def test_states_and_lengths_of_recurrent_nodes_are_of_one_batch(op: str, gates: 
         ),
     ],
 )
-def test_nothing_is_fitted_where_nothing_is_told(text: str) -> None:
+def test_nothing_is_fitted_where_nothing_is_reported(text: str) -> None:
     model = filled(text)
     assert ConsistentSizes(model, {}).of(InputGenerator(model).size_sets({})[:1]) == []
 

@@ -59,7 +59,7 @@ def test_right_rewrites_are_not_called_wrong(source: Callable[[], Iterator[Right
 ABS = "(float[n, 4] x) => (float[n, 4] y) { y = Abs(x) }"
 
 
-def test_the_judge_tells_a_wrong_model_from_a_right_one() -> None:
+def test_the_judge_distinguishes_a_wrong_model_from_a_right_one() -> None:
     """One that is wrong for tiny numbers alone is a hole; one that is written otherwise is the same."""
     original, right = parse(ABS), parse(ABS.replace("y = Abs(x)", "m = Neg(x) y = Max(x, m)"))
     body = "a = Abs(x) k = Greater(a, low) y = Where(k, a, low)"

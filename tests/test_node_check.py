@@ -81,7 +81,7 @@ def test_each_violation_is_one_sentence(node: tuple[Any, ...], kwargs: dict[str,
     assert found[0].endswith(".")
 
 
-def test_all_violations_are_told_at_once() -> None:
+def test_all_violations_are_reported_at_once() -> None:
     assert len(said("Concat", [], ["y", "z"], 13, foo=1)) == 4
 
 

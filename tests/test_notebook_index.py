@@ -48,7 +48,7 @@ def test_names_of_today_exist(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_and_messages_of_the_tutorials_are_told(name):
+def test_names_and_messages_of_the_tutorials_are_reported(name):
     """In the first column, with what they are today, and a notebook that exists."""
     rows = [row for row in ROWS if name in row[0]]
     assert rows

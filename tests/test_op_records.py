@@ -93,8 +93,8 @@ def test_axes_move_from_an_attribute_to_an_input(item):
 
 def test_what_broadcasts_is_said_to():
     """By the texts of the schemas: what speaks of broadcasting does, but for what is listed with why."""
-    told = {item.name for item in defs.get_all_schemas() if not item.domain and "broadcast" in (item.doc or "").lower()}
-    assert told - BESIDE.keys() == trait_lookup.BROADCASTING & {item.name for item in defs.get_all_schemas()}
+    said = {item.name for item in defs.get_all_schemas() if not item.domain and "broadcast" in (item.doc or "").lower()}
+    assert said - BESIDE.keys() == trait_lookup.BROADCASTING & {item.name for item in defs.get_all_schemas()}
     assert trait_lookup.BROADCASTING.isdisjoint(BESIDE)
 
 

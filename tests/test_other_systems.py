@@ -103,8 +103,8 @@ def test_every_command_ends_well(system: str, tmp_path: Path) -> None:
     done = on(system, "-c", COMMANDS, json.dumps([[str(word) for word in line] for line, _ in commands]))
     results = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(results) == len(commands), done.stderr
-    for (line, word), (code, told, error) in zip(commands, results, strict=True):
-        assert (code, word in told) == (int(word == "rolled back"), True), (line, told, error)
+    for (line, word), (code, text, error) in zip(commands, results, strict=True):
+        assert (code, word in text) == (int(word == "rolled back"), True), (line, text, error)
     assert apart.read_bytes() == elsewhere.read_bytes()
     shutil.rmtree(rules)  # Python compiled the file there
     assert files_in(tmp_path) == {
@@ -169,12 +169,12 @@ print(child.run(Task("tests.child_tasks:spin", 3, 0.5)))
 
 def test_what_hangs_is_ended_by_the_clock_where_no_timer_is() -> None:
     """On macOS its last note is known too: children inherit files that have no name."""
-    for system, told in (
+    for system, text in (
         ("win32", "clock', detail='', last_note=None"),
         ("darwin", "time', detail='', last_note={'at': 3}"),
     ):
         done = on(system, "-c", ENDLESS)
-        assert done.stdout.split("\n")[:2] == ["True", f"TaskFailure(cause='{told})"], done.stderr
+        assert done.stdout.split("\n")[:2] == ["True", f"TaskFailure(cause='{text})"], done.stderr
 
 
 def test_children_that_note_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_a_folder_on_another_drive_is_outside(tmp_path: Path, monkeypatch: pytes
         locations.resolve(tmp_path, "w.data")
 
 
-def test_backslashes_in_a_location_are_told(tmp_path: Path) -> None:
+def test_backslashes_in_a_location_are_reported(tmp_path: Path) -> None:
     """Of a model that was written on Windows; where a file has such a name, it is taken as onnx takes it."""
     path = with_data(tmp_path / "source" / "m.onnx", "sub\\w.data", write=False)
     with Model.open(path) as model:

@@ -38,7 +38,7 @@ def test_what_is_fused_last_waits_for_all_others():
     assert ops(made.graph).count("MultiHeadAttention") == 1
 
 
-def test_what_is_asked_of_a_fixed_shape_hangs_on_no_tensor():
+def test_what_is_asked_of_a_fixed_shape_depends_on_no_tensor():
     """Sizes of a mask are numbers: told by a shape, they would draw the Divs into the proof, and leave their floor out.
 
     As x-transformers has keys of length one, one of which is hidden.

@@ -141,18 +141,18 @@ def test_a_page_holds_the_same_for_programs(results, kind, tmp_path):
     assert set(record["versions"]) == {"python", "surgeon", "onnx", "onnxruntime", "numpy"}
     assert [one["kind"] for one in record["results"]] == [kind]
     if hasattr(results[kind], "to_dict"):
-        told = json.loads(json.dumps(results[kind].to_dict()))
-        assert whole(record["results"][0]["result"]) == whole(told)
+        data = json.loads(json.dumps(results[kind].to_dict()))
+        assert whole(record["results"][0]["result"]) == whole(data)
     tags = outline(path.read_text(encoding="utf-8"))
     assert [given["id"] for tag, given in tags if tag == "script" and "id" in given] == ["surgeon-report"]
     assert not [given for _, given in tags if "src" in given or "href" in given]
 
 
-def whole(told):
+def whole(data):
     """A record without the sites that are like others, of which a page has the first alone."""
-    if isinstance(told, dict):
-        return {key: whole(one) for key, one in told.items() if key not in ("sites", "rolled_back")}
-    return [whole(one) for one in told] if isinstance(told, list) else told
+    if isinstance(data, dict):
+        return {key: whole(one) for key, one in data.items() if key not in ("sites", "rolled_back")}
+    return [whole(one) for one in data] if isinstance(data, list) else data
 
 
 def test_a_report_shows_each_kind_of_site_once(results):
@@ -167,7 +167,7 @@ def test_a_report_shows_each_kind_of_site_once(results):
     assert "against float64 under ONNX Runtime" in text
 
 
-def test_what_was_rolled_back_is_told_with_its_numbers():
+def test_what_was_rolled_back_is_reported_with_its_numbers():
     @surgeon.rule(patterns=[tripled], target="any")
     def wrong(g: surgeon.Graph, x: surgeon.Tensor) -> surgeon.Tensor:
         return g.mul(x, 3.5)
@@ -265,7 +265,7 @@ def test_pictures_end_where_they_would_be_too_many(monkeypatch, results):
     assert "<ins>+ gelu" in text or "<ins>+ " in text  # the nodes stand there instead
 
 
-def test_without_the_library_that_lays_out_the_nodes_are_told(monkeypatch, results):
+def test_without_the_library_that_lays_out_the_nodes_are_reported(monkeypatch, results):
     def missing(*_):
         raise UsageError('Pictures need a library: pip install "onnx-surgeon[pictures]".')
 
@@ -318,9 +318,9 @@ def test_commands_write_pages_and_json(command, kind, tmp_path, monkeypatch):
     assert record["command"].startswith(f"surgeon {command[0]} in.onnx")
     assert run(*command, "--report", "page.html").exit_code == 0
     assert run(*command, "--report", "report.json").exit_code == 0
-    told = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    data = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     own = record["results"][0]["result"]
-    assert set(own) - {"seconds", "check"} <= set(told)
+    assert set(own) - {"seconds", "check"} <= set(data)
     assert run(*command, "--report", "report.json").exit_code == 0
     (tmp_path / "notes.html").write_text("<p>mine</p>", encoding="utf-8")
     before = files_in(tmp_path)

@@ -45,7 +45,7 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("g.mull(x, 2.0)", r"No helper is called 'mull'"),
         ("g.softmax(x, axs=1)", r"Softmax has no attribute or input 'axs'"),
@@ -53,15 +53,15 @@ def test_an_unknown_helper_names_the_nearest_and_is_a_rule_error():
         ("[]", None),
     ],
 )
-def test_what_is_wrong_in_a_pattern_names_its_rule_and_its_line(tmp_path, text, told):
+def test_what_is_wrong_in_a_pattern_names_its_rule_and_its_line(tmp_path, text, message):
     path = tmp_path / "wrong_pattern.py"
     path.write_text(
         "from surgeon import rule\n\ndef form(g, x):\n"
         f"    y = g.tanh(x)\n    return {text}\n\n"
         "@rule(patterns=[form], target='any')\ndef mine(g, x):\n    return g.abs(x)\n"
     )
-    wanted = rf"^Rule mine \(wrong_pattern.py:5\): {told}"
-    if told is None:
+    wanted = rf"^Rule mine \(wrong_pattern.py:5\): {message}"
+    if message is None:
         wanted = r"^Rule mine: Pattern form \(wrong_pattern.py:3\) must return the tensor"
     with pytest.raises(RuleError, match=wanted):
         surgeon.rewrite(graph("y = Relu(x)"), str(path))
@@ -123,15 +123,15 @@ def test_a_condition_that_returns_a_verdict_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         (lambda g, x: 5, "returns 5, which is no tensor; return what a helper made"),
         (lambda g, x: g.op("*::Relu2", x), r"'\*::Relu2' stands for many operators, in patterns alone; name the one"),
     ],
 )
-def test_a_replacement_that_makes_something_else_is_told(written, told):
+def test_a_replacement_that_makes_something_else_is_reported(written, message):
     made = surgeon.rule(patterns=[lambda g, x: g.relu(g.relu(x))], name="made")(written)
-    with pytest.raises(RuleError, match=told):
+    with pytest.raises(RuleError, match=message):
         surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), made)
 
 
@@ -146,7 +146,7 @@ def test_strings_of_numpy_are_strings():
     assert (len(report.sites), report.outcome) == (1, "proved")
 
 
-def test_a_forgotten_return_is_told():
+def test_a_forgotten_return_is_reported():
     def forgot(g, x):
         g.relu(x)
 
@@ -192,7 +192,7 @@ SENSELESS = {
 
 
 @pytest.mark.parametrize("case", SENSELESS)
-def test_a_rule_without_sense_is_told_before_a_model_is_opened(case):
+def test_a_rule_without_sense_is_reported_before_a_model_is_opened(case):
     made, message = SENSELESS[case]
     with pytest.raises(RuleError, match=f"^Rule bad .*{message}"):
         surgeon.rewrite("no_such_file.onnx", made, output="out.onnx")

@@ -87,8 +87,8 @@ def own(body="return x + y", **names):
 @pytest.mark.parametrize("factor", sampling.chosen(lambda: [1], lambda: [*TOLD]))
 def test_read_from_standard_input(factor, tmp_path):
     """A wrong one fails the rewrite, a right one proves it, independently of the rule."""
-    told = ran(["-"], tmp_path, SCRIPT.format(factor=factor))
-    assert told.stdout.strip() == TOLD[factor], told.stderr
+    result = ran(["-"], tmp_path, SCRIPT.format(factor=factor))
+    assert result.stdout.strip() == TOLD[factor], result.stderr
     assert (tmp_path / "ran").read_text() == "x"
 
 
@@ -96,8 +96,8 @@ def test_read_from_standard_input(factor, tmp_path):
 def test_in_a_script_without_a_guard(factor, tmp_path):
     """The script runs once, and no process of ours runs it again."""
     (tmp_path / "script.py").write_text(SCRIPT.format(factor=factor))
-    told = ran(["script.py"], tmp_path)
-    assert told.stdout.strip() == TOLD[factor], told.stderr
+    result = ran(["script.py"], tmp_path)
+    assert result.stdout.strip() == TOLD[factor], result.stderr
     assert (tmp_path / "ran").read_text() == "x"
 
 
@@ -105,12 +105,12 @@ def test_a_script_that_gives_itself_is_not_run_again(tmp_path):
     given = SCRIPT.replace("to_plugin)\n    (proof", "to_plugin, options=OPTIONS)\n    (proof")
     options = "OPTIONS = surgeon.CheckOptions(custom_ops=[__file__])\nsource = parse"
     (tmp_path / "script.py").write_text(given.replace("source = parse", options).format(factor=1))
-    told = ran(["script.py"], tmp_path)
-    assert told.stdout.strip() == TOLD[1], told.stderr
+    result = ran(["script.py"], tmp_path)
+    assert result.stdout.strip() == TOLD[1], result.stderr
     assert (tmp_path / "ran").read_text() == "x"
 
 
-def test_a_file_that_gives_itself_to_a_run_is_told(tmp_path):
+def test_a_file_that_gives_itself_to_a_run_is_reported(tmp_path):
     path = tmp_path / "ops.py"
     path.write_text(f"from surgeon.runtime.implementations.implementation import load\nload({str(path)!r})\n")
     with pytest.raises(UsageError, match="gives itself to a run whenever it is run: put that run under if __name__"):
@@ -180,9 +180,9 @@ def test_one_that_cannot_be_sent_is_no_fault_of_a_run_without_its_operator():
 
 def test_a_rewrite_stops_where_one_cannot_be_sent(tmp_path):
     lock = SCRIPT.format(factor=1).replace("def scaled", "import threading\nLOCK = threading.Lock()\ndef scaled")
-    told = ran(["-"], tmp_path, lock.replace("return x * FACTOR", "return (LOCK, x)[1]"))
-    assert told.returncode == 1
-    last = told.stderr.strip().splitlines()[-1]
+    result = ran(["-"], tmp_path, lock.replace("return x * FACTOR", "return (LOCK, x)[1]"))
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
     assert last.startswith(f"surgeon.errors.UsageError: The implementation of {OP} cannot be sent to the process")
 
 
@@ -274,9 +274,9 @@ def child(data, code, folder):
     home = "surgeon.runtime.implementations.implementation"
     lines = f"import numpy as np\nfrom {home} import available, import_registry as receive\n"
     lines += "receive(open('shipped', 'rb').read())\n" + textwrap.dedent(code)
-    told = ran(["-c", lines], folder)
-    assert told.returncode == 0, told.stderr
-    return told.stdout.strip()
+    result = ran(["-c", lines], folder)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
 
 
 ANSWER = """
@@ -306,19 +306,19 @@ def test_another_process_says_what_could_not_be_sent(tmp_path):
     """It stops there as it would here, and only where that operator is asked for."""
     implements("test.customop::CustomOpOne")(held("lock"))
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
-    told = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
-    assert told.startswith("The implementation of test.customop::CustomOpOne in ")
-    assert told.endswith("let the function make inside what it cannot take along.")
+    result = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
+    assert result.startswith("The implementation of test.customop::CustomOpOne in ")
+    assert result.endswith("let the function make inside what it cannot take along.")
 
 
-def test_what_stays_in_this_process_is_told(tmp_path):
+def test_what_stays_in_this_process_is_reported(tmp_path):
     """As torch's own operators do, some of which only this process knows."""
     register_trusted("test.customop::CustomOpOne", lambda x, y, alpha: x)
     own_key = ("test.customop", "CustomOpOne")
     assert local_only_ops() == {own_key}
     code = "from surgeon.errors import UsageError\ntry:" + textwrap.indent(ANSWER.replace("FILES", "[]"), "    ")
-    told = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
-    assert told == (
+    result = child(export_registry(), code + "\nexcept UsageError as error:\n    print(error)", tmp_path)
+    assert result == (
         "What computes test.customop::CustomOpOne runs in the process that named it alone: ask for it there."
     )
 

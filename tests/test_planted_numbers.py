@@ -82,7 +82,7 @@ def test_rows_of_a_table_that_is_cut_to_a_length(width: int) -> None:
 
 
 @pytest.mark.parametrize("made", ["Compress<axis = 0>(x, c)", "Slice(x, nil, many, nil)"])
-def test_rows_of_which_nothing_tells_how_many(made: str) -> None:
+def test_rows_of_which_nothing_reports_how_many(made: str) -> None:
     """A dim without a name is long, too."""
 
     @rule(patterns=[lambda g, x: g.relu(g.neg(x))], target="any")

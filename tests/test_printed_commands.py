@@ -657,10 +657,10 @@ def test_the_command_instead_of_a_notebook_s_view(monkeypatch: pytest.MonkeyPatc
     onnx.save(onnx.parser.parse_model(RELU), "MODEL")
     monkeypatch.delitem(sys.modules, "surgeon.display.viewer.widget", raising=False)
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    with recorded() as made, pytest.raises(UsageError) as told:
+    with recorded() as made, pytest.raises(UsageError) as raised:
         surgeon.view("MODEL")
     (printed,) = made["surgeon.display.viewer.view.view"]
-    assert printed in str(told.value)
+    assert printed in str(raised.value)
     assert "is at http://" in run(*shlex.split(printed)[1:]).output
 
 
@@ -692,10 +692,10 @@ def test_the_commands_around_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Det" in run(*_filled(printed)).output
     monkeypatch.setattr("surgeon.runtime.tensorrt.engine.GpuDriver", lambda: None)
     source = ParseRequest(installed().module, Path("in.onnx").read_bytes())
-    with recorded() as made, pytest.raises(SessionError) as told:
+    with recorded() as made, pytest.raises(SessionError) as raised:
         GpuEngine(source, lambda _: None, short=True)
     (printed,) = made["surgeon.runtime.tensorrt.engine.__init__"]
-    assert printed in str(told.value)
+    assert printed in str(raised.value)
     assert "at: y" in run(*_filled(printed)).output
 
 

@@ -67,9 +67,9 @@ def test_unproved_is_written_and_loud_unless_proof_is_required(title: str, tmp_p
     assert out.exists()
     assert "UNPROVED" in done.stdout
     assert words in done.stdout
-    told = json.loads(report.read_text())
-    assert (told["outcome"], told["written"], told["sites"][0]["outcome"]) == ("unproved", True, "proved")
-    assert words in told["check"]["reason"]
+    data = json.loads(report.read_text())
+    assert (data["outcome"], data["written"], data["sites"][0]["outcome"]) == ("unproved", True, "proved")
+    assert words in data["check"]["reason"]
     out.unlink()
     assert run("rewrite", path, out, "--rules", "gelu", "--require-proof", "--check", "model").exit_code == 1
     assert not out.exists()
@@ -104,8 +104,8 @@ def test_a_user_s_helper_and_the_builtin_rules_in_one_run(tmp_path: Path) -> Non
     with commands() as run_one:
         for target in ("ort", "decomposed", "ort"):
             words = ("rewrite", path, out, "--rules", rules, "--target", target, "--require-proof")
-            code, told, errors = run_one(*words)
-            assert code == 0, told + errors
+            code, result, errors = run_one(*words)
+            assert code == 0, result + errors
             path = out
     assert ops(out) == ["com.microsoft::Gelu", "Relu", "Sub", "Abs"]
 

@@ -243,7 +243,7 @@ def weighty(is_node: bool):
 
 
 @pytest.mark.parametrize("is_node", [False, True])
-def test_a_large_weight_is_made_up_once_for_a_region(runs, monkeypatch, is_node):
+def test_a_large_weight_is_generated_once_for_a_region(runs, monkeypatch, is_node):
     made = []
     original = TensorFiller.fill
 

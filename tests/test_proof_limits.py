@@ -42,8 +42,8 @@ def test_what_runs_at_size_one_alone_is_unproved():
         return g.max(g.conv(x, w), 0.0)
 
     text = "(float[a, b, c, d] x, float[e, f, g, h] w) => (float[p, q, r, s] y) { c1 = Conv(x, w) y = Relu(c1) }"
-    told, _ = outcome(text, same)
-    assert told == "proved"
+    reported, _ = outcome(text, same)
+    assert reported == "proved"
     only_one = """(float[n] x) => (float[n] y) <int64[1] one = {1}> { a = Reshape(x, one) b = Relu(a) y = Relu(b) }"""
 
     @rule(patterns=[lambda g, x, shape: g.relu(g.relu(g.reshape(x, shape)))])
@@ -201,6 +201,6 @@ def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
     assert outcome(model, folded)[0] == "proved"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site_prover, "MOST_READ", 1000)
-        told, why = outcome(model, folded)
-    assert told == "unproved"
+        reported, why = outcome(model, folded)
+    assert reported == "unproved"
     assert "are more than a proof reads" in why

@@ -227,7 +227,7 @@ def unranked(divisor):
     return surgeon.rewrite(model, relu_once)[1].sites[0].proof
 
 
-def test_a_rank_that_only_a_run_tells_is_asked_of_a_child(monkeypatch):
+def test_a_rank_that_only_a_run_reports_is_asked_of_a_child(monkeypatch):
     asked = []
     run_tasks = worker_pool.run
     monkeypatch.setattr(worker_pool, "run", lambda tasks, jobs: run_tasks(asked.append(list(tasks)) or asked[-1], jobs))
@@ -238,7 +238,7 @@ def test_a_rank_that_only_a_run_tells_is_asked_of_a_child(monkeypatch):
 
 
 @posix
-def test_a_run_that_crashes_tells_no_rank():
+def test_a_run_that_crashes_reports_no_rank():
     proof = unranked(-1)
     assert proof.outcome is Outcome.UNPROVED
     assert proof.reason == (

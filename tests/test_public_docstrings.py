@@ -29,7 +29,7 @@ def section(text, title):
     return found[1] if found else ""
 
 
-def told(name, title):
+def documented(name, title):
     """The names that have a line in a section, in order."""
     return re.findall(r"^    (\w+): \S", section(inspect.getdoc(PUBLIC[name]), title), re.MULTILINE)
 
@@ -49,7 +49,7 @@ def documented_fields(home):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_parameter_has_its_line(name):
     """In the order of the signature, each with words of its own."""
-    assert told(name, "Args") == list(inspect.signature(PUBLIC[name]).parameters)
+    assert documented(name, "Args") == list(inspect.signature(PUBLIC[name]).parameters)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -58,10 +58,10 @@ def test_every_field_has_its_line(name):
     home = PUBLIC[name]
     if dataclasses.is_dataclass(home):
         fields = [field.name for field in dataclasses.fields(home) if not field.name.startswith("_")]
-        assert fields in (documented_fields(home), told(name, "Attributes"))
+        assert fields in (documented_fields(home), documented(name, "Attributes"))
     elif "__init__" in vars(home):
         parameters = list(inspect.signature(home.__init__).parameters)[1:]
-        assert told(name, "Args") in (parameters, parameters if name in MADE else [])
+        assert documented(name, "Args") in (parameters, parameters if name in MADE else [])
 
 
 @pytest.mark.usefixtures("forget_implementations")

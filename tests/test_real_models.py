@@ -43,7 +43,7 @@ def test_children_count_and_time_is_limited() -> None:
     assert spent((sys.executable, "-c", burn.format(60)), 1).code != 0
 
 
-def test_a_refusal_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_and_left_out(tmp_path: Path) -> None:
     """A file that nothing reads gives no figure, and the reason."""
     source = tmp_path / "in.onnx"
     onnx.save(parse(GELU), source)

@@ -207,13 +207,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), WRONG, ids=lambda item: item[:40])
-def test_what_is_wrong_is_told_with_its_line(tmp_path, text, told):
+@pytest.mark.parametrize(("text", "message"), WRONG, ids=lambda item: item[:40])
+def test_what_is_wrong_is_reported_with_its_line(tmp_path, text, message):
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     done = run("run", path, MODEL, tmp_path / "out.onnx")
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1
     assert files_in(tmp_path) == {"wrong.toml"}
 
@@ -260,7 +260,7 @@ def test_a_command_line_is_recorded(tmp_path):
     assert "is for the target ort" in done.output
 
 
-def test_what_is_no_recipe_is_told():
+def test_what_is_no_recipe_is_reported():
     with pytest.raises(surgeon.UsageError, match="A recipe is a surgeon.Recipe, or the path of its file, not None"):
         surgeon.run(None, "in.onnx", "out.onnx")
 

@@ -341,7 +341,7 @@ def fixed_bias(g: Graph, x: Tensor, other: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("other", "op"), [("b", "Abs"), ("c", "Relu")])
-def test_isinstance_constant_tells_the_truth(other, op):
+def test_isinstance_constant_reports_the_truth(other, op):
     out, _ = surgeon.rewrite(model(f"t = Add(a, {other})  y = Relu(t)"), fixed_bias, check="none")
     assert op in ops(out)
 
@@ -393,7 +393,7 @@ def test_a_pattern_is_written_again_as_it_was_found(body, wanted):
     assert ops(out) == wanted
 
 
-def test_what_is_not_there_is_told_where_nothing_stands_for_it():
+def test_what_is_not_there_is_reported_where_nothing_stands_for_it():
     @rule(patterns=[of_turned], target="any", name="wrong")
     def wrong(g: Graph, m: Scaled) -> Tensor:
         return g.neg(g.mul(m.x, m.factor))

@@ -15,10 +15,10 @@ from surgeon.runtime.inputs.input_generator import InputGenerator
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def wanted(name, kind="plain", dtype=np.float32, **told):
+def wanted(name, kind="plain", dtype=np.float32, **settings):
     """What is asked of an input."""
     usual = {"is_unconstrained": True, "half": False, "is_compared_length": False}
-    return SimpleNamespace(name=name, kind=kind, dtype=np.dtype(dtype), **(usual | told))
+    return SimpleNamespace(name=name, kind=kind, dtype=np.dtype(dtype), **(usual | settings))
 
 
 def sprinkled(small=(), half=False, **settings):
@@ -46,7 +46,7 @@ def test_large_numbers_of_some_constants_are_left_out():
     assert 20.0 in found
 
 
-def test_how_large_hangs_on_whether_a_region_holds_half_precision():
+def test_how_large_depends_on_whether_a_region_holds_half_precision():
     constants = {"bound": np.array([12345.0])}
     for half in (False, True):
         want = wanted("x", half=half)

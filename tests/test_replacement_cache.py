@@ -108,7 +108,7 @@ KINDS = st.tuples(st.sampled_from(sorted(NORMS)), st.sampled_from((-1, -1, 1)), 
 
 @settings(deadline=None, max_examples=sampling.examples(40))
 @given(st.lists(KINDS, min_size=1, max_size=6))
-def test_a_search_is_not_repeated_where_it_would_be_told_the_same(kinds):
+def test_a_search_is_not_repeated_where_it_would_be_reported_the_same(kinds):
     """Any mixture: the same sites, the same bytes, and the same is told of what was refused."""
     rules = "layer_norm,instance_norm,skip_layer_norm"
     assert outcome(norms(kinds), rules) == searched(norms(kinds), rules)

@@ -111,7 +111,7 @@ def test_misses_that_name_a_node_come_first_and_many_are_summed_up(tmp_path: Pat
     assert len(told(report)) == 6, "no line is spent on what is not there"
 
 
-def test_misses_for_one_reason_are_told_once(tmp_path: Path) -> None:
+def test_misses_for_one_reason_are_reported_once(tmp_path: Path) -> None:
     """The first by name, then how many more."""
     report = report_of(gelus(tmp_path))
     report.misses = [Mismatch("gelu", "exact", f"/n{place}", "why", "gelu.py:9", 1) for place in range(30)]
@@ -128,7 +128,7 @@ def test_rules_of_a_group_that_did_nothing_are_counted(tmp_path: Path) -> None:
     assert any(line.startswith("quick_gelu") for line in text_of(report_of(gelus(tmp_path))).splitlines())
 
 
-def test_a_node_is_told_with_its_attributes() -> None:
+def test_a_node_is_reported_with_its_attributes() -> None:
     """An input that is left out keeps its comma; no attributes, no comma."""
     node = NodeInfo("n", "com.microsoft::QuickGelu", ("x",), ("y",), "alpha=1.702")
     assert node_line(node) == "y = com.microsoft::QuickGelu(x, alpha=1.702)  # n"
@@ -141,7 +141,7 @@ def test_a_miss_without_a_node_is_one_clause() -> None:
     assert str(miss) == "gelu: there is no Erf in the model (gelu.py:9)"
 
 
-def test_a_miss_tells_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
+def test_a_miss_reports_the_line_of_the_pattern_and_how_much_of_it_fits() -> None:
     """The op of the line by the name of its helper."""
     miss = Mismatch("gelu", "exact", "/n", "wanted Erf, found Tanh at '/t'", "gelu.py:10", 4, 5, "op", op="Erf")
     assert str(miss) == "gelu at /n: wanted Erf, found Tanh at '/t' (gelu.py:10 erf); 4 of 5 nodes matched"
@@ -194,7 +194,7 @@ def test_the_spinner_shows_itself_only_when_work_takes_long(
     assert captured.out == ""
 
 
-def test_the_spinner_counts_what_it_is_told_to(
+def test_the_spinner_counts_what_it_is_given(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Proofs of a rule are no rewrites."""
@@ -206,7 +206,7 @@ def test_the_spinner_counts_what_it_is_told_to(
     assert "gelu: 3 proofs so far" in capsys.readouterr().err
 
 
-def test_the_spinner_tells_a_phase_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_spinner_shows_a_phase_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Phases are not counted in rewrites, and are not thinned out."""
     monkeypatch.setattr("surgeon.cli.progress.DELAY", 0.0)
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -248,7 +248,7 @@ def wrong_sites(folder: Path) -> tuple[Path, str]:
     return path, str(folder / "rules.py")
 
 
-def test_sites_that_were_rolled_back_are_counted_and_told_by_reason(tmp_path: Path) -> None:
+def test_sites_that_were_rolled_back_are_counted_and_reported_by_reason(tmp_path: Path) -> None:
     """By rule in the table; below it, once for all that failed in the same way under other names."""
     text = text_of(rolled_back(*wrong_sites(tmp_path)))
     assert "not rewritten" not in text  # the rule came nearer than near
@@ -256,9 +256,9 @@ def test_sites_that_were_rolled_back_are_counted_and_told_by_reason(tmp_path: Pa
     rows = {line.split()[0]: line.split()[1:3] for line in lines[1:3]}
     assert lines[0].split() == ["rule", "times", "rolled", "back", "where"]
     assert rows["wrong"] == ["0", "20"]
-    told = lines[lines.index("rolled back") + 1 : next(i for i, line in enumerate(lines) if line.startswith("nodes"))]
-    assert any(line.startswith("  wrong at /r0/Relu and ") and "more like it: 'r0' differs" in line for line in told)
-    assert sum(line.startswith("  wrong at ") for line in told) <= 3
+    shown = lines[lines.index("rolled back") + 1 : next(i for i, line in enumerate(lines) if line.startswith("nodes"))]
+    assert any(line.startswith("  wrong at /r0/Relu and ") and "more like it: 'r0' differs" in line for line in shown)
+    assert sum(line.startswith("  wrong at ") for line in shown) <= 3
     assert any(line.startswith("outcome  FAILED  1 of 21 sites proved, 20 rolled back") for line in lines)
 
 
@@ -271,7 +271,7 @@ def test_a_rule_that_chained_is_counted_where_it_wrote(tmp_path: Path) -> None:
     assert rows == report.counts == {"wrong": 1, "chained": 1}
 
 
-def test_a_proof_that_holds_only_in_its_context_is_told(tmp_path: Path) -> None:
+def test_a_proof_that_holds_only_in_its_context_is_reported(tmp_path: Path) -> None:
     """Proved, but not for every input: the reader is to know."""
     report = rolled_back(gelus(tmp_path), "gelu")
     for site in report.sites:
@@ -391,7 +391,7 @@ def test_there_is_one_way_to_say_how_many_more() -> None:
     ("names", "most", "count", "text"),
     [("abc", 3, None, "a, b, c"), ("abcd", 2, None, "a, b and 2 more"), ("ab", 2, 1302, "a, b and 1,300 more")],
 )
-def test_a_list_tells_the_first_and_how_many_more(names: str, most: int, count: int | None, text: str) -> None:
+def test_a_list_reports_the_first_and_how_many_more(names: str, most: int, count: int | None, text: str) -> None:
     """Whatever it is a list of."""
     assert join_first(list(names), most, count) == text
     assert and_more(2, "rules") == " and 2 more rules"

@@ -58,11 +58,11 @@ def test_auto_does_both_and_leaves_one_file(tmp_path: Path) -> None:
 
 def test_the_command_and_its_report(tmp_path: Path) -> None:
     """The upgrade is part of the JSON."""
-    path, out, told = hard_swishes(tmp_path), tmp_path / "out.onnx", tmp_path / "report.json"
-    result = run("rewrite", path, out, "-r", "hard_swish", "--upgrade", "auto", "--report", told)
+    path, out, reported = hard_swishes(tmp_path), tmp_path / "out.onnx", tmp_path / "report.json"
+    result = run("rewrite", path, out, "-r", "hard_swish", "--upgrade", "auto", "--report", reported)
     assert result.exit_code == 0, result.output
     assert opset_of(out) == 14
-    content = json.loads(told.read_text())
+    content = json.loads(reported.read_text())
     assert (content["upgrade"]["opset"], content["upgrade"]["outcome"]) == ([13, 14], "proved")
     assert (content["not_upgraded"], content["counts"]) == ("", {"hard_swish": 3})
 
@@ -152,8 +152,8 @@ def test_an_upgrade_that_answers_otherwise_is_left_out(tmp_path: Path, monkeypat
 def test_where_no_rule_waits_for_an_opset_nothing_is_raised(tmp_path: Path) -> None:
     """One line says so."""
     path, out = hard_swishes(tmp_path, opset=14), tmp_path / "out.onnx"
-    told = run("rewrite", path, out, "-r", "hard_swish", "--upgrade", "auto").stdout
-    assert "not upgraded: no rule would fire more often with a newer opset" in told
+    output = run("rewrite", path, out, "-r", "hard_swish", "--upgrade", "auto").stdout
+    assert "not upgraded: no rule would fire more often with a newer opset" in output
     assert (opset_of(out), ops(out)) == (14, SWISH)
 
 
@@ -341,7 +341,7 @@ def test_a_tolerance_is_a_part_of_the_numbers_that_it_is_for(
         (1.0, 1 + 2**-52, (2, 2), ("1", "1")),
     ],
 )
-def test_what_is_shown_tells_truly_whether_it_is_allowed(found, allowed, digits, texts) -> None:
+def test_what_is_shown_reports_truly_whether_it_is_allowed(found, allowed, digits, texts) -> None:
     """Never 0.000643 where 0.00064 is allowed, of what is proved."""
     shown = format_beside_limit(found, allowed, digits)
     assert shown == texts

@@ -240,7 +240,7 @@ def test_who_is_found_guilty_has_failed_whatever_its_own_proof_says(tmp_path):
     ]
 
 
-def test_a_check_of_what_is_no_more_is_not_told():
+def test_a_check_of_what_is_no_more_is_not_reported():
     """All sites are rolled back: nothing is left to check."""
 
     @rule(patterns=[lambda g, x: g.relu(g.abs(x))])
@@ -258,13 +258,13 @@ def test_expectation_counts_what_stands_after_bisection(tmp_path):
     settings = {"check": "model", "expect": {"first": 1}, "options": CheckOptions(inputs=[tmp_path / "mine.npz"])}
     with pytest.raises(surgeon.ExpectationUnmet) as unmet:
         surgeon.rewrite(tmp_path / "in.onnx", secret_rules(), output=tmp_path / "out.onnx", **settings)
-    told = "first fires 0 times, the 1 that was rolled back aside, where 1 was expected; nothing was written."
-    assert str(unmet.value) == told
+    message = "first fires 0 times, the 1 that was rolled back aside, where 1 was expected; nothing was written."
+    assert str(unmet.value) == message
     assert not (tmp_path / "out.onnx").exists()
     assert unmet.value.report.check is None, "it was of another model"
 
 
-def test_a_rule_whose_place_another_had_is_told_so():
+def test_a_rule_whose_place_another_had_is_reported():
     """The misses are those of the model that is left, and those in what was rolled back are not among them."""
 
     @rule(patterns=[lambda g, x: g.relu(g.abs(x))])
@@ -311,7 +311,7 @@ ALONE = {
 
 
 @pytest.mark.parametrize("case", ALONE)
-def test_a_rule_alone_is_not_told_of_another(case):
+def test_a_rule_alone_is_not_reported_of_another(case):
     """There is none: nobody could have come first."""
     wrong, body, wanted = ALONE[case]
     report = caught(parse(f"(float[n] x) => (float[n] y) {{ {body} }}"), wrong).report
@@ -319,7 +319,7 @@ def test_a_rule_alone_is_not_told_of_another(case):
     assert [(miss.node, miss.reason) for miss in report.misses] == wanted
 
 
-def test_beside_others_a_rule_is_told_whose_rewrites_stood_in_its_way():
+def test_beside_others_a_rule_is_reported_whose_rewrites_stood_in_its_way():
     """Another rule was rolled back too, but elsewhere."""
     text = "a = Relu(x) b = Relu(a) c = Relu(b) d = Abs(c) y = Relu(d)"
     report = caught(parse(f"(float[n] x) => (float[n] y) {{ {text} }}"), [not_relu, not_abs]).report
@@ -347,11 +347,11 @@ def test_bisection_finds_room_where_the_result_will_be(tmp_path, monkeypatch):
     assert [item.name for item in out.iterdir()] == ["out.onnx"]
 
 
-def test_progress_tells_the_phases_and_not_the_runs_that_are_repeated(tmp_path):
+def test_progress_reports_the_phases_and_not_the_runs_that_are_repeated(tmp_path):
     np.savez(tmp_path / "mine.npz", x=np.array([777.0], np.float32))
     said: list[tuple[str, int]] = []
     options = CheckOptions(inputs=[tmp_path / "mine.npz"])
-    caught(parse(SECRET), secret_rules(), check="both", options=options, progress=lambda *told: said.append(told))
+    caught(parse(SECRET), secret_rules(), check="both", options=options, progress=lambda *message: said.append(message))
     assert said[-5:] == [("relu_once", 3), ("prove", 3), ("check", 3), ("bisect", 3), ("check", 2)]
 
 
@@ -367,7 +367,7 @@ def test_a_long_chain_is_one_region_in_the_order_of_its_steps():
     assert all(places[earlier] < places[step] for step in site.steps for earlier in step.before)
 
 
-def test_sites_are_told_apart_by_identity():
+def test_sites_are_distinguished_by_identity():
     """Comparing what they hold would make rolling back thousands of them quadratic."""
     _, report = surgeon.rewrite(parse("(float[n] x) => (float[n] y) { a = Relu(x) y = Relu(a) }"), relu_once)
     (site,) = report.sites

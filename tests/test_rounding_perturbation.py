@@ -74,14 +74,14 @@ def test_the_same_turn_goes_the_same_way():
     assert (np.sign(other - still) != np.sign(full - still)).any()
 
 
-def test_half_precision_is_shaken_by_units_of_its_own():
+def test_half_precision_is_perturbed_by_units_of_its_own():
     model = read("g (float16[n] x) => (float16[n] y) { y = Exp(x) }")
     feeds = {"x": np.array([0.3, 0.7], np.float16)}
     moved = np.abs(answers(model, feeds, 1.0)["y"] / answers(model, feeds, 0.0)["y"] - 1)
     assert moved == pytest.approx([2.0**-10] * 2)
 
 
-def test_what_rounds_nothing_cannot_be_shaken():
+def test_what_rounds_nothing_cannot_be_perturbed():
     with pytest.raises(SessionError):
         Float64Reference(read("g (float[n] x) => (float[n] y) { y = Neg(x) }"), change=perturb_rounding)
 

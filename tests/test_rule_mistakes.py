@@ -98,11 +98,11 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("title", MISTAKES)
-def test_a_mistake_is_told_with_its_line(title, tmp_path):
-    text, told = MISTAKES[title]
+def test_a_mistake_is_reported_with_its_line(title, tmp_path):
+    text, reported = MISTAKES[title]
     path = tmp_path / "wrong.py"
     path.write_text(text)
-    with pytest.raises(RuleError, match=told):
+    with pytest.raises(RuleError, match=reported):
         resolve(str(path))
 
 
@@ -128,7 +128,7 @@ def test_what_is_no_mistake_is_none(title, tmp_path):
 
 
 @pytest.mark.parametrize("value", ["x", "x.shape", "object()", "[1, 'a']"])
-def test_what_no_attribute_can_hold_is_told_by_its_name(tmp_path, value):
+def test_what_no_attribute_can_hold_is_reported_by_its_name(tmp_path, value):
     path = tmp_path / "wrong.py"
     path.write_text(HEAD + PATTERN + RULE.replace("x)\n", f"x, alpha={value})\n"))
     model = parse("(float[n] x) => (float[n] y) { y = Relu(x) }")

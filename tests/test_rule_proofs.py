@@ -215,7 +215,7 @@ def test_gelu_in_full():
     assert {("ort form", "onnx"), ("onnx form", "contrib"), ("ort form", "decomposed")} <= pairs
 
 
-def test_what_the_rule_refuses_is_spared_for_its_own_reason():
+def test_what_the_rule_refuses_is_skipped_for_its_own_reason():
     proof, _ = proof_of_gelu()
     reasons = {entry.reason for entry in proof.entries if entry.outcome == "spared"}
     assert any("needs opset 20 and the model has 19" in reason for reason in reasons)

@@ -60,13 +60,13 @@ def test_parts_of_a_split_are_as_long_as_each_other():
 
 
 @pytest.mark.parametrize("function", [lambda g, x: g.exp(x), lambda g, x, shape: g.reshape(x, shape)])
-def test_nothing_is_told_of_what_wants_nothing(function):
+def test_nothing_is_reported_of_what_wants_nothing(function):
     (pattern,) = trace(function)
     names = function.__code__.co_varnames[1 : function.__code__.co_argcount]
     assert fit(pattern, PatternVariant(), dict.fromkeys(names, 2), SIZES) is None
 
 
-def test_a_pattern_of_products_is_made_up_at_every_rank():
+def test_a_pattern_of_products_is_generated_at_every_rank():
     (pattern,) = trace(attended)
     ranks = {arguments.rank for arguments in argument_sets(pattern, PatternVariant(), 20, RANKS)}
     assert {2, 3, 4} <= ranks

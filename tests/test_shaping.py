@@ -143,10 +143,10 @@ def written(inputs: str, constants: str, body: str, version: int = 17) -> onnx.M
 )
 def test_every_tensor_is_what_runs(title: str, inputs: str, constants: str, body: str) -> None:
     """dtype, shape and value of every tensor at three sets of sizes; nothing stays unknown."""
-    told = compare(written(inputs, constants, body), SIZES)
-    assert not told.wrong
-    assert not told.unranked
-    assert not told.open
+    reported = compare(written(inputs, constants, body), SIZES)
+    assert not reported.wrong
+    assert not reported.unranked
+    assert not reported.open
 
 
 def facts_of(model: onnx.ModelProto, name: str) -> TensorType:
@@ -371,7 +371,7 @@ def test_loops() -> None:
     assert text_of(model, "all") == "?all[0], s"
 
 
-def test_what_a_loop_lets_grow_tells_nothing_of_what_follows_it() -> None:
+def test_what_a_loop_lets_grow_reports_nothing_of_what_follows_it() -> None:
     """u keeps its shape beside x, w does not beside v, which grows."""
     text = """
     y, t, r = Loop (m, , x, x, x) <body = b (int64 i, bool go, float[n, s] v, float[n, s] u, float[n, s] w)

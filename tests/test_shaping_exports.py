@@ -30,12 +30,12 @@ SAMPLE = ("bert-ts14-fp32", "gpt2-ts14-fp16", "gpt2-dynamo18-fp16", "vit-dynamo1
 CASES = {case.name: case for case in exports.cases()}
 
 
-def assert_known(told: Compared) -> None:
+def assert_known(compared: Compared) -> None:
     """Everything evaluated, nothing wrong."""
-    print(f"{told.tensors} tensors, {len(told.values)} values, unknown: {told.unranked + told.open}")
-    assert not told.wrong
-    assert not told.unranked
-    assert not told.open
+    print(f"{compared.tensors} tensors, {len(compared.values)} values, unknown: {compared.unranked + compared.open}")
+    assert not compared.wrong
+    assert not compared.unranked
+    assert not compared.open
 
 
 def without_value_info(path: Path) -> onnx.ModelProto:

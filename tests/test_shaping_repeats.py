@@ -60,7 +60,7 @@ def test_the_order_of_the_inputs_and_the_op_count():
     ]
 
 
-def test_dims_that_nothing_tells_keep_the_name_of_their_own_tensor():
+def test_dims_that_nothing_reports_keep_the_name_of_their_own_tensor():
     text = """(bool[n] x, bool[n] z) => (int64[a, b] y, int64[c, d] w)
         { f = NonZero(x) g = NonZero(z) h = Abs(f) k = Abs(g) p = Concat<axis = 1>(h, k) y = Neg(p) w = Neg(k) }"""
     shapes, main = shapes_of(parse(text))

@@ -77,7 +77,7 @@ def test_a_zero_in_which_a_sum_began_has_the_sign_that_its_kernel_gives_it() -> 
     assert [site.outcome for site in report.sites] == ["proved"]
 
 
-def test_zeros_are_told_apart_on_request() -> None:
+def test_zeros_are_distinguished_on_request() -> None:
     zeros = np.array([0.0, -0.0, 1.0], np.float32)
     turned = np.array([0.0, 0.0, 1.0], np.float32)
     assert judge_tensor("y", zeros, turned, zeros.astype(np.float64), 0.0).ok

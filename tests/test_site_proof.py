@@ -36,7 +36,7 @@ def test_shapes_that_the_source_states_are_held_to():
     assert report.outcome == "failed"
 
 
-def test_what_is_cut_from_the_end_by_no_rows_is_not_held_against_a_rule():
+def test_what_is_cut_from_the_end_by_no_rows_is_not_compared_with_a_rule():
     """x[:-m] is nothing for an m of 0; the source states that it has the other rows."""
     text = """(float[b, n, 4] x, float[b, m, 4] t) => (float[b, n, 4] y, float[b, m, 4] z)
         <int64[1] nil = {0}, int64[1] one = {1}> { c = Concat<axis = 1>(x, t) s = Shape<start = 1, end = 2>(t)
@@ -77,7 +77,7 @@ def test_the_body_of_an_if():
     assert report.sites[0].scope
 
 
-def test_a_rank_that_only_a_run_tells():
+def test_a_rank_that_only_a_run_reports():
     """Nothing states what a custom function of unknown shape makes; the model is run once to see."""
     text = """<ir_version: 8, opset_import: ["" : 17]> agraph (float[n, 4] x, int64[k] shape) => (float y)
         { r = Reshape(x, shape) a = Relu(r) b = Relu(a) y = ReduceSum<keepdims = 0>(b) }"""
@@ -299,7 +299,7 @@ def test_inputs_that_are_too_large_to_make_are_a_sentence():
     assert "too large to make" in report.doubts[0]
 
 
-def test_inputs_that_are_too_large_as_they_are_are_made_smaller_and_that_is_told():
+def test_inputs_that_are_too_large_as_they_are_are_made_smaller_and_that_is_reported():
     """The rule speaks of both dims: another number stands in their place, there too."""
 
     @rule(patterns=[lambda g, x: g.neg(g.relu(x))])
@@ -312,7 +312,7 @@ def test_inputs_that_are_too_large_as_they_are_are_made_smaller_and_that_is_told
     assert report.sites[0].reason.startswith("run at smaller sizes alone, 30,011 as ")
 
 
-def test_why_no_run_told_a_rank_is_said():
+def test_why_no_run_reported_a_rank_is_said():
     """The op before the region is known to nobody, so neither its shape nor a run can be had."""
     text = """<ir_version: 8, opset_import: ["" : 17, "my" : 1]> agraph (float[n] x) => (float[n] y)
         { m = my.Thing(x) a = Relu(m) b = Relu(a) y = Neg(b) }"""
@@ -358,7 +358,7 @@ def test_a_proof_case_is_a_plain_value(monkeypatch):
     assert replace(here, seconds=proof.seconds) == proof
 
 
-def test_a_rule_that_means_to_differ_is_told_how_it_says_so():
+def test_a_rule_that_differs_on_purpose_is_compared_as_it_says():
     """And what is told does: the same rule is then proved."""
     model = parse("(float[n] x, float[n] y) => (float[n] z) { d = Sub(x, x) z = Add(d, y) }")
 

@@ -52,8 +52,8 @@ def test_sizes_that_are_refused_together_are_tried_one_by_one():
         {"b": 8, "s": 5},
         {"b": 3, "s": 8},
     ]
-    told = {"b": 8, "s": 8, "?/Slice[0]": 8}
-    assert len([*sizes.one_at_a_time(DimAssignment(told, {}), first)]) == 2, (
+    settings = {"b": 8, "s": 8, "?/Slice[0]": 8}
+    assert len([*sizes.one_at_a_time(DimAssignment(settings, {}), first)]) == 2, (
         "a size that the first has not is none of its own"
     )
     assert not [*sizes.one_at_a_time(DimAssignment({"b": 8, "s": 5}, {}), first)]
@@ -151,7 +151,7 @@ def test_pictures_are_small_where_all_points_meet():
     assert {setting.by_symbol["h"] for setting in next(given.groups())} == {64}
 
 
-def test_what_the_source_never_makes_is_told_by_its_shape():
+def test_what_the_source_never_makes_is_reported_by_its_shape():
     """Sizes that do not fit one another are broadcast; what has no value in a run says nothing."""
     stated = {"y": (symbol("b"), 4), "z": ()}
     known = ProofCase(EMPTY, (), ("y", "z"), ProofOptions(), stated_shapes=stated)

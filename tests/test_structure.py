@@ -202,7 +202,7 @@ ORT_ONLY = (
         (17, "SimplifiedLayerNorm(x, s)", "No Op registered"),
     ],
 )
-def test_ops_that_only_ort_knows_are_held_against_its_schemas(opset, node, complaint):
+def test_ops_that_only_ort_knows_are_compared_with_its_schemas(opset, node, complaint):
     """onnx.checker knows no such op in the default domain; ONNX Runtime does, and so do its schemas."""
     after = parser.parse_model(ORT_ONLY.format(opset=opset, node=node))
     before = parser.parse_model(ORT_ONLY.format(opset=opset, node="Add(x, s)"))

@@ -165,9 +165,9 @@ class TestOfAPackage:
         for head, count in ((FOUR, 1), (square, 0)):
             _, report = surgeon.rewrite(model(body, head), gated, target="acme", check="none")
             assert report.count("gated") == count
-        told = "the NPU takes four axes only; put an Unsqueeze before it, and a Squeeze after it"
+        message = "the NPU takes four axes only; put an Unsqueeze before it, and a Squeeze after it"
         misses = [*report.misses, *surgeon.explain(model(body, square), gated, target="acme")]
-        assert [(miss.kind, miss.reason) for miss in misses] == [("kernel", told)] * 2
+        assert [(miss.kind, miss.reason) for miss in misses] == [("kernel", message)] * 2
         unrun = model("t = Tanh(x) y = Neg(t)", square)
         assert surgeon.rewrite(unrun, gated, target="acme", check="none")[1].count("gated") == 1
 
@@ -197,7 +197,7 @@ class TestOfAPackage:
             ("y = Reloo(x)", FOUR, "float", "no op of this name in ai.onnx 17"),
         ],
     )
-    def test_check_tells_what_it_does_not_run(self, acme, body, head, kind, reason):
+    def test_check_reports_what_it_does_not_run(self, acme, body, head, kind, reason):
         found = surgeon.check(model(body, head, kind, acme=1, other=1), "acme")
         assert len(found) == (reason is not None)
         assert all(one.stops and reason in one.reason for one in found)
@@ -218,9 +218,9 @@ class TestOfAPackage:
         assert [one.kind for one in surgeon.check(model("y = acme.SoftClip(x)", acme=1), "tensorrt")] == ["mapping"]
 
     def test_rules_tell_its_form(self, acme):
-        told = {rule.name: targets_text(rule) for _, _, rule in all_rules()}
-        assert told["smooth_gate"] == "decomposed, acme"
-        assert told["gelu"] == "ort, onnx (opset 20), contrib, decomposed", "for acme as for onnx"
+        reported = {rule.name: targets_text(rule) for _, _, rule in all_rules()}
+        assert reported["smooth_gate"] == "decomposed, acme"
+        assert reported["gelu"] == "ort, onnx (opset 20), contrib, decomposed", "for acme as for onnx"
         assert "acme_npu.rules" in run("rules").stdout
         assert "  acme       acme::SmoothGate(x)" in run("rules", "smooth_gate").stdout
 
@@ -240,10 +240,10 @@ class TestOfAPackage:
             "explain", path, "--rules", "smooth_gate", "--target", "acme"
         ).stdout
         path = saved(GATE.format(x="x", y="y"))
-        told = run("explain", path, "--rules", "smooth_gate", "--target", "acme").stdout
-        assert "smooth_gate fires at 1 site" in told
-        told = run("explain", path, "-r", "smooth_gate").stdout
-        assert "rule smooth_gate has no form for target ort; it has one for acme (" in told
+        output = run("explain", path, "--rules", "smooth_gate", "--target", "acme").stdout
+        assert "smooth_gate fires at 1 site" in output
+        output = run("explain", path, "-r", "smooth_gate").stdout
+        assert "rule smooth_gate has no form for target ort; it has one for acme (" in output
 
 
 class TestNotInstalled:
@@ -265,8 +265,8 @@ class TestNotInstalled:
         )
 
     def test_asking_for_it_lists_those_that_there_are(self, saved):
-        told = "There is no target 'openvino'; choose one of ort, onnx, tensorrt, contrib, decomposed."
-        with pytest.raises(UsageError, match=told):
+        message = "There is no target 'openvino'; choose one of ort, onnx, tensorrt, contrib, decomposed."
+        with pytest.raises(UsageError, match=message):
             surgeon.rewrite(model("y = Tanh(x)"), "gelu", target="openvino")
         with pytest.raises(UsageError, match="no target 'openvino' to check for; choose one of ort, onnx, tensorrt.$"):
             surgeon.check(model("y = Tanh(x)"), "openvino")
@@ -303,15 +303,15 @@ class TestNotInstalled:
         ],
         ids=["writes", "providers", "types"],
     )
-    def test_what_a_target_says_wrongly_is_told_when_it_is_asked_for(self, site, saved, tmp_path, old, new, why):
+    def test_what_a_target_says_wrongly_is_reported_when_it_is_asked_for(self, site, saved, tmp_path, old, new, why):
         assert old in ACME
         install(site, "acme_npu", "[surgeon.targets]\nacme = acme_npu.target:TARGET\n", target=ACME.replace(old, new))
         path = saved("y = Tanh(x)")
         for words in (["rewrite", path, tmp_path / "out.onnx", "--rules", "gelu"], ["check", path]):
-            told = run(*words, "--target", "acme")
-            assert told.exit_code == 2
-            assert why in told.stderr
-            assert "not one of" not in told.stderr
+            result = run(*words, "--target", "acme")
+            assert result.exit_code == 2
+            assert why in result.stderr
+            assert "not one of" not in result.stderr
 
     @pytest.mark.parametrize(
         ("limit", "why"),

@@ -81,12 +81,12 @@ def test_the_tables_agree_with_the_parser():
     for case in cases():
         with Model.open(case.model) as opened:
             refused = bool(CompatibilityCheck(LIBRARY, 60.0).run(opened).faults)
-        told = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
+        findings = [one for one in surgeon.check(case.model, "tensorrt", load=False) if one.stops]
         plugin = any("TensorRT-RTX" in one.reason for one in surgeon.check(case.model, "tensorrt", load=False))
-        if refused and not told and not plugin and case.name not in UNTOLD:
+        if refused and not findings and not plugin and case.name not in UNTOLD:
             untold.append(case.name)
-        if told and not refused and all(one.kind != "advice" for one in told):
-            undocumented[next(one.op for one in told).removeprefix("ai.onnx::")] += 1
+        if findings and not refused and all(one.kind != "advice" for one in findings):
+            undocumented[next(one.op for one in findings).removeprefix("ai.onnx::")] += 1
     assert not untold
     assert set(undocumented) <= set(DOCUMENTED)
 
@@ -94,9 +94,9 @@ def test_the_tables_agree_with_the_parser():
 def disagreeing(path):
     """The first op that the tables refuse and the parser takes; fails where it is the other way round."""
     refused = [one for one in surgeon.check(path, "tensorrt") if one.stops]
-    told = [one for one in surgeon.check(path, "tensorrt", load=False) if one.stops]
-    assert told or not refused, path
-    return {one.op.removeprefix("ai.onnx::") for one in told[:1] if not refused}
+    findings = [one for one in surgeon.check(path, "tensorrt", load=False) if one.stops]
+    assert findings or not refused, path
+    return {one.op.removeprefix("ai.onnx::") for one in findings[:1] if not refused}
 
 
 def test_the_tables_agree_with_the_parser_on_exports():
@@ -121,7 +121,7 @@ def test_the_table_of_tensorrt_rtx_is_that_of_the_parser():
     assert json.loads(make_tensorrt_tables.TABLE.read_text())["tensorrt_rtx"] == make_tensorrt_tables.asked()
 
 
-def test_every_refusal_is_told_at_its_node():
+def test_every_refusal_is_reported_at_its_node():
     """Also those behind a node at which the parser stops, and inside of a function."""
     found = surgeon.check(
         model(
@@ -146,12 +146,12 @@ def test_a_plugin_of_its_own_that_wants_a_gpu_is_no_fault_of_the_model():
     stops = {one.op: one.reason for one in found if one.stops}
     assert list(stops) == ["ai.onnx::Det"]
     assert found.runtime.is_whole
-    (told,) = surgeon.check(model(f"{roi} y = ReduceMean<axes = [2, 3], keepdims = 0>(r)", head), "tensorrt")
-    assert (told.op, told.nodes, told.stops) == ("ai.onnx::RoiAlign", ["r"], False)
-    assert "with a GPU alone" in told.reason
+    (finding,) = surgeon.check(model(f"{roi} y = ReduceMean<axes = [2, 3], keepdims = 0>(r)", head), "tensorrt")
+    assert (finding.op, finding.nodes, finding.stops) == ("ai.onnx::RoiAlign", ["r"], False)
+    assert "with a GPU alone" in finding.reason
 
 
-def test_what_stands_behind_a_branch_is_told_too():
+def test_what_stands_behind_a_branch_is_reported_too():
     """A refusal inside of a body: the node that holds it is taken out, and the rest looked at."""
     inner = "(float[2, 4] {0}) {{ {0} = LpPool<kernel_shape = [1], p = 3>(x) }}"
     branches = ", ".join(
@@ -182,7 +182,7 @@ def test_what_the_parser_takes_stands_whatever_the_tables_say():
     assert not surgeon.check(volume, "tensorrt")
 
 
-def test_what_it_reads_as_another_op_is_told_though_it_takes_it():
+def test_what_it_reads_as_another_op_is_reported_though_it_takes_it():
     found = surgeon.check(
         model(
             "y = foo.Gelu(x)",
@@ -200,18 +200,18 @@ def test_inputs_of_a_dtype_that_it_has_not_are_named():
     assert reasons(found) == [("", "the input 'x' is uint32, and TensorRT has no tensors of uint32")]
 
 
-def test_what_is_left_out_is_not_told_for_the_model():
+def test_what_is_left_out_is_not_reported_for_the_model():
     """Behind a Cast to a dtype that it has not, nothing is fed in its place: no input of the model is of that dtype."""
     found = surgeon.check(model("a = Cast<to = 12>(x)  y = Cast<to = 1>(a)"), "tensorrt")
     assert reasons(found) == [("ai.onnx::Cast", "TensorRT has no tensors of uint32")]
     assert not found.runtime.is_whole
 
 
-def test_what_no_choice_of_sizes_mends_is_not_told_to_be_a_matter_of_sizes():
+def test_what_no_choice_of_sizes_mends_is_not_reported_to_be_a_matter_of_sizes():
     """There is none to choose, and the builder's own words say nothing."""
     head = "(float[1, 10, 4] x, float[1, 2, 10] s) => (int64[k, 3] y) <int64 m = {5}>"
-    (told,) = surgeon.check(model("y = NonMaxSuppression(x, s, m)", head), "tensorrt", build=True)
-    assert (told.kind, told.reason, told.helps) == ("build", "TensorRT has no kernel for it on this GPU", [])
+    (finding,) = surgeon.check(model("y = NonMaxSuppression(x, s, m)", head), "tensorrt", build=True)
+    assert (finding.kind, finding.reason, finding.helps) == ("build", "TensorRT has no kernel for it on this GPU", [])
 
 
 def test_that_no_engine_was_built_is_said():
@@ -220,13 +220,13 @@ def test_that_no_engine_was_built_is_said():
     known = {"inputs": {"x": "float32"}, "outputs": {"y": "x"}}
     surgeon.declare_plugin("Mine", **known)
     made = parse(f'<ir_version: 9, opset_import: ["": 17, "trt.plugins": 1]> g (float[2] x) => (float[2] y) {left}')
-    (told,) = surgeon.check(made, "tensorrt", build=True)
-    assert told.reason.endswith("does not have what was left out (trt.plugins::Mine)")
-    assert told.helps[0].startswith("give the library of the plugin's creators (--custom-ops LIB)")
+    (finding,) = surgeon.check(made, "tensorrt", build=True)
+    assert finding.reason.endswith("does not have what was left out (trt.plugins::Mine)")
+    assert finding.helps[0].startswith("give the library of the plugin's creators (--custom-ops LIB)")
     assert not surgeon.check(made, "tensorrt")
 
 
-def test_a_build_needs_no_gpu_and_tells_its_sizes(tmp_path):
+def test_a_build_needs_no_gpu_and_reports_its_sizes(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(model("y = Relu(x)", "(float[batch, 4] x) => (float[batch, 4] y)"), path)
     done = run("check", str(path), "--target", "tensorrt", "--build", "--sm", "80", "--dim", "batch=1:4:8")
@@ -248,7 +248,7 @@ def test_sizes_that_the_graph_can_take_are_found():
     assert "sizes that it can take" in " ".join(fixed[0].helps)
 
 
-def test_what_parses_and_does_not_build_is_told():
+def test_what_parses_and_does_not_build_is_reported():
     """The axis is an input: the builder would have to know it."""
     found = surgeon.check(
         model("y = CumSum(x, k)", "(float[2, 4] x, int64 k) => (float[2, 4] y)"), "tensorrt", build=True
@@ -440,7 +440,7 @@ def test_its_messages_become_clauses(message, words):
     assert readable_reason(message) == words
 
 
-def test_nodes_of_one_name_are_told_apart():
+def test_nodes_of_one_name_are_distinguished():
     """Each goes under a number of its own, in functions and bodies too."""
     made = model("a = Relu(x) y = Det(a)")
     for node in made.graph.node:
@@ -448,7 +448,7 @@ def test_nodes_of_one_name_are_told_apart():
     source = parser_tasks.ParseRequest(LIBRARY.module, made.SerializeToString())
     child = Worker()
     try:
-        told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:parse", source, 60.0)).value
+        result = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:parse", source, 60.0)).value
     finally:
         child.end()
-    assert [one["node"] for one in told["faults"]] == [1]
+    assert [one["node"] for one in result["faults"]] == [1]

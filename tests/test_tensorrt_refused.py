@@ -205,7 +205,7 @@ def test_what_rules_write_otherwise_is_built(ops):
 
 
 @pytest.mark.parametrize("op", TOLD)
-def test_what_no_rule_writes_otherwise_is_told_in_words(op):
+def test_what_no_rule_writes_otherwise_is_reported_in_words(op):
     opset, text, words = TOLD[op]
     found = [one for one in surgeon.check(model(opset, text), "tensorrt") if one.stops and one.op.endswith(op)]
     said = " ".join([*(one.reason for one in found), *(help_ for one in found for help_ in one.helps)])

@@ -29,8 +29,8 @@ def test_the_printed_commands_work(title, tmp_path):
     onnx.save(onnx.parser.parse_model(MODELS[title]), model)
     rewritten = run("rewrite", str(model), str(fixed), "--rules", "cleanup", "--target", "tensorrt")
     (build,) = [line.partition(": surgeon ")[2] for line in rewritten.stdout.splitlines() if line.endswith("--build")]
-    told = run(*(str(fixed) if word == "OUT" else word for word in shlex.split(build)))
-    commands = [line.partition(": surgeon ")[2] for line in told.stdout.splitlines() if "--dim sequence=" in line]
+    result = run(*(str(fixed) if word == "OUT" else word for word in shlex.split(build)))
+    commands = [line.partition(": surgeon ")[2] for line in result.stdout.splitlines() if "--dim sequence=" in line]
     assert [shlex.split(text)[0] for text in commands] == ["check", "edit"]
     for text in commands:
         words = [{"IN": str(model), "OUT": str(fixed)}.get(word, word) for word in shlex.split(text)]
@@ -58,8 +58,8 @@ ONES = {
 def test_a_size_that_is_1_in_all_that_run_is_fixed_by_the_printed_command(title, tmp_path):
     model, fixed = tmp_path / "model.onnx", tmp_path / "fixed.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 17]> g {ONES[title]}'), model)
-    told = run("check", str(model), "--target", "tensorrt", "--build").stdout.splitlines()
-    (text,) = [line.partition(": surgeon ")[2] for line in told if "surgeon edit" in line]
+    reported = run("check", str(model), "--target", "tensorrt", "--build").stdout.splitlines()
+    (text,) = [line.partition(": surgeon ")[2] for line in reported if "surgeon edit" in line]
     assert "batch=1" in text
     done = run(*({"IN": str(model), "OUT": str(fixed)}.get(word, word) for word in shlex.split(text)))
     assert done.exit_code == 0, done.output

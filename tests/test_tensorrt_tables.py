@@ -171,7 +171,7 @@ def test_rules_without_a_plugin_write_onnx_for_tensorrt_where_it_reads_it():
     assert [(node.domain, node.op_type) for node in after.graph.node] == [("", "Gelu")]
 
 
-def test_the_manual_tells_the_target_apart_where_it_differs(tmp_path):
+def test_the_manual_reports_the_target_apart_where_it_differs(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(
         "from surgeon import rule\n\n"
@@ -228,19 +228,19 @@ def test_limits_of_the_ops_that_tensorrt_reads(body, opset, words):
         f"=> (float y) <{constants}>"
     )
     found = surgeon.check(model(body, head, opset), "tensorrt", load=False)
-    told = [one.reason for one in found if one.kind in ("restriction", "kernel")]
-    assert any(words in reason for reason in told) if words else not told
+    reported = [one.reason for one in found if one.kind in ("restriction", "kernel")]
+    assert any(words in reason for reason in reported) if words else not reported
 
 
-def test_branches_of_two_ranks_are_told_as_that():
+def test_branches_of_two_ranks_are_reported_as_that():
     """Not as two outputs of one name, whose new names would mend nothing."""
     body = (
         "y = If(c) <then_branch = t () => (float[1, 4] p) { p = Unsqueeze(x, first) }, "
         "else_branch = e () => (float[4] p) { p = Neg(x) }>"
     )
     made = model(body, "(bool c, float[4] x) => (float y) <int64[1] first = {0}>")
-    told = [one.reason for one in surgeon.check(made, "tensorrt", load=False) if one.kind == "restriction"]
-    assert told == ["TensorRT wants both branches to give one rank, and they give 2 and 1 axes"]
+    reasons = [one.reason for one in surgeon.check(made, "tensorrt", load=False) if one.kind == "restriction"]
+    assert reasons == ["TensorRT wants both branches to give one rank, and they give 2 and 1 axes"]
 
 
 def test_tensorrt_goes_by_the_name_of_an_op():

@@ -13,10 +13,10 @@ def switches():
     found = reference_evaluator._switches()
     if found is None:
         pytest.skip("numpy has no OpenBLAS of its own here")
-    told, tell = found
-    before = told()
+    reported, tell = found
+    before = reported()
     tell(3)
-    yield told
+    yield reported
     tell(before)
 
 

@@ -24,7 +24,7 @@ def stacked():
     return parse(f"{head} g (float[n, 4] x0) => (float[n, 4] x{len(FACTORS)}) <{stored}> {{ {text} }}")
 
 
-def test_what_is_fixed_is_told_with_what_it_holds_back():
+def test_what_is_fixed_is_reported_with_what_it_holds_back():
     """Each number as if it were free; what differs among the sites that were compared is free by itself."""
     found = surgeon.capture(stored := stacked(), ["x0"], ["x1"], "shifted")
     assert (found.sites, found.compared) == (10, 8)
@@ -38,7 +38,7 @@ def test_what_is_fixed_is_told_with_what_it_holds_back():
     assert (other.sites, "2.0 in mul" in other.fixed) == (11, False)
 
 
-def test_the_command_tells_what_would_match_more(tmp_path, monkeypatch):
+def test_the_command_reports_what_would_match_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     onnx.save(stacked(), "in.onnx")
     found = run("capture", "in.onnx", "--from", "x0", "--to", "x1", "--name", "shifted")

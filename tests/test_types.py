@@ -35,7 +35,7 @@ def test_the_dtype_of_a_branch_is_found_behind_the_other_inputs():
 
 
 @pytest.mark.parametrize("question", ["dtype", "is_float"])
-def test_a_weight_tells_a_dtype_without_a_walk_over_the_data(question, monkeypatch):
+def test_a_weight_reports_a_dtype_without_a_walk_over_the_data(question, monkeypatch):
     looks, own = [], Dtypes._own
     monkeypatch.setattr(Dtypes, "_own", lambda self, *place: looks.append(place[1]) or own(self, *place))
     index = index_of(deep("m{next} = MatMul(s{i}, w) t{next} = Neg(m{next}) s{next} = Relu(t{next}) "))
@@ -43,7 +43,7 @@ def test_a_weight_tells_a_dtype_without_a_walk_over_the_data(question, monkeypat
     assert len(looks) <= 6, looks
 
 
-def test_what_a_caller_may_override_tells_no_sizes():
+def test_what_a_caller_may_override_reports_no_sizes():
     """The target of the Reshape is an input with a default value: from version 4 of the IR on, another may be given."""
     text = "(float[6] x{}) => (float[p, q] y) <int64[2] to = {{2, 3}}> {{ z = Reshape(x, to) y = Relu(z) }}"
     for inputs, ir_version, fixed in ((", int64[2] to", 8, []), (", int64[2] to", 3, [2, 3]), ("", 8, [2, 3])):

@@ -29,7 +29,7 @@ def model(output: str, body: str) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_why_a_model_is_not_loaded_is_told(case: str) -> None:
+def test_why_a_model_is_not_loaded_is_reported(case: str) -> None:
     """Beside proofs of sites, which run."""
     output, body, why = OTHERS[case]
     _, report = surgeon.rewrite(model(output, body), "gelu")
@@ -37,8 +37,8 @@ def test_why_a_model_is_not_loaded_is_told(case: str) -> None:
     assert report.refused.startswith("ONNX Runtime loads neither the original nor the result: ")
     assert why in report.refused
     assert report.to_dict()["refused"] == report.refused
-    (told,) = warning_lines(report)
-    assert told == f"{report.refused}; what to do: surgeon check IN"
+    (reported,) = warning_lines(report)
+    assert reported == f"{report.refused}; what to do: surgeon check IN"
 
 
 def test_the_command_line_says_it(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_command_line_says_it(tmp_path: Path) -> None:
     assert "NoSuchOp" in quiet.stderr
 
 
-def test_where_it_loads_nothing_is_told() -> None:
+def test_where_it_loads_nothing_is_reported() -> None:
     """Nor where a rule takes out what kept it from that, nor where something else is to run it."""
     output, body, _ = OTHERS["a placeholder"]
 

@@ -130,6 +130,6 @@ def test_rules_in_a_wheel_are_named_by_their_lines_too(tmp_path, wheel):
         "from surgeon.patterns.activations.gelu import exact\n"
         "print(trace(exact)[0].outputs[0].operation.where)"
     )
-    told = {started(tmp_path, site, "-c", code).stdout.strip() for site in (ROOT, wheel)}
-    assert len(told) == 1
-    assert told.pop().startswith("gelu.py:")
+    output = {started(tmp_path, site, "-c", code).stdout.strip() for site in (ROOT, wheel)}
+    assert len(output) == 1
+    assert output.pop().startswith("gelu.py:")

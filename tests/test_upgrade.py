@@ -202,8 +202,8 @@ def test_roi_align_keeps_its_sampling(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["", "bilinear", "bicubic", "nearest"])
 def test_grid_sample_keeps_its_mode_under_its_new_name(tmp_path: Path, mode: str) -> None:
-    told = f'<mode = "{mode}">' if mode else ""
-    body = f"i = Unsqueeze(x, z) s = GridSample {told} (i, grid) y = Flatten(s)"
+    message = f'<mode = "{mode}">' if mode else ""
+    body = f"i = Unsqueeze(x, z) s = GridSample {message} (i, grid) y = Flatten(s)"
     constants = "int64[2] z = {0, 1}, float[1, 2, 2, 2] grid = {-1.2, 0.1, 0.3, -0.2, 0.9, 0.4, 1.3, 0.0}"
     model, done = raised(save(tmp_path, body, opset=16, constants=constants), 22)
     became = {"bilinear": [b"linear"], "bicubic": [b"cubic"], "nearest": [b"nearest"], "": []}[mode]

@@ -108,14 +108,14 @@ def test_the_graph_by_columns(content):
     assert types["table"][types["of"][graph["tensors"].index("gelu")]] == "float32[batch,sequence,64]"
 
 
-def test_what_is_told_of_a_node(content):
+def test_what_is_reported_of_a_node(content):
     """Attributes, small constants by value, and the line of the program; which rules come near."""
     graph = content.answer("graph", {})
     place = graph["nodes"]["place"][graph["nodes"]["name"].index("node_gelu")]
-    told = content.answer("node", {"node": place})
-    assert told["formals"] == ["A", "B"]
-    assert "aten::gelu" in told["origin"]
-    assert re.search(r"modeling_distilbert\.py:\d+|activations\.py:\d+|module ", told["origin"])
+    reported = content.answer("node", {"node": place})
+    assert reported["formals"] == ["A", "B"]
+    assert "aten::gelu" in reported["origin"]
+    assert re.search(r"modeling_distilbert\.py:\d+|activations\.py:\d+|module ", reported["origin"])
     multiplied = [node.name for node in onnx.load(DISTILBERT).graph.node].index("node_gelu") - 3
     values = [content.answer("node", {"node": at})["constants"] for at in range(multiplied, place + 1)]
     assert any(value.startswith(("0.5", "1.0", "1.414")) for found in values for _, value in found)
@@ -125,9 +125,9 @@ def test_what_is_told_of_a_node(content):
 def rules_at(content, name):
     """What is said of rules at a node: by rule the nodes of those that fit, and the misses of others."""
     node = next(node for node in content.scope().nodes if node.label == name)
-    told = content.answer("rules", {"node": node.slot})
+    data = content.answer("rules", {"node": node.slot})
     labels = {one.slot: one.label for one in content.scope().nodes}
-    return {text.partition(":")[0]: [labels[place] for place in places] for text, places in told["fits"]}, told["near"]
+    return {text.partition(":")[0]: [labels[place] for place in places] for text, places in data["fits"]}, data["near"]
 
 
 def test_rules_that_fit_and_rules_that_come_near(content):
@@ -260,7 +260,7 @@ def asked(url, data=None, **headers):
         return refused.code, refused.read()
 
 
-def test_a_server_tells_only_who_knows_the_token(server):
+def test_a_server_reports_only_who_knows_the_token(server):
     """And only by the loopback address; it has the page, the script and answers, and nothing else."""
     place = f"http://127.0.0.1:{server.server_port}"
     question = json.dumps({"kind": "node", "given": {"node": 3}}).encode()
@@ -308,7 +308,7 @@ def test_who_goes_away_before_the_answer_is_no_fault(server, monkeypatch, capsys
     assert asked(f"http://127.0.0.1:{server.server_port}/view.js?token={server.token}")[0] == 200
 
 
-def test_a_question_that_finds_a_defect_is_told_as_one(server, content, monkeypatch):
+def test_a_question_that_finds_a_defect_is_reported_as_one(server, content, monkeypatch):
     """And not as a question that cannot be read."""
 
     def answer(kind, given):
@@ -316,12 +316,12 @@ def test_a_question_that_finds_a_defect_is_told_as_one(server, content, monkeypa
 
     monkeypatch.setattr(content, "answer", answer)
     place = f"http://127.0.0.1:{server.server_port}/ask"
-    told = [
+    reported = [
         json.loads(asked(place, question, x_surgeon_token=server.token)[1])["error"]
         for question in (b"{}", b'{"kind": "graph", "given": {}}')
     ]
-    assert told[0] == "The question cannot be read; load the view again."
-    assert told[1] == "This is a defect of surgeon: KeyError: 'lost'."
+    assert reported[0] == "The question cannot be read; load the view again."
+    assert reported[1] == "This is a defect of surgeon: KeyError: 'lost'."
 
 
 def test_a_port_that_is_taken_is_refused(server, content):

@@ -71,10 +71,10 @@ def test_groups_open_and_close_where_one_clicks(watched):
 
 def test_the_picture_beside_a_view_has_what_it_shows_first(watched, server):
     """The same boxes as on the page before anybody clicks."""
-    told = watched.page.locator(".box").evaluate_all("all => all.map(one => one.ariaLabel)")
-    shown = {label.split(", ")[0] for label in told}
+    reported = watched.page.locator(".box").evaluate_all("all => all.map(one => one.ariaLabel)")
+    shown = {label.split(", ")[0] for label in reported}
     drawn = initial_diagram(server.content.graph(server.content.scope())).boxes
-    assert len(drawn) == len(told) > 20
+    assert len(drawn) == len(reported) > 20
     pills = ("input", "output")
     labels = (f"{box.kind if box.kind in pills else box.title} {box.hint}" for box in drawn)
     groups = {f"{label} {label}": label for label in server.content.graph(server.content.scope())["groups"]["label"]}
@@ -135,8 +135,8 @@ def test_arrows_walk_along_tensors(watched):
     start = page.locator(".box.picked")
     start.focus()
     start.press("ArrowUp")
-    told = page.evaluate("document.querySelector('#view').shadowRoot.activeElement.getAttribute('aria-label')")
-    assert told != start.get_attribute("aria-label")
+    reported = page.evaluate("document.querySelector('#view').shadowRoot.activeElement.getAttribute('aria-label')")
+    assert reported != start.get_attribute("aria-label")
     page.keyboard.press("ArrowDown")
     back = page.evaluate("document.querySelector('#view').shadowRoot.activeElement.getAttribute('class')")
     assert "box" in back

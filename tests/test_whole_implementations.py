@@ -120,7 +120,7 @@ def test_a_model_with_its_weights_beside_the_file(tmp_path):
     assert result.outcome.value == "proved", result.reason
 
 
-def test_a_model_that_is_too_large_is_told_so(tmp_path, monkeypatch):
+def test_a_model_that_is_too_large_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("surgeon.runtime.sessions.model_session.MOST_BYTES", 10)
     # In this process, where so little is enough.
     monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
@@ -130,7 +130,7 @@ def test_a_model_that_is_too_large_is_told_so(tmp_path, monkeypatch):
     assert result.reason.endswith("let its sites be proved.")
 
 
-def test_an_implementation_that_raises_is_told(tmp_path):
+def test_an_implementation_that_raises_is_reported(tmp_path):
     path = write(tmp_path, "raise ValueError('no')")
     assert "raised ValueError at line 7 (no)" in surgeon.compare(model(CUSTOM), plain(), custom_ops=[path]).reason
     result = surgeon.compare(plain(), model(CUSTOM), custom_ops=[path])
@@ -175,7 +175,7 @@ def test_nodes_between_implementations_run_together(tmp_path, monkeypatch):
     np.testing.assert_allclose(answers["y"], np.exp(b + X - 1) + np.abs(X) + b, rtol=1e-6)
 
 
-def test_a_stretch_with_a_node_that_has_no_kernel_runs_node_by_node(tmp_path, monkeypatch):
+def test_a_segment_with_a_node_that_has_no_kernel_runs_node_by_node(tmp_path, monkeypatch):
     found = opened(monkeypatch)
     text = """(bfloat16[n] x) => (float[n] y) { a = test.customop.CustomOpOne(x, x); b = Neg(a); c = Cast<to = 1>(b);
         y = Exp(c) }"""

@@ -78,7 +78,7 @@ def test_a_model_that_refuses_negatives_gets_none() -> None:
 NORM = """g ({io}[batch, 768] x) => ({io}[batch, 768] y) {{ {nodes} }}"""
 
 
-def test_overflow_inside_float16_is_not_held_against_a_rewrite() -> None:
+def test_overflow_inside_float16_is_not_compared_with_a_rewrite() -> None:
     """A norm that sums its squares in float32 is right, also on values of wide range."""
     axes = "axes = Constant<value_ints = [-1]>()"
     half = f"{axes} q = Mul(x, x) m = ReduceSum(q, axes) r = Sqrt(m) y = Div(x, r)"
@@ -150,7 +150,7 @@ def test_wide_values_hold_both_tails_and_zero(kind: str, seed: int) -> None:
          "else_branch = b () => (float[1] r) { r = Neg(x) }> i = Cast<to = 7>(q) y = Gather(t, i)", False),
     ],
 )  # fmt: skip
-def test_what_an_index_or_a_size_hangs_on_stays_usual(use: str, free: bool) -> None:
+def test_what_an_index_or_a_size_depends_on_stays_usual(use: str, free: bool) -> None:
     """However far away, in functions and bodies too; a shape, a rank or a comparison ends it."""
     text = f"""<ir_version: 8, opset_import: ["" : 17, "l" : 1]>
         g (float[1] x) => (float[k] y) <float[1] t = {{1}}, int64[1] one = {{1}}> {{ {use} }}

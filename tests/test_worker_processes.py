@@ -168,7 +168,7 @@ def program(text, **options):
 @copied
 def test_a_copy_does_what_a_child_does():
     """It answers, ends by its time or by a crash, has the memory it may have, and others start in its place."""
-    told, noise = program("""
+    result, noise = program("""
         print("to be said once", end=" ")
         found = {"copies": copies, "parent": os.getpid()}
         found["pid"] = ask("double", {"number": 21, "array": np.ones(3)})["pid"]
@@ -184,7 +184,7 @@ def test_a_copy_does_what_a_child_does():
         print(json.dumps(found))
     """).communicate(timeout=PATIENCE)
     assert not noise
-    once, _, text = told.partition(" {")
+    once, _, text = result.partition(" {")
     assert once == "to be said once"
     found = json.loads("{" + text)
     assert len(found["copies"]) == 2
@@ -327,9 +327,9 @@ print(full, kept, held())
 def test_memory_is_kept_for_the_next_run_and_given_back_without_work():
     """What one run lets go stays with a child that works on, so that it need not ask for the same pages again."""
     kept_pages = {name: str(value) for name, value in MALLOC_SETTINGS.items()}
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", KEEPING], env={**os.environ, **kept_pages}, check=True, capture_output=True, text=True
     )
-    full, kept, left = map(int, told.stdout.split())
+    full, kept, left = map(int, result.stdout.split())
     assert full - kept < 1 << 25
     assert kept - left > 1 << 27

@@ -83,9 +83,9 @@ def require_same_answer(model: onnx.ModelProto, made: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_rule_goes_by_a_shape_that_is_stated_wrong(case: str) -> None:
-    model, told = model_of(case), CASES[case][2]
+    model, reported = model_of(case), CASES[case][2]
     made, report = surgeon.rewrite(model, "cleanup")
-    assert report.misstated == told + BELIEVED
+    assert report.misstated == reported + BELIEVED
     assert report.misstated in warning_lines(report)
     assert report.to_dict()["misstated"] == report.misstated
     require_same_answer(model, made)
@@ -142,7 +142,7 @@ def test_names_that_no_input_has_contradict_nothing() -> None:
     assert surgeon.rewrite(model, "cleanup")[1].misstated == ""
 
 
-def test_what_is_told_by_a_statement_alone_is_believed() -> None:
+def test_what_a_declaration_says_is_believed() -> None:
     """Of an op that nobody knows."""
     model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18, "acme": 1]>
         g (float[n, 4] x) => (float[n, k] y) <float[n, 3] r, int64[1] s = {0}, int64[1] e = {3}, int64[1] a = {1}>
@@ -156,8 +156,8 @@ def test_no_rule_goes_by_what_is_stated_wrong_of_a_call() -> None:
         g (float[n, 4] x) => (float[n, 4] z, float[a] y) {{ z = own.twice(x) {LENGTHS} }}
         <domain: "own", opset_import: ["": 18]> twice (v) => (w) {{ w = Concat <axis = 0> (v, v) }}""")
     made, report = surgeon.rewrite(model, "cleanup")
-    told = "own::twice at z: the graph states the shape [n, 4], and the node makes [2*n, 4]"
-    assert report.misstated == told + BELIEVED
+    message = "own::twice at z: the graph states the shape [n, 4], and the node makes [2*n, 4]"
+    assert report.misstated == message + BELIEVED
     assert [node.op_type for node in made.graph.node] == [node.op_type for node in model.graph.node]
 
 
@@ -187,8 +187,8 @@ def test_no_proof_goes_by_the_shape_that_is_stated_of_what_a_loop_hands_on(
         {{ y = Loop(k, c, x) <body = turn (int64 i, bool o, float[{stated}] s) => (bool p, float[u] t)
             {{ p = Identity(o) q = ReduceSum <keepdims = 1> (s, r) {turn} }}> }}""")
     _, report = surgeon.rewrite(model, of_one, keep_going=True)
-    told = f"Loop at y: the graph states the shape [{stated}], and the node makes [{made}]"
-    assert report.misstated == told + BELIEVED
+    message = f"Loop at y: the graph states the shape [{stated}], and the node makes [{made}]"
+    assert report.misstated == message + BELIEVED
     assert [site.outcome for site in report.rolled_back] == ["failed"]
 
 

@@ -40,8 +40,8 @@ def main() -> int:
     if options.misses:
         for row in found:
             for own_tool in row.own:
-                for told in row.cells[own_tool].misses:
-                    print(f"{row.export.name} ({row.export.path}), {own_tool}: {told}")
+                for text in row.cells[own_tool].misses:
+                    print(f"{row.export.name} ({row.export.path}), {own_tool}: {text}")
     title = "Attention and rotary embedding" + ": a sample" * options.sample
     print("\n".join(table.lines(found, title, options.short)))
     if options.write:

@@ -34,9 +34,9 @@ def feeds(inputs: Mapping[str, Input], dtype: str, dynamic: bool) -> Iterator[tu
     seeds = count()
     for sizes in wanted:
         used = {name: size for name, size in {**SIZES, **sizes}.items() if name in free}
-        told = ", ".join(f"{name} {size}" for name, size in used.items())
+        message = ", ".join(f"{name} {size}" for name, size in used.items())
         for padding in ("", "left", "right") if masked and used.get("batch", 2) > 1 else ("",):
-            yield f"{told}{', padded ' * bool(padding)}{padding}", arrays(inputs, dtype, sizes, padding, next(seeds))
+            yield f"{message}{', padded ' * bool(padding)}{padding}", arrays(inputs, dtype, sizes, padding, next(seeds))
 
 
 class Model:
@@ -91,12 +91,12 @@ def answers(export: Export) -> Truth | str:
     if isinstance(model, str):
         return model
     found, refused = [], []
-    for told, fed in feeds(export.inputs, export.case.dtype, export.case.dynamic):
+    for text, fed in feeds(export.inputs, export.case.dtype, export.case.dynamic):
         given = ran(model, fed)
         if isinstance(given, str):
-            refused.append(f"{told}: {given}")
+            refused.append(f"{text}: {given}")
         else:
-            found.append((told, fed, given))
+            found.append((text, fed, given))
     return Truth(tuple(found), tuple(refused), "; ".join(stepwise(model, export)))
 
 
@@ -106,11 +106,11 @@ def differences(truth: Truth, path: Path, dtype: str) -> Iterator[str]:
     if isinstance(model, str):
         yield f"does not open: {model}"
         return
-    for told, fed, wanted in truth.answers:
+    for text, fed, wanted in truth.answers:
         given = ran(model, fed)
         wrong = f"does not run: {given}" if isinstance(given, str) else differs(wanted, given, dtype)
         if wrong:
-            yield f"{told}: {wrong}"
+            yield f"{text}: {wrong}"
 
 
 def differs(wanted: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], dtype: str, times: float = 1.0) -> str:
@@ -164,6 +164,6 @@ def stepwise(model: Model, export: Export) -> Iterator[str]:
             rows.append(given[logits])
             state |= {name: given[other] for name, other in export.loops.items()}
         else:
-            told = differs({logits: wanted[logits]}, {logits: np.concatenate(rows, 1)}, export.case.dtype, times=4)
-            if told:
-                yield f"batch {batch}: {told}"
+            reported = differs({logits: wanted[logits]}, {logits: np.concatenate(rows, 1)}, export.case.dtype, times=4)
+            if reported:
+                yield f"batch {batch}: {reported}"

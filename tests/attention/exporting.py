@@ -94,13 +94,13 @@ def _make(case: Case, place: Path, record: Path) -> None:
         partial.replace(place)
     except Exception as error:  # noqa: BLE001  an exporter raises what it likes; the table shows it
         partial.unlink(missing_ok=True)
-        fault = told(error)
+        fault = error_text(error)
     inputs = {} if subject is None else {name: asdict(one) for name, one in subject.inputs.items()}
     found = json.dumps({"inputs": inputs, "loops": {} if subject is None else subject.loops, "fault": fault})
     keep(record, lambda partial: partial.write_text(found, encoding="utf-8"))
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An exporter's words, without its advice: those of the error that it wrapped, if any."""
     while error.__cause__ is not None:
         error = error.__cause__

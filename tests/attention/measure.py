@@ -111,11 +111,11 @@ def _ours(export: Export, truth: comparing.Truth | str, output: Path, target: st
     about = [
         site for site in (*report.sites, *report.rolled_back) if any(_name(rule) in OWN_RULES for rule in site.rules)
     ]
-    told = [f"{site.rule} at {site.root} not proved: {site.reason}" for site in about if site.outcome != "proved"]
+    reported = [f"{site.rule} at {site.root} not proved: {site.reason}" for site in about if site.outcome != "proved"]
     short = [kind for kind in KINDS if cell.done.get(kind, 0) < export.truth.get(kind, 0)]
-    told += _reasons(source, target, short, output)
+    reported += _reasons(source, target, short, output)
     proved = sum(site.outcome == "proved" for site in about)
-    return replace(cell, sites=len(about), proved=proved, misses=tuple(told))
+    return replace(cell, sites=len(about), proved=proved, misses=tuple(reported))
 
 
 def _source(export: Export, target: str, raised: Path) -> Path:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.attention.cases import Case, Variant
-from tests.attention.exporting import keep, kept_at, told
+from tests.attention.exporting import error_text, keep, kept_at
 
 EXPORTERS = {"ts": 17, "dynamo": 18}
 WAYS = {
@@ -46,7 +46,7 @@ def _tried(way: str, exporter: str) -> str:
             else:
                 _export(way, case, path)
         except Exception as error:  # noqa: BLE001  an exporter raises what it likes; the table shows it
-            return told(error)
+            return error_text(error)
     return ""
 
 

@@ -31,6 +31,6 @@ def _rows(group: Sequence[Case], tools: Sequence[str]) -> list[table.Row]:
         close()
 
 
-def _say(told: str) -> None:
+def _say(text: str) -> None:
     """Progress, beside the table."""
-    print(told, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)

@@ -42,8 +42,8 @@ class Row:
     @property
     def fault(self) -> str:
         """What is wrong with our cells; nothing where all is done and proved and no more than that."""
-        told = [f"{f'{tool}: ' * (tool != OURS)}{fault}" for tool in self.own if (fault := self.fault_of(tool))]
-        return "; ".join(told)
+        reported = [f"{f'{tool}: ' * (tool != OURS)}{fault}" for tool in self.own if (fault := self.fault_of(tool))]
+        return "; ".join(reported)
 
     def fault_of(self, tool: str) -> str:
         """The same of one of our columns."""
@@ -237,7 +237,7 @@ def _lists(found: Sequence[Row]) -> Iterator[str]:
     broken = [(name, cell.wrong[0]) for name, cell in first.items() if cell.state == "original"]
     yield from _by_cause("Exports that ONNX Runtime does not open", broken)
     decoys = {row.export.name for row in measured if row.is_decoy}
-    refused = [(name, told) for name, cell in first.items() for told in cell.refused[:1] if name not in decoys]
+    refused = [(name, text) for name, cell in first.items() for text in cell.refused[:1] if name not in decoys]
     yield from _by_cause("Exports that do not run on some of the inputs, as the exporter wrote them", refused)
     for tool, title in ((OURS, "Not full"), (STANDARD_OURS, "Not full, target onnx")):
         faults = [(row.export.name, fault) for row in measured if tool in row.own and (fault := row.fault_of(tool))]
@@ -261,15 +261,15 @@ def _by_cause(title: str, found: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"## {title}: {len(found)}"
     yield ""
     causes: dict[str, list[str]] = defaultdict(list)
-    for name, told in found:
-        causes[plain(told)].append(name)
+    for name, text in found:
+        causes[plain(text)].append(name)
     for cause, names in sorted(causes.items(), key=lambda item: -len(item[1])):
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield f"- {cause.replace('|', '/')} ({', '.join(names[:3])}{more})"
     yield ""
 
 
-def plain(told: str) -> str:
+def plain(text: str) -> str:
     """A reason without the names and numbers that differ from model to model, so that equal ones are one line."""
-    told = re.sub(r"'[^' ]*'|/\S+/\S+|node_\w+|val_\d+|0x[0-9a-f]+", "…", told)
-    return re.sub(r"(?<!of )\b\d+\b(?! of)", "n", told)[:300]
+    text = re.sub(r"'[^' ]*'|/\S+/\S+|node_\w+|val_\d+|0x[0-9a-f]+", "…", text)
+    return re.sub(r"(?<!of )\b\d+\b(?! of)", "n", text)[:300]

@@ -84,8 +84,8 @@ def table(title: str, names: Sequence[str], found: Bench) -> Iterator[str]:
     yield "|---|--:|--:|--:|---|"
     for place, (name, latency) in enumerate(zip(names, found.models, strict=True)):
         ratio = found.ratio(place, 0)
-        told = f"{ratio.ratio:.3f} | {ratio.low:.3f} to {ratio.high:.3f} | {ratio.verdict}" if place else "1 | |"
-        yield f"| {name} | {latency.median:.1f} | {told} |"
+        message = f"{ratio.ratio:.3f} | {ratio.low:.3f} to {ratio.high:.3f} | {ratio.verdict}" if place else "1 | |"
+        yield f"| {name} | {latency.median:.1f} | {message} |"
 
 
 def verdict(

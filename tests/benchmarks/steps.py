@@ -68,10 +68,10 @@ def main() -> None:
 
 def typed(code: str, out: Path) -> None:
     """Run what is typed."""
-    told = {"__name__": "typed", "onnx": onnx, "surgeon": surgeon, "view": surgeon.view(MODEL)}
-    told |= {"model": str(MODEL), "out": str(out)}
+    settings = {"__name__": "typed", "onnx": onnx, "surgeon": surgeon, "view": surgeon.view(MODEL)}
+    settings |= {"model": str(MODEL), "out": str(out)}
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(code, told)
+        exec(code, settings)
 
 
 def told(tool: str) -> int:

@@ -102,8 +102,8 @@ def widths() -> onnx.ModelProto:
     nodes, ends = [], []
     for place in range(SITES):
         x, *names = (f"{letter}{place}" for letter in "xdeamy")
-        for op, told, made in zip(("Div", "Erf", "Add", "Mul", "Mul"), steps(x, *names), names, strict=True):
-            nodes.append(helper.make_node(op, told, [made]))
+        for op, text, made in zip(("Div", "Erf", "Add", "Mul", "Mul"), steps(x, *names), names, strict=True):
+            nodes.append(helper.make_node(op, text, [made]))
         size = ["n", 4 + place]
         ends.append([helper.make_tensor_value_info(name, TensorProto.FLOAT, size) for name in (x, names[-1])])
     numbers = (("root", 2**0.5), ("one", 1.0), ("half", 0.5))

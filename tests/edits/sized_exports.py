@@ -46,10 +46,10 @@ def export(arch: str, exporter: str) -> Export:
     sources = [here / "sized_models.py", here / "sized_exports.py", here.parent / "architectures" / "models.py"]
     key = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
     path = folder() / f"{key}-one-{arch}-{exporter}.onnx"
-    told = folder() / f"{key}-one-{arch}.npz"
-    if not (path.exists() and told.exists()):
-        _make(arch, exporter, path, told)
-    with np.load(told) as held:
+    archive = folder() / f"{key}-one-{arch}.npz"
+    if not (path.exists() and archive.exists()):
+        _make(arch, exporter, path, archive)
+    with np.load(archive) as held:
         arrays = dict(held)
     axes = {name.partition(":")[2]: int(place) for name, place in arrays.items() if name.startswith("axis:")}
     fed: dict[int, Arrays] = {}
@@ -63,7 +63,7 @@ def export(arch: str, exporter: str) -> Export:
     return Export(path, axes, fed, wanted)
 
 
-def _make(arch: str, exporter: str, path: Path, told: Path) -> None:
+def _make(arch: str, exporter: str, path: Path, archive: Path) -> None:
     """Export a model and ask torch, files whole or not at all."""
     import torch
 
@@ -97,7 +97,7 @@ def _make(arch: str, exporter: str, path: Path, told: Path) -> None:
     with quiet():
         torch.onnx.export(module, tuple(at(1).values()), str(partial), **options)
     np.savez(partial.with_suffix(".npz"), **arrays)
-    partial.with_suffix(".npz").replace(told)
+    partial.with_suffix(".npz").replace(archive)
     partial.replace(path)
 
 

@@ -47,10 +47,10 @@ def answers(arch: str) -> dict[int, tuple[Arrays, list[np.ndarray]]]:
     here = Path(__file__).parent
     sources = [here / "sized_models.py", here / "sized_lengths.py", here.parent / "architectures" / "models.py"]
     key = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
-    told = folder() / f"{key}-lengths-{arch}.npz"
-    if not told.exists():
-        _ask(arch, told)
-    with np.load(told) as held:
+    archive = folder() / f"{key}-lengths-{arch}.npz"
+    if not archive.exists():
+        _ask(arch, archive)
+    with np.load(archive) as held:
         arrays = dict(held)
     found = {}
     for size in LENGTHS[arch].sizes:
@@ -60,7 +60,7 @@ def answers(arch: str) -> dict[int, tuple[Arrays, list[np.ndarray]]]:
     return found
 
 
-def _ask(arch: str, told: Path) -> None:
+def _ask(arch: str, text: Path) -> None:
     import torch
 
     from tests.architectures import models
@@ -80,10 +80,10 @@ def _ask(arch: str, told: Path) -> None:
         arrays.update({f"fed:{size}:{name}": x.numpy() for name, x in fed.items()})
         given = answer if isinstance(answer, tuple) else (answer,)
         arrays.update({f"wanted:{size}:{place}": x.numpy() for place, x in enumerate(given)})
-    told.parent.mkdir(parents=True, exist_ok=True)
-    partial = told.with_name(f".{os.getpid()}-{told.name}")
+    text.parent.mkdir(parents=True, exist_ok=True)
+    partial = text.with_name(f".{os.getpid()}-{text.name}")
     np.savez(partial, **arrays)
-    partial.replace(told)
+    partial.replace(text)
 
 
 def _sized(x, length: Length, size: int):

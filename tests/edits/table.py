@@ -73,12 +73,12 @@ def run(
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir()
             print(json.dumps(job_of(task, out / "made.onnx")), file=process.stdin, flush=True)
-            told = json.loads(process.stdout.readline() or '{"why": "it does not start", "seconds": 0, "megabytes": 0}')
-            right = "" if told["why"] else wrong(task, out / "made.onnx", answers)
+            data = json.loads(process.stdout.readline() or '{"why": "it does not start", "seconds": 0, "megabytes": 0}')
+            right = "" if data["why"] else wrong(task, out / "made.onnx", answers)
             size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-            yield Cell(told["why"], right, told["seconds"], told["megabytes"], size)
-            if told["why"] or right:
-                print(f"  {tool}: {task.name}: {told['why'] or 'wrong: ' + right}", file=sys.stderr, flush=True)
+            yield Cell(data["why"], right, data["seconds"], data["megabytes"], size)
+            if data["why"] or right:
+                print(f"  {tool}: {task.name}: {data['why'] or 'wrong: ' + right}", file=sys.stderr, flush=True)
         process.stdin.close()
     shutil.rmtree(out, ignore_errors=True)
 
@@ -152,8 +152,8 @@ def wrong(task: Task, path: Path, wanted: Arrays) -> str:
         os.write(writer, why.encode()[:400])
         os._exit(0)
     os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        why = told.read().decode("utf-8", "replace")
+    with os.fdopen(reader, "rb") as stream:
+        why = stream.read().decode("utf-8", "replace")
     _, status = os.waitpid(child, 0)
     return why if not status else f"the process that runs it ended with {status}"
 
@@ -222,7 +222,7 @@ def lines(kind: str, tasks: Sequence[Task], cells: dict[str, list[Cell]]) -> Ite
         good = [not cell.why and not cell.right for cell in made]
         done = sum(not cell.why for cell in made)
         both = [place for place in range(len(tasks)) if good[place] and not base[place].why and not base[place].right]
-        told = [f"{sum(good[place] for place in places)}" for places in groups.values()]
+        reported = [f"{sum(good[place] for place in places)}" for places in groups.values()]
         if both:
             size = sum(made[place].bytes for place in both) / max(sum(base[place].bytes for place in both), 1)
             time = median(made[place].seconds / max(base[place].seconds, 1e-4) for place in both)
@@ -230,7 +230,7 @@ def lines(kind: str, tasks: Sequence[Task], cells: dict[str, list[Cell]]) -> Ite
             took = [f"{size:.2f}x", f"{time:.2f}x", f"{most:,.0f} MB"]
         else:
             took = ["", "", ""]
-        yield f"| {tool} | {' | '.join(told)} | {done} | {sum(good)} | {' | '.join(took)} |"
+        yield f"| {tool} | {' | '.join(reported)} | {done} | {sum(good)} | {' | '.join(took)} |"
     yield ""
 
 

@@ -327,9 +327,9 @@ def test_a_size_that_only_runs_show_follows(what, old, is_declared):
 @pytest.mark.parametrize("what", FIXED)
 @pytest.mark.parametrize("is_declared", [False, True])
 def test_a_declared_dim_that_cannot_follow_is_refused_as_a_fixed_one_is(what, old, is_declared):
-    nodes, told = FIXED[what]
+    nodes, reported = FIXED[what]
     source = holding(nodes, old, "batch" if is_declared else old)
-    with pytest.raises(GraphError, match=told.replace("{old}", str(old))):
+    with pytest.raises(GraphError, match=reported.replace("{old}", str(old))):
         surgeon.edit(source, Free(0, "batch"))
 
 

@@ -114,9 +114,9 @@ def test_kin_of_detr_answer_as_their_own_post_processing(name):
     is_sigmoid = name in SIGMOIDS
     model = exported(Answers(torch_model), opset=20 if name == "deformable_detr" else 17, size=(64, 64))
     if name == "deformable_detr":  # torch writes its GridSample in double, for which ONNX Runtime has no kernel
-        (told,) = surgeon.check(model)
-        assert told.op == "ai.onnx::GridSample"
-        assert told.helps[-1].endswith("surgeon convert IN OUT --from float64 --to float32")
+        (finding,) = surgeon.check(model)
+        assert finding.op == "ai.onnx::GridSample"
+        assert finding.helps[-1].endswith("surgeon convert IN OUT --from float64 --to float32")
         model, _ = surgeon.convert(model, "float32")
         assert not surgeon.check(model)
     with pytest.raises(surgeon.UsageError, match="'logits' are no probabilities, as far as the graph tells"):
@@ -172,7 +172,7 @@ def test_a_suppression_of_the_models_own_is_replaced_and_its_limits_taken_over()
     assert [node.op_type for node in plugin.graph.node].count("EfficientNMS_TRT") == 1
 
 
-def test_a_suppression_of_boxes_moved_by_class_is_told():
+def test_a_suppression_of_boxes_moved_by_class_is_reported():
     """As torchvision's `batched_nms`: boxes of one class moved apart from those of others."""
     model = onnx.parser.parse_model(
         HEADER
@@ -207,9 +207,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "asked", "told"), REFUSED, ids=lambda item: item if isinstance(item, str) else "")
-def test_what_cannot_be_told_is_one_sentence(model, asked, told):
-    with pytest.raises(surgeon.UsageError, match=told):
+@pytest.mark.parametrize(("model", "asked", "message"), REFUSED, ids=lambda item: item if isinstance(item, str) else "")
+def test_what_cannot_be_reported_is_one_sentence(model, asked, message):
+    with pytest.raises(surgeon.UsageError, match=message):
         detector_tail(model, **asked)
 
 
@@ -234,7 +234,7 @@ MADE = {
 @pytest.mark.parametrize("background", ["", "first", "last"])
 @pytest.mark.parametrize("agnostic", [False, True])
 @pytest.mark.parametrize("name", MADE)
-def test_made_up_boxes_by_the_model_and_by_hand(name, agnostic, background):
+def test_generated_boxes_by_the_model_and_by_hand(name, agnostic, background):
     """The nodes that are appended, run by ONNX Runtime, beside torchvision's definition in loops."""
     scores = MADE[name]
     count = scores.shape[1]
@@ -262,7 +262,7 @@ def test_made_up_boxes_by_the_model_and_by_hand(name, agnostic, background):
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("background", ["", "first", "last"])
 @pytest.mark.parametrize("name", ["ties", "all", "none"])
-def test_the_best_boxes_of_made_up_ones(name, background, single):
+def test_the_best_boxes_of_generated_ones(name, background, single):
     scores = MADE[name]
     text = "(float[2, 6, 4] b, float[2, 6, 3] s) => (float[2, 6, 4] p, float[2, 6, 3] q)"
     model = onnx.parser.parse_model(f"{HEADER}{text} {{ p = Identity(b)  q = Identity(s) }}")

@@ -223,7 +223,7 @@ def half_detector():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def test_detections_behind_half_precision_are_held_against_what_the_head_writes(monkeypatch):
+def test_detections_behind_half_precision_are_compared_with_what_the_head_writes(monkeypatch):
     """Which boxes stay hangs on the last bit, and the runtime keeps more between nodes; what is wrong still fails."""
     _, report = surgeon.edit(half_detector(), AppendNms("out"))
     assert report.outcome == "proved"
@@ -292,13 +292,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "told"), REFUSED, ids=str)
-def test_bad_input_is_one_sentence(tmp_path, arguments, told):
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=str)
+def test_bad_input_is_one_sentence(tmp_path, arguments, message):
     source, out = tmp_path / "in.onnx", tmp_path / "out.onnx"
     onnx.save(picture_model(), source)
     done = run(arguments[0], source, out, *arguments[1:])
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1
     assert not out.exists()
 
@@ -311,7 +311,7 @@ def test_a_resize_needs_its_opset():
 
 
 @pytest.mark.parametrize(
-    ("shape", "settings", "told"),
+    ("shape", "settings", "message"),
     [
         ([1, 20, 30, 3], {}, "'x' ([1, 20, 30, 3]) takes NHWC by its shape"),
         (["n", "h", "w", 4], {}, "'x' ([n, h, w, 4]) takes NHWC by its shape"),
@@ -323,17 +323,17 @@ def test_a_resize_needs_its_opset():
         ([1, 1, 30, 40], {"mean": (0.5,)}, None),
     ],
 )
-def test_channels_have_to_stand_first(shape, settings, told):
+def test_channels_have_to_stand_first(shape, settings, message):
     """What takes channels last would be given axes in another order; other counts of channels are stated."""
     sizes = ", ".join(map(str, shape))
     head = '<ir_version: 8, opset_import: ["": 18]> g'
     model = parse(f"{head} (float[{sizes}] x) => (float[{sizes}] y) {{ y = Neg(x) }}")
-    if told is None:
+    if message is None:
         assert surgeon.edit(model, PrependImage("x", **settings), check="model")[1].outcome == "proved"
         return
     with pytest.raises(surgeon.UsageError) as refused:
         surgeon.edit(model, PrependImage("x", **settings))
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_another_model_is_appended(tmp_path):
@@ -369,7 +369,7 @@ def test_the_commands(tmp_path):
     assert made.graph.input[0].type.tensor_type.elem_type == TensorProto.UINT8
 
 
-def test_an_output_behind_an_inner_tensor_is_told_to_go():
+def test_an_output_behind_an_inner_tensor_is_reported_to_go():
     """What is computed from it has no place any more beside what is made of it."""
     model = parse("(float[n, 4] x) => (float[n, 4] y) { h = Tanh(x) y = Neg(h) }")
     made, report = surgeon.edit(model, AppendArgMax("h"))
@@ -403,6 +403,6 @@ def test_pictures_are_put_in_front_of_what_has_to_be_given_alone(text, why):
     ],
     ids=["resize", "resize of floats", "mean", "most", "iou", "input"],
 )
-def test_settings_of_another_kind_are_told(make, words):
+def test_settings_of_another_kind_are_reported(make, words):
     with pytest.raises(surgeon.UsageError, match=words):
         make()

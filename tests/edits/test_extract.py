@@ -165,7 +165,7 @@ def test_a_sequence_is_an_input_as_the_file_states_it_or_as_onnx_infers():
     assert made.graph.input[0].type.WhichOneof("value") == "sequence_type"
 
 
-def test_edits_before_a_cut_are_held_against_the_original():
+def test_edits_before_a_cut_are_compared_with_the_original():
     edits = [Rename("a", "first"), AddOutput("d"), Extract(("first",), ("p", "d")), Rename("d", "last")]
     made, report = surgeon.edit(sample(), edits, check="model")
     assert (names(made.graph.input), names(made.graph.output)) == (["first"], ["p", "last"])
@@ -221,7 +221,7 @@ def test_a_stored_tensor_is_no_end():
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "message"),
     [
         (Extract("ab", "y"), "froms of Extract is a list of names, not 'ab'"),
         (RaiseOpset("21"), "version of RaiseOpset is a whole number, not '21'"),
@@ -229,9 +229,9 @@ def test_a_stored_tensor_is_no_end():
         (Extract(("x", "x"), ("y",)), "'x' is named twice in froms"),
     ],
 )
-def test_what_is_of_another_kind_is_told(edit, told):
+def test_what_is_of_another_kind_is_reported(edit, message):
     model = parse("(float[4] x) => (float[4] y) { y = Neg(x) }")
-    with pytest.raises(surgeon.UsageError, match=told):
+    with pytest.raises(surgeon.UsageError, match=message):
         surgeon.edit(model, edit)
 
 
@@ -246,7 +246,7 @@ def test_what_a_note_on_quantization_names_stays_with_it():
     assert names(made.graph.initializer) == ["sc"]
 
 
-def test_how_it_is_trained_is_left_out_and_that_is_told():
+def test_how_it_is_trained_is_left_out_and_that_is_reported():
     model = sample()
     model.training_info.add(algorithm=helper.make_graph([], "step", [], []))
     made, report = extract(model, ["a"], ["b"])

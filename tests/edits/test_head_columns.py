@@ -99,9 +99,9 @@ def test_finished_detections_are_refused_with_the_raw_tensors(form, tail):
     model = detector(nodes, shape)
     with pytest.raises(UsageError) as refusal:
         surgeon.edit(model, detector_tail(model, tail))
-    told = str(refusal.value)
-    assert f"column {number} is the number of a class and column {best} the best of several scores" in told
-    assert told.endswith(f"surgeon append IN OUT {tail} --output boxes --scores scores")
+    message = str(refusal.value)
+    assert f"column {number} is the number of a class and column {best} the best of several scores" in message
+    assert message.endswith(f"surgeon append IN OUT {tail} --output boxes --scores scores")
     made, report = surgeon.edit(model, detector_tail(model, tail, output="boxes", scores="scores"))
     assert report.outcome == "proved", report.check.reason
     if tail == "boxes":
@@ -270,9 +270,9 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_columns_of_another_kind_are_refused_with_their_place(name):
-    nodes, shape, told = OTHERS[name]
+    nodes, shape, reported = OTHERS[name]
     nodes = nodes.replace("anchors_twice", "stride").replace("(near, row)", "(near, first)")
     nodes = "first = Constant <value_ints = [1]> ()  first_and_rest = Constant <value_ints = [1, 2]> ()" + nodes
     with pytest.raises(UsageError) as refusal:
         surgeon.edit(detector(nodes, shape), AppendNms("out"))
-    assert told in str(refusal.value)
+    assert reported in str(refusal.value)

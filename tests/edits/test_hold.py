@@ -26,7 +26,7 @@ def held(model, name):
     return next(numpy_helper.to_array(tensor) for tensor in model.graph.initializer if tensor.name == name)
 
 
-def test_what_hangs_on_it_is_known_then():
+def test_what_depends_on_it_is_known_then():
     """The branch of a rate that is held is taken by a rule, and both models answer alike."""
     model = parse(RATE)
     made, report = surgeon.edit(model, Hold("rate", "16000"))

@@ -103,7 +103,7 @@ def test_an_output_may_feed_an_input_that_has_a_default(version):
     assert names(left.graph.output) == ["k", "t"]
 
 
-def test_what_feeds_what_is_told_so_that_it_can_be_understood():
+def test_what_feeds_what_is_reported_so_that_it_can_be_understood():
     first = model("(float[n] x, float[n] m) => (float[n] y) { y = Add (x, m) }")
     second = model("(float[n] y, float[n] m, float[n] o) => (float[n] z) { t = Add (y, m)  z = Add (t, o) }")
     assert said(merge(first, second)[1]) == (
@@ -428,7 +428,7 @@ def test_any_two_models_made_one_answer_as_the_two(first, second):
     assert len(made.graph.output) == count
 
 
-def test_what_is_no_connection_is_told():
+def test_what_is_no_connection_is_reported():
     with pytest.raises(surgeon.UsageError, match="connect says which output feeds which input, as .*, not 5"):
         surgeon.merge(onnx.ModelProto(), onnx.ModelProto(), connect=5)
 
@@ -476,13 +476,13 @@ def test_a_function_of_one_model_is_not_an_operator_of_the_other():
 
 def test_how_the_first_is_trained_follows_its_prefix():
     first = model("(float[4] x) => (float[4] y) <float[4] w = {1.0, 2.0, 3.0, 4.0}> { y = Mul (x, w) }")
-    told = first.training_info.add()
-    told.algorithm.CopyFrom(model("(float[4] by) => (float[4] new) { new = Add (w, by) }").graph)
-    told.update_binding.add(key="w", value="new")
+    reported = first.training_info.add()
+    reported.algorithm.CopyFrom(model("(float[4] by) => (float[4] new) { new = Add (w, by) }").graph)
+    reported.update_binding.add(key="w", value="new")
     made, _ = merge(first, model("(float[4] y) => (float[4] z) { z = Neg (y) }"), prefix=("a_", ""))
-    (told,) = made.training_info
-    assert [(entry.key, entry.value) for entry in told.update_binding] == [("a_w", "new")]
-    assert list(told.algorithm.node[0].input) == ["a_w", "by"]
+    (reported,) = made.training_info
+    assert [(entry.key, entry.value) for entry in reported.update_binding] == [("a_w", "new")]
+    assert list(reported.algorithm.node[0].input) == ["a_w", "by"]
 
 
 @pytest.mark.parametrize(

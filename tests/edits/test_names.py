@@ -132,16 +132,16 @@ def test_an_output_may_be_listed_twice(edit, order):
 
 
 @pytest.mark.parametrize(
-    ("edit", "told"),
+    ("edit", "message"),
     [
         (Retype("y", "float16", cast=True), "lists the output 'y' more than once"),
         (DropOutput("y"), "'y' is the only output"),
     ],
 )
-def test_what_an_output_listed_twice_cannot_be(edit, told):
+def test_what_an_output_listed_twice_cannot_be(edit, message):
     model = parse("""<ir_version: 8, opset_import: ["" : 18]> g (float[n, 4] x) =>
         (float[n, 4] y, float[n, 4] y) { y = Exp (x) }""")
-    with pytest.raises(surgeon.UsageError, match=told):
+    with pytest.raises(surgeon.UsageError, match=message):
         surgeon.edit(model, edit)
 
 
@@ -186,7 +186,7 @@ def test_a_dtype_that_readers_take_too_needs_no_cast():
     assert [node.op_type for node in made.graph.node] == ["Cast", "Gather"]
 
 
-def test_truths_of_floats_are_not_those_of_integers():
+def test_booleans_of_floats_are_not_those_of_integers():
     body = "{ seen = Cast<to = 9>(mask) kept = Cast<to = 1>(mask) }"
     model = parse(f"(int64[n] mask) => (bool[n] seen, float[n] kept) {body}")
     with pytest.raises(surgeon.UsageError, match="Cast at 'seen' reads 'mask' as int64, so a Cast must stand between"):
@@ -216,7 +216,7 @@ def test_a_wrong_edit_fails_its_check(branching):
     assert "Neg at 'relu' is no node of the original" in caught.value.report.other
 
 
-def test_a_node_without_outputs_is_told_as_any_other(branching):
+def test_a_node_without_outputs_is_reported_as_any_other(branching):
     branching.graph.node.add(op_type="Log", domain="custom", input=["h"])
     branching.opset_import.add(domain="custom", version=1)
     made, report = surgeon.edit(branching, Rename("h", "inner"))
@@ -264,13 +264,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), REFUSED, ids=lambda item: " ".join(item) if isinstance(item, list) else ""
+    ("arguments", "message"), REFUSED, ids=lambda item: " ".join(item) if isinstance(item, list) else ""
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(tmp_path, arguments, told):
+def test_bad_input_is_one_sentence_and_nothing_is_written(tmp_path, arguments, message):
     out = tmp_path / "out.onnx"
     done = run("edit", MODEL, out, *arguments)
     assert done.exit_code == 2
-    assert told in done.output
+    assert message in done.output
     assert done.output.count("\n") == 1
     assert not out.exists()
 
@@ -314,17 +314,17 @@ def test_devices_know_a_tensor_by_its_new_name(branching):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("out.json", "is named as text, and models are written as binary protobuf"),
         ("recipe.toml", "holds no model: name another file, or say --force"),
     ],
 )
-def test_what_is_no_place_for_a_model_stays_as_it_is(tmp_path, name, told):
+def test_what_is_no_place_for_a_model_stays_as_it_is(tmp_path, name, message):
     out = tmp_path / name
     out.write_text("[[step]]\n")
     done = run("edit", MODEL, out, "--rename", "logits=y")
-    assert (done.exit_code, told in done.output) == (2, True), done.output
+    assert (done.exit_code, message in done.output) == (2, True), done.output
     assert out.read_text() == "[[step]]\n"
 
 
@@ -350,15 +350,15 @@ def test_what_is_spelled_is_read_again(kind):
 
 
 @pytest.mark.parametrize(
-    ("edits", "told"),
+    ("edits", "message"),
     [
         (None, "None is no edit; give values of surgeon.edits"),
         (5, "5 is no edit; give values of surgeon.edits"),
         (surgeon.edits.Rename("x", 5), r"new of Rename is a string, not 5; see help\(surgeon.edits.Rename\)"),
     ],
 )
-def test_what_is_no_edit_is_told(edits, told):
-    with pytest.raises(surgeon.UsageError, match=told):
+def test_what_is_no_edit_is_reported(edits, message):
+    with pytest.raises(surgeon.UsageError, match=message):
         surgeon.edit(onnx.load(MODEL), edits)
 
 
@@ -392,8 +392,8 @@ def test_a_cast_stands_where_a_reader_would_make_something_else_of_the_new_dtype
 
 def test_a_cast_to_what_its_opset_does_not_know_is_refused():
     model = parse("(float[4] x) => (float[4] y) { y = Relu(x) }", ir_version=10)
-    told = "No Cast of opset 17 knows int4; raise it: surgeon upgrade IN OUT --opset 21"
-    with pytest.raises(surgeon.UsageError, match=told):
+    message = "No Cast of opset 17 knows int4; raise it: surgeon upgrade IN OUT --opset 21"
+    with pytest.raises(surgeon.UsageError, match=message):
         surgeon.edit(model, Retype("x", "int4", cast=True), check="none")
     made, _ = surgeon.edit(model, [RaiseOpset(21), Retype("x", "int4", cast=True)], check="none")
     onnx.checker.check_model(made, full_check=True)

@@ -58,9 +58,9 @@ def test_the_floats_of_a_quantised_model_are_left(nets):
     x = Pictures(8).get_next()["x"]
     exact, floats = (answer(model, x) for model in (net, made))
     assert abs(floats - exact).max() < 0.01 * abs(exact).max()  # of weights alone, 127 steps each
-    told = report.edits[0].said
+    reported = report.edits[0].said
     count = sum(node.op_type in KINDS for node in quantised.graph.node)
-    assert count == 2 * int(told[0].split()[0]) + int(told[1].split()[0])
+    assert count == 2 * int(reported[0].split()[0]) + int(reported[1].split()[0])
 
 
 CONSTANTS = "float s = {0.1}, float t = {0.2}, int8 z = {3}, int8 k = {3}, uint8 low = {0}, int8 high = {127}"
@@ -113,10 +113,10 @@ def test_what_an_end_at_zero_cuts_off_stays_cut_off(zero, limits, before):
     np.testing.assert_array_equal(answer(made, x), -held)
 
 
-@pytest.mark.parametrize("told", ["<output_dtype = 3>(x, s)", "(x, s, zero)"])
-def test_of_signed_integers_without_a_zero_point_0_is_no_end(told):
+@pytest.mark.parametrize("message", ["<output_dtype = 3>(x, s)", "(x, s, zero)"])
+def test_of_signed_integers_without_a_zero_point_0_is_no_end(message):
     """int8, as the operator says or the zero point of the other half of the pair."""
-    body = f"q = QuantizeLinear{told}  d = DequantizeLinear(q, s)  y = Neg(d)"
+    body = f"q = QuantizeLinear{message}  d = DequantizeLinear(q, s)  y = Neg(d)"
     head = '<ir_version: 10, opset_import: ["" : 21]> g (float[2, 4] x) => (float[2, 4] y)'
     model = parse(f"{head} <float s = {{0.1}}, int8 zero = {{0}}> {{ {body} }}")
     made, _ = surgeon.edit(model, StripQdq())
@@ -142,7 +142,7 @@ def test_a_clip_below_0_lets_pass_what_the_pair_cuts_off():
     np.testing.assert_array_equal(answer(made, x), -np.clip(x, 0, 1))
 
 
-def test_edits_beside_it_are_proved_and_what_is_not_stripped_is_told(nets):
+def test_edits_beside_it_are_proved_and_what_is_not_stripped_is_reported(nets):
     _, quantised, path = nets
     _, report = surgeon.edit(quantised, [Rename("y", "z"), StripQdq()])
     assert [item.edit.flag for item in report.edits] == ["rename", "strip-qdq"]

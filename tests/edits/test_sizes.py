@@ -202,7 +202,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("node", REFUSALS)
-def test_what_cannot_be_told_is_refused_with_the_node(node):
+def test_what_cannot_be_reported_is_refused_with_the_node(node):
     stored, why = REFUSALS[node]
     if "%s" in stored:
         stored %= ", ".join(map(str, range(24 if "[6" in stored else 12)))
@@ -217,7 +217,7 @@ def test_what_cannot_be_told_is_refused_with_the_node(node):
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_sample_that_is_told_by_a_constant_is_counted(batch):
+def test_a_sample_that_is_reported_by_a_constant_is_counted(batch):
     """As `hidden[arange(batch), last]` is written, which an export at one size folds."""
     index = numpy_helper.from_array(np.arange(batch).reshape(-1, 1), "first")
     nodes = [
@@ -504,7 +504,7 @@ def test_what_is_stored_beside_is_an_input_where_all_that_is_stored_has_to_be():
 
 
 @pytest.mark.parametrize("read", ["a", "b"])
-def test_what_hangs_on_any_of_the_freed_inputs_is_stated_anew(read):
+def test_what_depends_on_any_of_the_dynamic_inputs_is_stated_anew(read):
     """How many elements are not 0 is known of neither."""
     other = {"a": "b", "b": "a"}[read]
     nodes = f"{{ y = NonZero({read}) z = Neg({other}) }}"

@@ -49,7 +49,7 @@ def test_arithmetic_on_what_stays_free_stays():
     assert answer(made, numbers(2, 3, 8))[0].shape == (2, 3, 8)
 
 
-def test_fixed_and_freed_again_answers_the_same():
+def test_fixed_and_dynamic_again_answers_the_same():
     made, _ = surgeon.edit(model(RESHAPING), [Dim("batch", 1), Dim("length", 5)])
     made, report = surgeon.edit(made, [Free(0, "batch"), Free(1, "length")])
     x = numbers(3, 4, 8)
@@ -123,8 +123,8 @@ g (float[b, 2, s, 8] q, float[b, 2, s, 8] k, float[b, 2, s, 8] v, float[c, 1, 1,
 def test_an_attention_is_found_once_its_mask_is_of_the_same_batch():
     _, report = surgeon.rewrite(model(ATTENTION), "attention")
     assert not report.sites
-    told = "the mask has c batches where the queries have b; if these are always as many, say so by surgeon edit --join"
-    assert told in report.misses[0].reason
+    text = "the mask has c batches where the queries have b; if these are always as many, say so by surgeon edit --join"
+    assert text in report.misses[0].reason
     joined, _ = surgeon.edit(model(ATTENTION), [JoinDim("c", "b"), JoinDim("t", "s")])
     _, report = surgeon.rewrite(joined, "attention")
     assert [site.outcome for site in report.sites] == ["proved"]
@@ -353,8 +353,8 @@ def test_an_output_that_is_stated_otherwise_than_made_is_stated_anew(stated, fou
     made, report = surgeon.edit(source, Dim("n", 2))
     assert report.outcome == "proved"
     assert dims(made)["y"] == found
-    told = [words for words in report.edits[0].said if "is stated as" in words]
-    assert len(told) == (stated not in ("n, 8", "n, m"))
+    reported = [words for words in report.edits[0].said if "is stated as" in words]
+    assert len(reported) == (stated not in ("n, 8", "n, m"))
 
 
 BEHIND = {

@@ -178,10 +178,10 @@ def test_parts_that_differ_are_not_written(tmp_path, monkeypatch):
     from surgeon.edits.merge_split import split as split_module
 
     def spoiled(draft, *rest):
-        told = real(draft, *rest)
+        reported = real(draft, *rest)
         for node in draft.graph.node:
             node.op_type = "Tanh" if node.op_type == "Relu" else node.op_type
-        return told
+        return reported
 
     real = split_module.extract
     monkeypatch.setattr(split_module, "extract", spoiled)
@@ -227,7 +227,7 @@ def test_sequences_pass_a_cut():
     np.testing.assert_array_equal(run_chain(parts, feeds)["y"], -feeds["x"] - feeds["x"][:, :1])
 
 
-def test_a_sequence_of_which_nothing_is_known_is_told():
+def test_a_sequence_of_which_nothing_is_known_is_reported():
     """It has no dtype that could be stated."""
     model = onnx.parser.parse_model(SEQUENCES.format(', "acme" : 1', "acme.Foo"))
     with pytest.raises(surgeon.UsageError, match="'s' is a sequence or an optional of which nothing tells"):
@@ -243,7 +243,7 @@ def test_random_numbers_are_drawn_once():
     assert ends(report) == [(("x",), ("r", "b")), (("b", "r"), ("y",))]
 
 
-def test_the_command_tells_the_parts(tmp_path):
+def test_the_command_reports_the_parts(tmp_path):
     onnx.save(sample(), tmp_path / "m.onnx")
     done = run("split", tmp_path / "m.onnx", tmp_path / "parts", "--at", "b")
     assert done.exit_code == 0
@@ -302,6 +302,6 @@ def test_a_damaged_weight_is_named():
     ],
     ids=str,
 )
-def test_cuts_of_another_kind_are_told(rest, words):
+def test_cuts_of_another_kind_are_reported(rest, words):
     with pytest.raises(surgeon.UsageError, match=words):
         surgeon.split(sample(), **rest)

@@ -47,7 +47,7 @@ def test_inputs_that_are_given_find_what_is_wrong_in_a_later_stage() -> None:
         surgeon.edit(MODEL, edits, check="model", options=CheckOptions(inputs=[large]))
 
 
-def test_what_is_told_apart_at_one_stage_is_told_at_the_end() -> None:
+def test_what_is_reported_apart_at_one_stage_is_reported_at_the_end() -> None:
     """A later stage that differs nowhere does not hide it."""
     edits = [Insert(("x",), ("b",), "Identity"), AppendArgMax("y"), Rename("x", "input")]
     _, report = surgeon.edit(MODEL, edits, check="model")

@@ -20,9 +20,9 @@ def test_surgeon_does_all_that_is_small(tasks, tmp_path):
         cells = list(table.run("surgeon-no-check", some, wanted, tmp_path / "out", ""))
         assert [(cell.why, cell.right) for cell in cells] == [("", "")] * len(some)
         assert all(cell.bytes for cell in cells)
-        told = "\n".join(table.lines(kind, some, {"surgeon-no-check": cells}))
+        message = "\n".join(table.lines(kind, some, {"surgeon-no-check": cells}))
         row = [*counts(some), len(some), len(some)]
-        assert f"| surgeon-no-check | {' | '.join(map(str, row))} |" in told
+        assert f"| surgeon-no-check | {' | '.join(map(str, row))} |" in message
 
 
 def counts(tasks):
@@ -30,7 +30,7 @@ def counts(tasks):
     return [sum(task.group == group for task in tasks) for group in groups]
 
 
-def test_what_a_tool_cannot_is_told_with_its_reason(tasks, tmp_path):
+def test_what_a_tool_cannot_is_reported_with_its_reason(tasks, tmp_path):
     some = [task for task in tasks[1] if task.group == "opsets"]
     wanted = [table.expected(task) for task in some]
     cells = list(table.run("onnx", some, wanted, tmp_path / "out", ""))

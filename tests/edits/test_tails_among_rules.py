@@ -49,8 +49,8 @@ def source(tmp_path):
 
 
 def test_the_tail_is_proved_as_an_edit_and_rules_run_over_what_comes_of_it(source, tmp_path):
-    out, told = tmp_path / "out.onnx", tmp_path / "report.json"
-    done = run("rewrite", source, out, "--rules", "gelu:gelu,nms", "--expect", "nms=1", "--report", told)
+    out, reported = tmp_path / "out.onnx", tmp_path / "report.json"
+    done = run("rewrite", source, out, "--rules", "gelu:gelu,nms", "--expect", "nms=1", "--report", reported)
     assert done.exit_code == 0, done.output
     words = " ".join(done.output.split())
     assert "append-nms outputs 'boxes', 'scores', 'classes', 'batch' are the detections of 'corners' and" in words
@@ -60,7 +60,7 @@ def test_the_tail_is_proved_as_an_edit_and_rules_run_over_what_comes_of_it(sourc
     assert answers(made) == ["boxes", "scores", "classes", "batch"]
     assert {"NonMaxSuppression", "Gelu"} <= set(ops(made))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.onnx", "out.onnx", "report.json"]
-    report = json.loads(told.read_text())
+    report = json.loads(reported.read_text())
     assert (report["outcome"], report["counts"]) == ("proved", {"nms": 1, "gelu": 1})
     assert report["edited"]["outcome"] == "proved"
 
@@ -114,9 +114,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("names", "target", "told"), REFUSED)
-def test_what_cannot_be_is_one_sentence(names, target, told):
-    with pytest.raises(surgeon.SurgeonError, match=told):
+@pytest.mark.parametrize(("names", "target", "message"), REFUSED)
+def test_what_cannot_be_is_one_sentence(names, target, message):
+    with pytest.raises(surgeon.SurgeonError, match=message):
         surgeon.rewrite(SSD, names, target=target)
 
 
@@ -209,6 +209,6 @@ def test_it_is_listed_and_has_a_manual():
         assert manual.exit_code == 0
         assert f"surgeon append IN OUT {tail.kind}" in manual.output
         assert "Attributes:" in manual.output or "Raises:" in manual.output
-    told = run("rules", "nms", "--prove")
-    assert told.exit_code == 2
-    assert "it is an edit: surgeon rewrite IN OUT --rules nms" in told.output
+    result = run("rules", "nms", "--prove")
+    assert result.exit_code == 2
+    assert "it is an edit: surgeon rewrite IN OUT --rules nms" in result.output

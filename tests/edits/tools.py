@@ -135,8 +135,8 @@ def do(tool: Any, job: Job, answer: int) -> None:
         tool(job)
     except BaseException as error:  # noqa: BLE001  # whatever a tool does, the row says so
         why = f"{type(error).__name__}: {error}"[:300]
-    told = {"why": why, "seconds": time.perf_counter() - started, "megabytes": max(peak() - before, 0.0)}
-    os.write(answer, json.dumps(told).encode())
+    settings = {"why": why, "seconds": time.perf_counter() - started, "megabytes": max(peak() - before, 0.0)}
+    os.write(answer, json.dumps(settings).encode())
     os._exit(0)
 
 
@@ -151,8 +151,8 @@ def main() -> int:
             os.close(reader)
             do(tool, json.loads(line), writer)
         os.close(writer)
-        with os.fdopen(reader) as told:
-            answer = told.read()
+        with os.fdopen(reader) as stream:
+            answer = stream.read()
         _, status = os.waitpid(child, 0)
         ended = {"why": f"the process ended with {status}", "seconds": 0.0, "megabytes": 0.0}
         sys.stdout.write(f"{answer or json.dumps(ended)}\n")

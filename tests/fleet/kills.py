@@ -67,8 +67,8 @@ def hashes(store, folder):
 
 def command(recipe, address, to, *arguments):
     """The command line of a run."""
-    told = ["run", recipe, "--over", "s3://zoo/**/*.onnx", "--to", to, "--engine", address, "--model-time", LIMIT]
-    return [sys.executable, "-m", "surgeon", *map(str, (*told, *arguments))]
+    words = ["run", recipe, "--over", "s3://zoo/**/*.onnx", "--to", to, "--engine", address, "--model-time", LIMIT]
+    return [sys.executable, "-m", "surgeon", *map(str, (*words, *arguments))]
 
 
 def finished(store, folder):
@@ -112,8 +112,8 @@ class Stage:
     def client(self, to, *arguments):
         """The command, started."""
         with open(self.log, "ab") as log:
-            told = command(self.recipe, self.address, to, *arguments)
-            return subprocess.Popen(told, env=surroundings(**self.variables), stdout=log, stderr=log, cwd=ROOT)
+            result = command(self.recipe, self.address, to, *arguments)
+            return subprocess.Popen(result, env=surroundings(**self.variables), stdout=log, stderr=log, cwd=ROOT)
 
     def remove(self, name):
         """Take a target away."""
@@ -149,9 +149,9 @@ def run(count):
         quiet = rows_of(folder / "quiet.jsonl")
         wrong = [name for name, row in quiet.items() if row["outcome"] not in expected(name)]
         read = {name: row["read"] for name, row in quiet.items() if name.startswith("large/")}
-        told = dict(Counter(row["outcome"] for row in quiet.values()))
+        counts = dict(Counter(row["outcome"] for row in quiet.values()))
         seconds = time.monotonic() - began
-        print(f"undisturbed: exit code {code}, {len(quiet)} rows, {told}, {seconds:.0f} s", flush=True)
+        print(f"undisturbed: exit code {code}, {len(quiet)} rows, {counts}, {seconds:.0f} s", flush=True)
         print(f"  rows that are wrong: {wrong}", flush=True)
         print(f"  bytes read of models with a table of {TABLE:,}: {max(read.values()):,} at most", flush=True)
         assert not wrong
@@ -196,10 +196,10 @@ def shut_out(stage, truth, count):
         stage.until(f"fused/{name}", count // 2, client)
         shut.set()
         code = client.wait()
-        told = Counter(row["outcome"] for row in rows_of(stage.folder / f"{name}.jsonl").values())
-        print(f"the bucket shut: exit code {code}, {dict(told)}", flush=True)
+        counts = Counter(row["outcome"] for row in rows_of(stage.folder / f"{name}.jsonl").values())
+        print(f"the bucket shut: exit code {code}, {dict(counts)}", flush=True)
         assert code == 1
-        assert told["unwritten"]
+        assert counts["unwritten"]
         shut.clear()
         resumed(stage, name, truth)
 
@@ -231,7 +231,7 @@ def kill_scheduler(stage, name, count):
     stage.until(f"fused/{name}", count // 2, client)
     parts.kill(stage.scheduler)
     code = client.wait(timeout=600)
-    told = stage.log.read_text(encoding="utf-8").strip().splitlines()
-    ended = [line for line in told if line.startswith("ended")]
-    print(f"the scheduler killed: exit code {code}; {ended[-1:] or told[-3:]}", flush=True)
+    reported = stage.log.read_text(encoding="utf-8").strip().splitlines()
+    ended = [line for line in reported if line.startswith("ended")]
+    print(f"the scheduler killed: exit code {code}; {ended[-1:] or reported[-3:]}", flush=True)
     stage.restart()

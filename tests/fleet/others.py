@@ -76,8 +76,8 @@ def run(count):
             out = folder / f"out-{name.replace(' ', '-').removesuffix('-again')}"
             out.mkdir(exist_ok=True)
             began = _used()
-            told = ["sh", "-c", command.replace("OUT", out.name)]
-            ran = subprocess.run(told, env=surroundings(), cwd=folder, check=False)
+            words = ["sh", "-c", command.replace("OUT", out.name)]
+            ran = subprocess.run(words, env=surroundings(), cwd=folder, check=False)
             took = _used() - began
             first = first or took
             done = len(list(out.rglob("*.onnx")))

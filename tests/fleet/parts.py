@@ -122,8 +122,8 @@ def gated(variables):
 def scheduler(*arguments, **variables):
     """A scheduler of Dask, without its dashboard where it is not told otherwise; gives its process and its address."""
     port = free_port()
-    told = ("--host", "127.0.0.1", "--port", port, *(arguments or ("--no-dashboard",)), "--no-show")
-    with started("-m", "distributed.cli.dask_scheduler", *told, **variables) as process:
+    words = ("--host", "127.0.0.1", "--port", port, *(arguments or ("--no-dashboard",)), "--no-show")
+    with started("-m", "distributed.cli.dask_scheduler", *words, **variables) as process:
         wait_for(port, process)
         yield process, f"dask://127.0.0.1:{port}"
 
@@ -132,10 +132,10 @@ def scheduler(*arguments, **variables):
 def workers(address, count, folder, *arguments, **variables):
     """So many workers of one thread, without a nanny; gives their processes."""
     url = address.replace("dask://", "tcp://")
-    told = ("-m", "distributed.cli.dask_worker", url, "--nthreads", 1, "--no-nanny", "--no-dashboard", *arguments)
+    words = ("-m", "distributed.cli.dask_worker", url, "--nthreads", 1, "--no-nanny", "--no-dashboard", *arguments)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(started(*told, "--local-directory", folder, **variables)) for _ in range(count)
+            stack.enter_context(started(*words, "--local-directory", folder, **variables)) for _ in range(count)
         ]
 
 

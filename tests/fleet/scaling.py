@@ -38,9 +38,9 @@ def overhead(folder):
         took = []
         for way in ("cold", "warm"):
             to = folder / f"out-{check}-{way}"
-            told = {"to": to, "check": check, "own_proofs": True, "options": options}
+            settings = {"to": to, "check": check, "own_proofs": True, "options": options}
             began = time.perf_counter()
-            surgeon.run_many(RECIPE, f"{folder}/zoo/*.onnx", **told)
+            surgeon.run_many(RECIPE, f"{folder}/zoo/*.onnx", **settings)
             took.append((time.perf_counter() - began) / COUNT)
         print(
             f"check {check}: a model takes {alone * 1e3:.0f} ms by itself, {took[1] * 1e3:.0f} ms in a fleet "
@@ -60,9 +60,9 @@ def workers(folder):
                 stack.enter_context(parts.workers(address, count, folder / "dask"))
                 time.sleep(3)  # a worker that comes late counts for nothing
                 for way in ("warm", "timed"):
-                    told = {"to": folder / f"workers-{turn}-{count}-{way}", "engine": address, "own_proofs": True}
+                    settings = {"to": folder / f"workers-{turn}-{count}-{way}", "engine": address, "own_proofs": True}
                     began = time.perf_counter()
-                    surgeon.run_many(RECIPE, f"{folder}/zoo/*.onnx", **told)
+                    surgeon.run_many(RECIPE, f"{folder}/zoo/*.onnx", **settings)
                     took[count] = time.perf_counter() - began
         ratios.append(took[1] / took[2])
         print(f"1 worker {took[1]:.1f} s, 2 workers {took[2]:.1f} s: {took[1] / took[2]:.2f} times", flush=True)

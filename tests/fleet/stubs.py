@@ -53,8 +53,8 @@ def run(_):
         scheduler, address = stack.enter_context(parts.scheduler())
         stack.enter_context(parts.workers(address, 1, Path(home) / "dask"))
         for count in (1_000, 10_000, 100_000):
-            told, began = [sys.executable, "-c", _SCRIPT, address, str(count)], _worked(scheduler)
-            ran = subprocess.run(told, env=surroundings(), capture_output=True, text=True, cwd=ROOT, check=False)
+            words, began = [sys.executable, "-c", _SCRIPT, address, str(count)], _worked(scheduler)
+            ran = subprocess.run(words, env=surroundings(), capture_output=True, text=True, cwd=ROOT, check=False)
             each = (_worked(scheduler) - began) / count * 1e3
             told_by_it = ran.stdout.strip() or ran.stderr[-2000:]
             print(f"{told_by_it}; scheduler {each:.2f} ms of processor time each", flush=True)

@@ -64,7 +64,7 @@ def test_a_scheduler_that_runs_is_joined(dask, tmp_path):
 @pytest.mark.parametrize(
     ("status", "page", "is_told"), [(200, b"plots", True), (200, b"Dask needs bokeh >= 3", False), (404, b"", False)]
 )
-def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
+def test_the_dashboard_is_reported_where_there_is_one(status, page, is_told):
     """A scheduler without one has a link all the same, to a page that says what is missing, or to none."""
 
     class Page(BaseHTTPRequestHandler):
@@ -85,32 +85,32 @@ def test_the_dashboard_is_told_where_there_is_one(status, page, is_told):
     assert DaskEngine(SimpleNamespace(dashboard_link=None), None).dashboard is None
 
 
-def test_the_dashboard_of_a_real_scheduler_is_told(tmp_path, monkeypatch):
+def test_the_dashboard_of_a_real_scheduler_is_reported(tmp_path, monkeypatch):
     """With bokeh, which draws it: the address that is told is the page with its plots, where the work can be seen."""
     # A busy machine draws it late.
     monkeypatch.setattr("surgeon.automation.fleet.execution.dask_engine._DASHBOARD", 60.0)
     pytest.importorskip("bokeh", reason="nothing draws the dashboard: pip install bokeh")
     zoo.gelus(tmp_path / "zoo/a.onnx")
-    at, told = f"127.0.0.1:{parts.free_port()}", []
+    at, message = f"127.0.0.1:{parts.free_port()}", []
     with parts.scheduler("--dashboard-address", at) as (_, address), parts.workers(address, 1, tmp_path / "dask"):
-        settings = {"engine": address, "dashboard": told.append}
+        settings = {"engine": address, "dashboard": message.append}
         assert surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "one", **settings).ok
-        assert told == [f"http://{at}/status"]
-        with urllib.request.urlopen(told[0]) as page:
+        assert message == [f"http://{at}/status"]
+        with urllib.request.urlopen(message[0]) as page:
             assert b"<title>Dask Diagnostic UI</title>" in (text := page.read())
             assert b"bokeh" in text
 
 
-def test_the_address_is_told_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
+def test_the_address_is_reported_before_the_first_model(dask, tmp_path, monkeypatch, capsys):
     from surgeon.display.terminal.fleet import FleetProgress
 
     zoo.gelus(tmp_path / "zoo/a.onnx")
     monkeypatch.setattr(DaskEngine, "dashboard", "http://here/status")
-    told = []
-    settings = {"engine": dask, "dashboard": told.append, "begins": told.append}
+    reported = []
+    settings = {"engine": dask, "dashboard": reported.append, "begins": reported.append}
     surgeon.run_many(GELU, f"{tmp_path}/zoo/*.onnx", to=tmp_path / "one", **settings)
-    assert told == ["http://here/status", "a.onnx"]
-    FleetProgress(False).dashboard(told[0])
+    assert reported == ["http://here/status", "a.onnx"]
+    FleetProgress(False).dashboard(reported[0])
     assert capsys.readouterr().err == "dashboard http://here/status\n"
 
 

@@ -175,7 +175,7 @@ def test_a_rule_file_is_known_by_its_name_alone(ruled, monkeypatch):
         assert settings.with_cache_key().cache_key != before
 
 
-def test_results_of_earlier_runs_are_told_where_a_model_has_none_now(models):
+def test_results_of_earlier_runs_are_reported_where_a_model_has_none_now(models):
     """They stay, as long as nobody takes them away; each run says so."""
     over, to = str(models / "zoo/*.onnx"), models / "out"
     assert list(surgeon.run_many(GELU, over, to=to).stale) == []
@@ -259,14 +259,14 @@ def refusals():
     yield "alone", ["{0}/zoo/a.onnx", "{0}/x.onnx", "--resume"], "--resume is for many models"
 
 
-@pytest.mark.parametrize(("arguments", "told"), [case[1:] for case in refusals()], ids=[case[0] for case in refusals()])
-def test_what_cannot_begin_is_one_sentence_and_nothing_is_written(models, arguments, told):
+@pytest.mark.parametrize(("arguments", "text"), [case[1:] for case in refusals()], ids=[case[0] for case in refusals()])
+def test_what_cannot_begin_is_one_sentence_and_nothing_is_written(models, arguments, text):
     (models / "other").mkdir()
     shutil.copy(models / "zoo/b.onnx", models / "other/a.onnx")
     before = files_in(models)
     ran = run("run", models / "r.toml", *[item.format(models) for item in arguments])
     assert ran.exit_code == 2
-    assert told in ran.stderr
+    assert text in ran.stderr
     assert ran.stderr.count("\n") == 1
     assert files_in(models) == before
 
@@ -279,19 +279,19 @@ def test_a_recipe_that_is_wrong_begins_nothing(models):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('[[step]]\nrules = "gelu"\nupgrade = "20"\n', "r.toml, line 2: upgrade='20' is no opset"),
         ('target = "foo"\n[[step]]\nrules = "gelu"\n', "r.toml, line 1: There is no target 'foo'"),
         ('[[step]]\nrules = "gelu"\nexpect = { gelu = "a" }\n', "r.toml, line 2: expect={'gelu': 'a'} says not"),
     ],
 )
-def test_a_recipe_that_is_wrong_for_every_model_begins_nothing(models, text, told):
+def test_a_recipe_that_is_wrong_for_every_model_begins_nothing(models, text, message):
     """It is refused once, not by each model."""
     (models / "r.toml").write_text(text, encoding="utf-8")
     ran = run("run", models / "r.toml", "--over", f"{models}/zoo/*.onnx", "--to", models / "out")
     assert ran.exit_code == 2
-    assert told in one_sentence(ran, 2)
+    assert message in one_sentence(ran, 2)
     assert not (models / "out").exists()
 
 
@@ -323,7 +323,7 @@ def test_a_dry_run_says_that_nothing_is_written(models):
     assert run(*arguments).stdout.endswith(f"written   {models}/out\n")
 
 
-def test_a_baseline_tells_what_is_worse(models):
+def test_a_baseline_reports_what_is_worse(models):
     """A rule that fires less, more nodes, a model that is broken now; what is better or new is told."""
     over, to = str(models / "zoo/*.onnx"), models / "out"
     zoo.gelus(models / "zoo/b.onnx", 3)
@@ -353,7 +353,7 @@ def test_a_baseline_tells_what_is_worse(models):
     assert "worse     b.onnx: gelu fired 2 times, and 3 before (the model itself is another)" in ran.stdout
 
 
-def test_what_is_new_since_the_last_run_is_told_without_a_baseline(models):
+def test_what_is_new_since_the_last_run_is_reported_without_a_baseline(models):
     """From the rows that lie at the target; the first run has no news, and one where all is kept has none either."""
     over, to = str(models / "zoo/*.onnx"), models / "out"
     assert list(surgeon.run_many(GELU, over, to=to).since) == []
@@ -362,8 +362,8 @@ def test_what_is_new_since_the_last_run_is_told_without_a_baseline(models):
     zoo.broken(models / "zoo/a.onnx", "text")
     zoo.plain(models / "zoo/new.onnx")
     now = surgeon.run_many(GELU, over, to=to, resume=True)
-    told = [(change.model, change.what.partition(":")[0], change.is_regression) for change in now.since]
-    assert told == [
+    reported = [(change.model, change.what.partition(":")[0], change.is_regression) for change in now.since]
+    assert reported == [
         ("a.onnx", "it is refused where it was proved", True),
         ("b.onnx", "it has 6 nodes, and 2 before", True),
         ("b.onnx", "gelu fired 3 times, and 1 before", False),
@@ -386,7 +386,7 @@ def test_models_that_a_run_was_not_over_stay_known(models):
     assert surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=to, resume=True).kept == 3
 
 
-def test_a_target_that_takes_no_more_is_told_and_gone_on_with(models):
+def test_a_target_that_takes_no_more_is_reported_and_gone_on_with(models):
     """Its rows say so; when it takes them again, what is lacking is done."""
     zoo.gelus(models / "zoo/x/d.onnx")
     (models / "out").mkdir()
@@ -527,7 +527,7 @@ def test_rows_of_any_name_are_read_again(models):
     assert not surgeon.run_many(GELU, over, to=models / "out", baseline=rows).changes
 
 
-def test_rows_that_cannot_be_written_are_told_with_their_file(models):
+def test_rows_that_cannot_be_written_are_reported_with_their_file(models):
     if not os.path.exists("/dev/full"):
         pytest.skip("the system has no device that is full")
     (models / "rows.jsonl").symlink_to("/dev/full")
@@ -535,7 +535,7 @@ def test_rows_that_cannot_be_written_are_told_with_their_file(models):
         surgeon.run_many(GELU, str(models / "zoo/*.onnx"), to=models / "out", rows=models / "rows.jsonl")
 
 
-def test_files_that_no_text_names_are_told(models):
+def test_files_that_no_text_names_are_reported(models):
     """One of a model is refused; another is none of ours."""
     with open(os.fsencode(models / "zoo") + b"/notes\xff.txt", "wb"):
         pass
@@ -577,7 +577,7 @@ def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ({"source": "zoo/a.onnx", "model": ".surgeon/rows.jsonl"}, "cannot be called '.surgeon/rows.jsonl'"),
         ({"source": "zoo/a.onnx", "model": "../a.onnx"}, "cannot be called '../a.onnx'"),
@@ -589,10 +589,10 @@ def test_a_file_that_looks_like_a_pattern_is_a_file(tmp_path):
         ({"source": None}, "Row 2 of .* has no 'source'"),
     ],
 )
-def test_rows_of_a_table_that_lead_nowhere(models, row, told):
+def test_rows_of_a_table_that_lead_nowhere(models, row, message):
     lines = [{"source": "zoo/b.onnx"}, row]
     (models / "list.jsonl").write_text("\ufeff" + "\r\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with pytest.raises(surgeon.UsageError, match=told):
+    with pytest.raises(surgeon.UsageError, match=message):
         surgeon.run_many(GELU, models / "list.jsonl", to=models / "out")
     assert not (models / "out").exists()
 

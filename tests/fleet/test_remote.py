@@ -97,7 +97,7 @@ def test_edits_read_what_they_run(store, models, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("over", "to", "told"),
+    ("over", "to", "message"),
     [
         ("s3://zoo/**/*.onnx", "s3://zoo/fused", "would fit"),
         ("s3://zoo/nothing/*.onnx", "s3://fused/x", "No model fits"),
@@ -105,11 +105,11 @@ def test_edits_read_what_they_run(store, models, tmp_path):
         ("s3://zoo/**/*.onnx", "s3://nobucket/x", "nobucket"),
     ],
 )
-def test_what_cannot_begin_is_one_sentence(models, tmp_path, over, to, told):
+def test_what_cannot_begin_is_one_sentence(models, tmp_path, over, to, message):
     (tmp_path / "r.toml").write_text('[[step]]\nrules = "gelu"\n', encoding="utf-8")
     ran = run("run", tmp_path / "r.toml", "--over", over, "--to", to)
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
-    assert told in ran.stderr
+    assert message in ran.stderr
 
 
 def test_a_bucket_that_takes_nothing_from_the_middle_on(store, models, monkeypatch):
@@ -211,7 +211,7 @@ def test_what_a_store_does_not_give_is_not_forgotten(tmp_path):
         (ValueError("odd"), ModelFileError),
     ],
 )
-def test_what_may_pass_is_told_from_what_stays(error, kind):
+def test_what_may_pass_is_distinguished_from_what_stays(error, kind):
     with pytest.raises(ModelFileError) as found, storage_errors("s3://zoo/a.onnx", "read"):
         raise error
     assert type(found.value) is kind

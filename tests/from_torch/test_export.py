@@ -355,7 +355,7 @@ def test_exports_in_threads_wait_for_one_another():
 
 
 @both
-def test_the_model_is_written_and_told_of(exporter, tmp_path):
+def test_the_model_is_written_and_reported_of(exporter, tmp_path):
     """A path in, a path out, and a line about it."""
     path = tmp_path / "out.onnx"
     made = export(lambda x: addandround(x, x), "x", (X,), exporter, placeholders=[addandround], opset=18)

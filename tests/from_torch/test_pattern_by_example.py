@@ -305,7 +305,7 @@ def test_bad_input(arguments, words):
     assert words in one_sentence(run(*arguments), 2)
 
 
-def test_a_structure_that_depends_on_the_size_is_told():
+def test_a_structure_that_depends_on_the_size_is_reported():
     """The sentence names the nodes that differ."""
 
     def uneven(x):
@@ -316,7 +316,7 @@ def test_a_structure_that_depends_on_the_size_is_told():
     assert str(caught.value).count(". ") == 0
 
 
-def test_what_no_pattern_can_say_is_told():
+def test_what_no_pattern_can_say_is_reported():
     """Control flow, and nothing at all."""
     body = """(bool c, float[2] x) => (float[2] y)
         { y = If(c) <then_branch = a () => (float[2] z) { z = Exp(x) },
@@ -357,7 +357,7 @@ def test_words_keep_what_they_mean():
     assert "g.sqrt(g.mean_last(x))" in kept.text()
 
 
-def test_too_large_a_pattern_is_told(request):
+def test_too_large_a_pattern_is_reported(request):
     """A chain of a thousand nodes is no pattern; where that ends hangs on Python's limit, which torch may raise."""
 
     def long(x):

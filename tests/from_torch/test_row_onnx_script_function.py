@@ -68,12 +68,12 @@ def test_the_rule_by_its_name_reads_the_constants_of_the_mended_body(tmp_path):
     assert surgeon.torch.compare(Activated().eval(), after, (X,), rtol=1e-4, atol=1e-4)
 
 
-def test_set_type_tells_the_sizes(tmp_path):
+def test_set_type_reports_the_sizes(tmp_path):
     """Without it each size is unknown."""
     bare = by_torchscript(tmp_path / "a.onnx", lambda g, x: g.onnxscript_op(Mended, x), 18)
-    told = by_torchscript(tmp_path / "b.onnx", lambda g, x: g.onnxscript_op(Mended, x).setType(x.type()), 18)
+    reported = by_torchscript(tmp_path / "b.onnx", lambda g, x: g.onnxscript_op(Mended, x).setType(x.type()), 18)
     assert not any(size for one in sizes(bare) for size in one)
-    assert sizes(told) == [[2, 4], [2, 4]]
+    assert sizes(reported) == [[2, 4], [2, 4]]
 
 
 def test_custom_opsets_has_the_version_of_the_function(tmp_path):

@@ -40,7 +40,7 @@ def exported(request, denoiser, tmp_path_factory):
     return request.param, module, x, path
 
 
-def test_every_node_is_told_with_its_link_and_a_cure(exported):
+def test_every_node_is_reported_with_its_link_and_a_cure(exported):
     exporter, _, _, path = exported
     asinh, threshold, pool = surgeon.check(path)
     assert [(one.op, one.link) for one in (asinh, threshold, pool)] == [

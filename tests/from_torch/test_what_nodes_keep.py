@@ -69,7 +69,7 @@ def calls_weighted(x, y):
 
 
 @each
-def test_a_list_of_tensors_is_told_from_what_is_left_out_behind_it(exporter):
+def test_a_list_of_tensors_is_distinguished_from_what_is_left_out_behind_it(exporter):
     """As many inputs are empty at the end of the node as tensors are left out: the list would take the last ones."""
     surgeon.torch.implement("kept::weighted")
     made = export(calls_weighted, "x y", (X, X + 1), exporter, placeholders=["kept::weighted"])
@@ -187,7 +187,7 @@ class Increases(torch.nn.Module):
 
 @each
 @pytest.mark.parametrize("named", [[], ["kept::increase"]], ids=["plain", "placeholder"])
-def test_an_operator_that_writes_is_told_with_what_helps(exporter, named):
+def test_an_operator_that_writes_is_reported_with_what_helps(exporter, named):
     """TorchScript's exporter lost what it writes; a module class around it is the way, and works."""
     calls = torch.nn.Sequential(Increases())
     calls.forward = lambda x, by: calls[0](x, by)
@@ -200,7 +200,7 @@ def test_an_operator_that_writes_is_told_with_what_helps(exporter, named):
     assert "name a module class that calls it as a placeholder" in found.reason
 
 
-def test_what_writes_is_not_told_to_be_a_placeholder():
+def test_what_writes_is_not_reported_to_be_a_placeholder():
     """That would be refused."""
     (found,) = surgeon.torch.unsupported(Increases(), (X, X))
     assert found.reason.startswith("kept::increase changes its arguments in place")
@@ -323,7 +323,7 @@ def test_a_comparison_changes_no_buffer():
     ],
     ids=["nonzero", "unique", "own"],
 )
-def test_a_size_that_hangs_on_data_is_not_fixed(exporter, op, call):
+def test_a_size_that_depends_on_data_is_not_fixed(exporter, op, call):
     """TorchScript's trace has seen one, which the model stated."""
     made = export(call, "x", (X,), exporter, placeholders=[op])
     known = types(made)
@@ -400,20 +400,20 @@ def test_a_module_of_torchscript_is_exported_by_torchscript(make):
     ],
     ids=lambda item: next(iter(item)) if isinstance(item, dict) else "",
 )
-def test_arguments_that_do_not_fit_are_told_before_anything_is_done(exporter, options, words):
+def test_arguments_that_do_not_fit_are_reported_before_anything_is_done(exporter, options, words):
     """They ended in a TypeError, in a file that is no model, or in two inputs of one name."""
     given = {"args": (X, X), "exporter": exporter, **options}
     with pytest.raises(UsageError, match=words):
         surgeon.torch.export(module(lambda x, y: x + y, "x y"), **given)
 
 
-def test_more_output_names_than_outputs_are_told():
+def test_more_output_names_than_outputs_are_reported():
     """dynamo dropped what was too many."""
     with pytest.raises(UsageError, match="2 output names, and .* returns 1 tensor"):
         export(lambda x: x + 1, "x", (X,), "dynamo", output_names=["a", "b"])
 
 
-def test_a_module_that_cannot_run_is_told_in_one_sentence(capfd, request):
+def test_a_module_that_cannot_run_is_reported_in_one_sentence(capfd, request):
     """torch's log said the same in forty lines, and an export by torch itself leaves it on."""
     torch._C._jit_set_onnx_log_enabled(True)
     request.addfinalizer(lambda: torch._C._jit_set_onnx_log_enabled(False))
@@ -421,9 +421,9 @@ def test_a_module_that_cannot_run_is_told_in_one_sentence(capfd, request):
         export(lambda x, y: x + y, "x y", (X, torch.ones(7)), "dynamo")
     with pytest.raises(ExportError):
         export(lambda x: torch.fft.rfft(x).abs(), "x", (X,), "torchscript", placeholders=["aten::fft_rfft"])
-    told = capfd.readouterr()
-    assert "Traceback" not in told.err
-    assert "graph(" not in told.out
+    reported = capfd.readouterr()
+    assert "Traceback" not in reported.err
+    assert "graph(" not in reported.out
 
 
 def test_empty_inputs_at_the_end_change_nothing_for_patterns():
@@ -443,7 +443,7 @@ def test_empty_inputs_at_the_end_change_nothing_for_patterns():
 
 
 @pytest.mark.parametrize("opset", [7, 8])
-def test_an_op_that_the_opset_does_not_have_is_told(opset):
+def test_an_op_that_the_opset_does_not_have_is_reported(opset):
     """TorchScript's exporter writes Erf at any opset, and no runtime loads that."""
     with pytest.raises(ExportError, match=f"wrote Erf at opset {opset}, and ONNX has it from opset 9 on; ask for 9"):
         export(torch.nn.functional.gelu, "x", (X,), "torchscript", opset=opset)
@@ -469,7 +469,7 @@ def test_an_argument_that_torchscript_does_not_trace_has_the_other_exporter_as_a
     [(torch.nn.GELU, "GELU is a class of modules; make one of it: GELU"), (torch.i0, "An nn.Module is exported")],
     ids=["class", "function"],
 )
-def test_what_is_no_module_is_told(given, words):
+def test_what_is_no_module_is_reported(given, words):
     """Whether to be exported, or asked what of it is not supported."""
     for call in (surgeon.torch.export, surgeon.torch.unsupported):
         with pytest.raises(UsageError, match=words):
@@ -477,7 +477,7 @@ def test_what_is_no_module_is_told(given, words):
 
 
 @pytest.mark.parametrize("name", [3, "a b::c", "a::b::c"])
-def test_a_name_for_a_node_that_is_none_is_told(name):
+def test_a_name_for_a_node_that_is_none_is_reported(name):
     """A number had no `partition`."""
     with pytest.raises(UsageError, match="The name for Scaled is .*; write it as 'mylibrary::op'"):
         export(Scaled.apply, "x", (X,), "torchscript", placeholders={Scaled: name})
@@ -494,14 +494,14 @@ class Within(torch.nn.Module):
         return Scaled.apply(x) * self.weight
 
 
-def test_what_is_called_inside_of_a_node_is_told_as_that():
+def test_what_is_called_inside_of_a_node_is_reported_as_that():
     """The module does call it."""
     asked = {"placeholders": [Within, Scaled], "exporter": "torchscript"}
     with pytest.raises(ExportError, match="does not call Scaled, or only inside of Within, so there is no placeholder"):
         surgeon.torch.export(torch.nn.Sequential(Within()), (X,), **asked)
 
 
-def test_a_weight_that_a_symbolic_leaves_out_is_told_by_its_name():
+def test_a_weight_that_a_symbolic_leaves_out_is_reported_by_its_name():
     """Not as what surgeon keeps of it."""
     surgeon.torch.register(Within, lambda g, x: g.mul(x, 2.0))
     try:

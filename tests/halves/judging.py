@@ -28,17 +28,17 @@ def judged(source: Path, made: Path) -> tuple[str, float]:
     child = os.fork()  # a converted model may end the process that runs it
     if not child:
         try:
-            told, moved = _judged(source, made)
+            reported, moved = _judged(source, made)
         except BaseException as error:  # noqa: BLE001  # whatever goes wrong is said
-            told, moved = f"crashed: {type(error).__name__}: {error}", np.inf
-        os.write(writer, f"{moved} {told}".encode()[:2000])
+            reported, moved = f"crashed: {type(error).__name__}: {error}", np.inf
+        os.write(writer, f"{moved} {reported}".encode()[:2000])
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as answer:
         text = answer.read().decode("utf-8", "replace")
     os.waitpid(child, 0)
-    number, _, told = text.partition(" ")
-    return (told, float(number)) if told else ("refused by ONNX Runtime", np.inf)
+    number, _, reported = text.partition(" ")
+    return (reported, float(number)) if reported else ("refused by ONNX Runtime", np.inf)
 
 
 def _judged(source: Path, made: Path) -> tuple[str, float]:

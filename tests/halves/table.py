@@ -101,18 +101,18 @@ class Converter:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps({"source": str(sample.path), "target": str(target)}), file=self._process.stdin, flush=True)
-        told = json.loads(self._process.stdout.readline())
-        what, moved = ("crashed", 0.0) if told["why"] else judged(sample.path, target)
+        data = json.loads(self._process.stdout.readline())
+        what, moved = ("crashed", 0.0) if data["why"] else judged(sample.path, target)
         if what not in ("right", "untold"):
-            line = f"  {self._tool}: {sample.name}: {told['why'] or what} {moved:.3g}"
+            line = f"  {self._tool}: {sample.name}: {data['why'] or what} {moved:.3g}"
             print(line[:300], file=sys.stderr, flush=True)
         short = next((name for name in ORDER if what.startswith(name)), what)
-        is_asked = self._asked.build and self._tool == "surgeon" and not told["why"]
+        is_asked = self._asked.build and self._tool == "surgeon" and not data["why"]
         engine = engine_of(sample.path, target, builds) if is_asked else ""
         if engine == "lost":
             print(f"  {self._tool}: {sample.name}: TensorRT-RTX takes the original alone", file=sys.stderr, flush=True)
-        numbers = told.get("casts"), told.get("kept"), told["seconds"], told["megabytes"]
-        return Cell(short, moved, *numbers, engine, tuple(told.get("stretches", ())))
+        numbers = data.get("casts"), data.get("kept"), data["seconds"], data["megabytes"]
+        return Cell(short, moved, *numbers, engine, tuple(data.get("stretches", ())))
 
 
 def run(
@@ -146,15 +146,15 @@ def tables(
     """All tables in Markdown, line by line."""
     every = (sample for sample in corpus(groups, each=each) if sample.path.stat().st_size <= most)
     samples, cells = run(tools, every, folder, asked)
-    told = [place for place in range(len(samples)) if any(made[place].what != "untold" for made in cells.values())]
-    yield f"## {len(samples)} models of float32, of which {len(told)} run on made inputs"
+    reported = [place for place in range(len(samples)) if any(made[place].what != "untold" for made in cells.values())]
+    yield f"## {len(samples)} models of float32, of which {len(reported)} run on made inputs"
     yield ""
     yield f"| converter | {' | '.join(ORDER)} | Casts | kept nodes | time |"
     yield f"|---|{'--:|' * (len(ORDER) + 3)}"
     base = cells.get("surgeon") or next(iter(cells.values()))
     for tool, made in cells.items():
-        counts = Counter(made[place].what for place in told)
-        both = [place for place in told if made[place].what == base[place].what == "right"]
+        counts = Counter(made[place].what for place in reported)
+        both = [place for place in reported if made[place].what == base[place].what == "right"]
         casts = sum(made[place].casts or 0 for place in both), sum(base[place].casts or 0 for place in both)
         kept = sum(made[place].kept or 0 for place in both) if made[0].kept is not None else None
         ratio = median(made[place].seconds / max(base[place].seconds, 1e-3) for place in both) if both else 0.0

@@ -77,12 +77,12 @@ def answered(run: Any, job: dict[str, Any]) -> dict[str, Any]:
         signal.alarm(SECONDS)
         started = time.perf_counter()
         try:
-            told = {"why": "", **run(job)}
+            settings = {"why": "", **run(job)}
         except BaseException as error:  # noqa: BLE001  # whatever goes wrong is said
-            told = {"why": f"{type(error).__name__}: {error}"[:300]}
-        told["seconds"] = time.perf_counter() - started
-        told["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-        os.write(writer, json.dumps(told).encode()[:60000])
+            settings = {"why": f"{type(error).__name__}: {error}"[:300]}
+        settings["seconds"] = time.perf_counter() - started
+        settings["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+        os.write(writer, json.dumps(settings).encode()[:60000])
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as answer:

@@ -78,11 +78,11 @@ def every(files: int, seed: int) -> Iterator[Case]:
         for arguments in (*commands(), *further_commands(data)):
             yield Case(f"bomb {name}", data, arguments)
     for number in range(seed, seed + files):
-        told, data = mutant(number)
-        yield Case(f"{number} {told}", data, random.Random(f"command {number}").choice(commands()))
+        reported, data = mutant(number)
+        yield Case(f"{number} {reported}", data, random.Random(f"command {number}").choice(commands()))
         if number % FURTHER == 0:
             chosen = random.Random(f"further command {number}").choice(further_commands(data))
-            yield Case(f"{number} {told}", data, chosen)
+            yield Case(f"{number} {reported}", data, chosen)
 
 
 def show(counts: Counter[tuple[str, str]]) -> None:

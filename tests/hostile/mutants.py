@@ -44,15 +44,15 @@ def mutant(seed: int) -> tuple[str, bytes]:
     chance = random.Random(seed)
     known = subjects()
     name = chance.choice(list(known))
-    model, told = known[name], [name]
+    model, reported = known[name], [name]
     in_bytes = chance.random() < 0.25
     for _ in range(chance.choice((1, 1, 1, 2, 3)) if not in_bytes else 0):
-        told.append(_spoil(chance, model))
+        reported.append(_spoil(chance, model))
     data = model.SerializeToString()
     for _ in range(chance.choice((1, 1, 2, 8)) if in_bytes else 0):
         how, data = _cut(chance, data)
-        told.append(how)
-    return ", ".join(told), data
+        reported.append(how)
+    return ", ".join(reported), data
 
 
 def _spoil(chance: random.Random, model: onnx.ModelProto) -> str:

@@ -205,7 +205,7 @@ def _redirect(name: str, number: int) -> None:
 def _judged(item: _Going, status: int) -> tuple[str, str]:
     """How a command ended, and what it said."""
     said = (item.folder / "err.txt").read_text(errors="replace")
-    told = (item.folder / "out.txt").read_text(errors="replace")
+    reported = (item.folder / "out.txt").read_text(errors="replace")
     if os.WIFSIGNALED(status):
         return "signal", signal.Signals(os.WTERMSIG(status)).name
     code = os.WEXITSTATUS(status)
@@ -214,9 +214,9 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
     if code == 4 or "defect of surgeon" in said:
         return "defect", said
     if code not in (0, 1, 2, 3) or (code == 2 and not _is_one_error(said)):
-        return "no sentence", f"exit code {code}: {said}{told[-500:]}"
-    if _is_raw(said) or _is_raw(told) or told.count("\n") > MOST_LINES:
-        return "no sentence", f"raw: {(said + told)[:2000]!r}"
+        return "no sentence", f"exit code {code}: {said}{reported[-500:]}"
+    if _is_raw(said) or _is_raw(reported) or reported.count("\n") > MOST_LINES:
+        return "no sentence", f"raw: {(said + reported)[:2000]!r}"
     written = [*item.folder.glob("out.onnx"), *item.folder.glob(f"{PARTS}/*")]
     left = sorted(path.name for path in item.folder.iterdir() if path.name not in _KNOWN)
     if left or not all(map(_is_whole, written)):

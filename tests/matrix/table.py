@@ -137,13 +137,13 @@ def _without_sites(matrix: Matrix, tools: Sequence[str]) -> Iterator[str]:
     yield f"| no site: must stay as it is | {' | '.join(tools)} |"
     yield f"|---|{'---|' * len(tools)}"
     for title, decoys in (("decoys", True), ("operations without an op at their opset", False)):
-        told = []
+        reported = []
         for tool in tools:
             cells = [cell for row in matrix.rows.values() for cell in row.cells[tool] if not cell.wanted]
             states = [cell.state for cell in cells if cell.form.startswith("decoy.") == decoys]
             counts = [f"{states.count(state)} {state}" for state in ("broken", "extra") if state in states]
-            told.append(", ".join([f"{states.count('ok')} of {len(states)} right", *counts]))
-        yield f"| {title} | {' | '.join(told)} |"
+            reported.append(", ".join([f"{states.count('ok')} of {len(states)} right", *counts]))
+        yield f"| {title} | {' | '.join(reported)} |"
     yield ""
 
 

@@ -85,7 +85,7 @@ class Canvas:
             id(out): f"%{at}.{place}" for at, node in enumerate(self.nodes) for place, out in enumerate(node.outputs)
         }
 
-        def told(tensor: Any) -> str:
+        def tensor_text(tensor: Any) -> str:
             if id(tensor) in names:
                 return names[id(tensor)]
             if isinstance(tensor, gs.Constant):
@@ -94,11 +94,11 @@ class Canvas:
             return str(getattr(tensor, "key", ""))
 
         parts = [
-            f"{node.domain or ''}:{node.op}({', '.join(map(told, node.inputs))}) {_attributes(node)}"
+            f"{node.domain or ''}:{node.op}({', '.join(map(tensor_text, node.inputs))}) {_attributes(node)}"
             for node in self.nodes
         ]
         dtypes = [str(self.result_dtype(at)) for at in range(len(self.results))]
-        return "; ".join([*parts, *map(told, self.results), *dtypes])
+        return "; ".join([*parts, *map(tensor_text, self.results), *dtypes])
 
 
 def _attributes(node: gs.Node) -> str:

@@ -52,8 +52,8 @@ class Setting:
     seed: int
 
     def __str__(self) -> str:
-        told = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
-        return f"{self.kind.replace('_', ' ')} values{', ' * bool(told)}{told}, seed {self.seed}"
+        message = ", ".join(f"{name}={size}" for name, size in self.sizes.items())
+        return f"{self.kind.replace('_', ' ')} values{', ' * bool(message)}{message}, seed {self.seed}"
 
 
 def settings(model: onnx.ModelProto) -> Iterator[Setting]:

@@ -90,11 +90,11 @@ def judge(
                 excuses.update(dict.fromkeys(excuse))
     if not runs:
         return Opinion(UNTRIED, why)
-    told = "the same bits" if same else "the same but for rounding"
+    message = "the same bits" if same else "the same but for rounding"
     if excuses:
-        told = f"within {' and '.join(excuses)}"
+        message = f"within {' and '.join(excuses)}"
     less = f", without {' and '.join(sorted(left_out))}, where the rule may differ" if left_out else ""
-    return Opinion(SAME, f"{told} on {runs} sets of inputs{less}", runs)
+    return Opinion(SAME, f"{message} on {runs} sets of inputs{less}", runs)
 
 
 def _told(each: Sequence[Any], tolerated: Iterable[tuple[str, Any]], *, finite: bool) -> tuple[str, list[str]]:
@@ -154,8 +154,8 @@ def difference(original: Any, right: Any, mutant: Any, *, finite: bool = False, 
         return f"differs at {int(odd.sum())} of {odd.size}" if odd.any() else ""
     a, b, c = (np.asarray(item, np.float64) for item in (original, right, mutant))
     with np.errstate(all="ignore"):
-        told = "" if finite and not np.isfinite(a).all() else _unlike(a, b, c)
-        return told or _far(a, b, c, original.dtype, allowed)
+        message = "" if finite and not np.isfinite(a).all() else _unlike(a, b, c)
+        return message or _far(a, b, c, original.dtype, allowed)
 
 
 def _unlike(a: Any, b: Any, c: Any) -> str:

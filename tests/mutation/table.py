@@ -43,8 +43,8 @@ def summary(results: Sequence[Result]) -> str:
     dead = counts[KILLED] + counts[REFUSED]
     wrong = dead + counts[HOLE] + counts[CRASHED]
     share = f"{100 * dead / wrong:.1f} %" if wrong else "none"
-    told = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES if counts[outcome])
-    return f"{len(results):,} mutants: {told}.  Killed of those that differ, unproved ones aside: {share}."
+    message = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES if counts[outcome])
+    return f"{len(results):,} mutants: {message}.  Killed of those that differ, unproved ones aside: {share}."
 
 
 def _kinds(results: Sequence[Result]) -> list[str]:

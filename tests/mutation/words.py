@@ -75,14 +75,14 @@ def _shape_of(model: onnx.ModelProto) -> bytes:
     """What tells forms apart: ops, attributes and constants, not names."""
     graph = model.graph
     names: dict[str, str] = {value.name: value.name for value in graph.input}
-    told = []
+    reported = []
     constants = initializers(graph)
     for at, node in enumerate(graph.node):
         names.update((name, f"{at}.{place}") for place, name in enumerate(node.output))
-        told.append(
+        reported.append(
             (node.op_type, [names.get(n, str(constants.get(n))) for n in node.input], [str(a) for a in node.attribute])
         )
-    return repr(told).encode()
+    return repr(reported).encode()
 
 
 def _built(word: str, dtype: str, picks: dict[int, int]) -> tuple[Choosing, onnx.ModelProto | None]:

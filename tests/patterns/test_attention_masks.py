@@ -50,7 +50,7 @@ def test_masks_of_all_kinds(target):
     holds()
 
 
-def test_differences_are_told():
+def test_differences_are_reported():
     """The comparison sees what a wrong rule would do."""
     one = np.array([[1.0, 2.0], [np.nan, 4.0]])
     assert differs(one, one, 1e-4) == ""

@@ -35,8 +35,8 @@ def table(kind="packed", zeros=True, dtype=np.float32, opset=21, **attributes):
         q, z = (numbers.integers(low, low + 16, (ROWS, size)).astype(few) for size in (COLUMNS, blocks))
     held = {"q": q, "s": (numbers.random((ROWS, blocks)) / 8 + 0.01).astype(dtype), "z": z}
     names = ["q", "i", "s", "z"] if zeros else ["q", "i", "s"]
-    told = {"bits": bits, "block_size": BLOCK, "quantize_axis": 1, **attributes}
-    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **told)
+    settings = {"bits": bits, "block_size": BLOCK, "quantize_axis": 1, **attributes}
+    node = helper.make_node("GatherBlockQuantized", names, ["y"], domain="com.microsoft", **settings)
     given = {name: array for name, array in held.items() if name in names}
     return made(node, given, [("i", 7, ["b", "n"])], (["b", "n", COLUMNS], dtype), opset)
 

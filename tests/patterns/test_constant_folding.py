@@ -224,14 +224,14 @@ def test_any_op_of_small_constants_is_computed(op):
         ("c = Relu(x)", "nothing is computed from constants alone"),
     ],
 )
-def test_what_stays_of_constants_is_told(body, why):
+def test_what_stays_of_constants_is_reported(body, why):
     """Nobody reads that nothing is computed from constants where something is."""
     _, report = surgeon.rewrite(of_constants(body), constant_folding)
     assert [miss.reason[: len(why)] for miss in report.misses] == [why]
 
 
 @pytest.mark.parametrize("copy", ["Identity(w)", "Identity(n)"])
-def test_a_copy_of_a_weight_is_told(copy):
+def test_a_copy_of_a_weight_is_reported(copy):
     body = f"{{ n = Constant<value = float[4] {{4, 3, 2, 1}}>() c = {copy} y = Add(x, c) }}"
     text = f"(float[2, 4] x) => (float[2, 4] y, float[4] w) <float[4] w = {{1, 2, 3, 4}}> {body}"
     _, report = surgeon.rewrite(parse(text), constant_folding)

@@ -89,7 +89,7 @@ def test_does_not_fire(case):
     check_spares(case)
 
 
-def test_float16_that_would_overflow_is_spared():
+def test_float16_that_would_overflow_is_skipped():
     model = graph("c = Conv(x, w, b) y = Mul(c, k)")
     text = "(float16[n, 1, h, v] x) => (float16[n, 2, p, q] y) { c = Conv(x, w) y = Mul(c, k) }"
     model = parse(text)

@@ -118,8 +118,8 @@ def test_a_model_of_transformers(dynamo, tmp_path):
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
     positions = {"position_buckets": SPAN, "max_position_embeddings": 2 * SPAN, "max_relative_positions": -1}
     kinds = {"pos_att_type": ["p2c", "c2p"], "share_att_key": True, "norm_rel_ebd": "layer_norm"}
-    told = {"relative_attention": True, "position_biased_input": False, "type_vocab_size": 0}
-    config = DebertaV2Config(vocab_size=64, **told, **sizes, **positions, **kinds)
+    settings = {"relative_attention": True, "position_biased_input": False, "type_vocab_size": 0}
+    config = DebertaV2Config(vocab_size=64, **settings, **sizes, **positions, **kinds)
     torch.manual_seed(0)
     model = DebertaV2Model(config).eval()
     given = torch.randint(0, 64, (2, LENGTH)), torch.ones(2, LENGTH, dtype=torch.int64)
@@ -131,8 +131,8 @@ def test_a_model_of_transformers(dynamo, tmp_path):
     assert report.outcome == "proved"
     nodes = [node for node in made.graph.node if node.domain == "trt.plugins"]
     assert len(nodes) == 2
-    told = {item.name: onnx.helper.get_attribute_value(item) for item in nodes[0].attribute}
-    factor = told.pop("factor")
-    assert told == {"span": SPAN, "plugin_version": b"2", "plugin_namespace": b""}
+    settings = {item.name: onnx.helper.get_attribute_value(item) for item in nodes[0].attribute}
+    factor = settings.pop("factor")
+    assert settings == {"span": SPAN, "plugin_version": b"2", "plugin_namespace": b""}
     assert factor == pytest.approx(1 / np.sqrt(3 * 8))
     assert not [one for one in surgeon.check(made, "tensorrt", load=False) if "isentangled" in one.reason]

@@ -358,7 +358,7 @@ def test_external_data_of_a_model_in_memory(tmp_path):
         assert report.outcome == ("proved" if sites else "unchanged")
 
 
-def test_a_missing_data_file_is_told_as_ever(tmp_path):
+def test_a_missing_data_file_is_reported_as_ever(tmp_path):
     """By whoever saves; the search itself takes what it cannot read for different."""
     external(tmp_path / "in.onnx", 0, 20000)
     with pytest.raises(surgeon.SurgeonError, match="cannot be opened"):
@@ -426,7 +426,7 @@ class TestBesideOtherRules:
             assert report.outcome == "proved"
             assert sum("k" in node.input for node in made.graph.node) == 2
 
-    def test_weights_that_differ_are_still_told_apart(self):
+    def test_weights_that_differ_are_still_distinguished(self):
         """A rule that mixes up two weights is right where they are equal, and fails where they are not."""
 
         @rule(patterns=[lambda g, x, v, w: g.relu(g.add(g.mul(x, v), w))], name="mixed")

@@ -9,11 +9,11 @@ from surgeon.testing import Case, check_fires, check_spares
 VECTOR = "{1, 2, 3, 4, -1, -2, -3, -4}"
 
 
-def model(told, shape="b, 8, 3, 5", kind="float"):
+def model(attributes, shape="b, 8, 3, 5", kind="float"):
     """A GroupNorm of eight channels in two groups, the channels at the place that the shape has 8 at."""
     header = '<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>'
     last = int(shape.endswith("8"))
-    node = f"y = com.microsoft.GroupNorm<groups = 2, channels_last = {last}, {told}>(x, w, c)"
+    node = f"y = com.microsoft.GroupNorm<groups = 2, channels_last = {last}, {attributes}>(x, w, c)"
     constants = f"<float[8] w = {VECTOR}, float[8] c = {VECTOR}>"
     text = f"{header} g ({kind}[{shape}] x) => ({kind}[{shape}] y) {constants} {{ {node} }}"
     return onnx.parser.parse_model(text)

@@ -126,11 +126,11 @@ def test_what_is_written_reaches_a_creator_of_the_plugin(case):
     try:
         known = plugin.name, plugin.version, plugin.namespace, list(plugin.attributes)
         asked = PluginRequest(installed().module, alone.SerializeToString(), *known)
-        told = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
+        result = child.run(Task("surgeon.runtime.tensorrt.parser_tasks:create", asked, 60.0)).value
     finally:
         child.end()
-    assert told["is_called"]
-    assert {name: kind for name, (kind, _) in told["fields"].items()} == {
+    assert result["is_called"]
+    assert {name: kind for name, (kind, _) in result["fields"].items()} == {
         name: KINDS[field.kind] for name, field in plugin.attributes.items()
     }
 

@@ -125,13 +125,13 @@ def test_the_plugin_is_as_tensorrt_declares_it():
     for target, op in (("tensorrt", "ROIAlign_TRT"), ("onnx", "RoiAlign")):
         made, _ = surgeon.rewrite(graph(placeholder()), roi_align, target=target)
         node = made.graph.node[-1]
-        told = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
         sizes = {"spatial_scale": 0.5, "output_height": 2, "output_width": 3, "sampling_ratio": 2}
         if target == "tensorrt":
             own = {"coordinate_transformation_mode": 1, "mode": 1, "plugin_version": b"2", "plugin_namespace": b""}
         else:
             own = {"coordinate_transformation_mode": b"half_pixel"}
-        assert (node.op_type, told) == (op, {**sizes, **own})
+        assert (node.op_type, attributes) == (op, {**sizes, **own})
         assert not [one.reason for one in surgeon.check(made, "tensorrt") if one.stops]
 
 

@@ -222,7 +222,7 @@ def test_does_not_fire(case):
     check_spares(case)
 
 
-def test_neighbours_are_told_from_halves():
+def test_neighbours_are_distinguished_from_halves():
     """The attribute says which it was."""
     made, _ = surgeon.rewrite(graph(PAIRS), rotary_embedding)
     (node,) = (node for node in made.graph.node if node.op_type == "RotaryEmbedding")

@@ -43,9 +43,9 @@ def whole(*rows):
 def fixed(*rows):
     """Columns of numbers: the elements of matrices in order."""
     matrices = np.moveaxis(np.stack(rows, -1).reshape(6, 4, 2, 2), -1, 0)
-    told = (f", float[6, 4, 2] {name} = {{{', '.join(f'{number:.4f}' for number in column.reshape(-1))}}}"
+    reported = (f", float[6, 4, 2] {name} = {{{', '.join(f'{number:.4f}' for number in column.reshape(-1))}}}"
             for name, column in zip("uv", matrices, strict=True))
-    return graph(f"{TAKEN} {SUM}", "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more="".join(told))
+    return graph(f"{TAKEN} {SUM}", "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more="".join(reported))
 
 
 ANGLES = np.arange(24).reshape(6, 4) / 7

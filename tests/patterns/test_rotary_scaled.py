@@ -35,9 +35,9 @@ def fixed(scale):
     """Tables of numbers."""
     angles = np.tile(np.arange(24).reshape(6, 4) / 7, 2)
     tables = {"c": np.cos(angles), "e": np.sin(angles), "k": scale}
-    told = (f", float[6, 8] {name} = {{{', '.join(f'{number:.4f}' for number in values.reshape(-1))}}}"
+    reported = (f", float[6, 8] {name} = {{{', '.join(f'{number:.4f}' for number in values.reshape(-1))}}}"
             for name, values in tables.items())
-    return graph(f"{HALVES} {SCALED}", "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more="".join(told))
+    return graph(f"{HALVES} {SCALED}", "float[b, 4, 6, 8] x", output="float[b, 4, 6, 8]", more="".join(reported))
 
 
 # fmt: off

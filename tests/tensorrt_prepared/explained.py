@@ -49,11 +49,11 @@ REASONS = (
     (r"^ai\.onnx::Attention", "a softmax in float64, which TensorRT has not"),
     (r"^com\.microsoft::DynamicQuantizeLSTM", "a recurrent net that quantises its state at every step"),
 )
-_REASONS = [(re.compile(pattern), told) for pattern, told in REASONS]
+_REASONS = [(re.compile(pattern), reported) for pattern, reported in REASONS]
 
 
 def explanation(found: Sequence[Sequence[str]]) -> str:
     """Why, in words for all models with this reason; "" where nothing explains it."""
     said = [f"{op}: {reason}" for op, reason in found]
-    told = (words for pattern, words in _REASONS if any(map(pattern.search, said)))
-    return next(told, "")
+    reported = (words for pattern, words in _REASONS if any(map(pattern.search, said)))
+    return next(reported, "")

@@ -55,12 +55,12 @@ class Row:
 def taken(model: Any, build: bool, dims: Mapping[str, int] = NONE) -> Taken:
     """What TensorRT makes of a model, of these sizes where it has such."""
     try:
-        told = surgeon.check(model, "tensorrt", build=build, dims=dims if build else {})
+        findings = surgeon.check(model, "tensorrt", build=build, dims=dims if build else {})
     except UsageError:
-        told = surgeon.check(model, "tensorrt", build=build)
-    found = [[one.op, one.reason] for one in told if one.stops]
-    parsed = all(one.kind == "build" for one in told if one.stops)
-    sizes = {} if told.runtime is None else {name: best for name, (_, best, _) in told.runtime.sizes.items()}
+        findings = surgeon.check(model, "tensorrt", build=build)
+    found = [[one.op, one.reason] for one in findings if one.stops]
+    parsed = all(one.kind == "build" for one in findings if one.stops)
+    sizes = {} if findings.runtime is None else {name: best for name, (_, best, _) in findings.runtime.sizes.items()}
     return Taken(parsed, not found if build else None, found, sizes=sizes)
 
 
@@ -123,6 +123,6 @@ class Journal:
 
 
 def _read(line: str) -> Row:
-    told = json.loads(line)
-    after = {tool: Taken(**made) for tool, made in told["after"].items()}
-    return Row(told["name"], told["fault"], Taken(**told["before"]), after)
+    data = json.loads(line)
+    after = {tool: Taken(**made) for tool, made in data["after"].items()}
+    return Row(data["name"], data["fault"], Taken(**data["before"]), after)

@@ -50,10 +50,10 @@ def _said(made: Taken) -> str:
         return made.failed
     if not made.is_taken:
         return "; ".join(f"{op}: {reason}" if op else reason for op, reason in made.found[:1])
-    told = "parsed" if made.built is None else "built"
+    message = "parsed" if made.built is None else "built"
     sizes = ", ".join(f"{name}={size}" for name, size in made.sizes.items())
     equal = {"": "", "proved": ", equal", "unproved": ", equal or not is not told"}.get(made.equal, ", OTHERWISE")
-    return f"{told}{f' for {sizes}' if sizes else ''}{equal}"
+    return f"{message}{f' for {sizes}' if sizes else ''}{equal}"
 
 
 def _refused(console: Console, rows: Sequence[Row]) -> int:
@@ -62,10 +62,10 @@ def _refused(console: Console, rows: Sequence[Row]) -> int:
     groups = _by((_explained(row), row.name) for row in left)
     unexplained = 0
     console.print(f"{len(left):,} are refused after the rules:" if left else "None is refused after the rules.")
-    for told, names in groups:
+    for text, names in groups:
         shown = ", ".join(names[:3])
-        console.print(f"{len(names):4} {told or 'UNEXPLAINED'}  ({shown}{', …' if len(names) > 3 else ''})")
-        unexplained += 0 if told else len(names)
+        console.print(f"{len(names):4} {text or 'UNEXPLAINED'}  ({shown}{', …' if len(names) > 3 else ''})")
+        unexplained += 0 if text else len(names)
     for row in left:
         if not _explained(row):
             console.print(f"UNEXPLAINED {row.name}: {_said(row.after[OURS])}")
