@@ -27,9 +27,9 @@ from surgeon.edits.model_io.reorder import OrderOutputs as OrderOutputs
 from surgeon.edits.model_io.retype import Retype as Retype
 from surgeon.edits.model_io.set_input import Hold as Hold
 from surgeon.edits.prepend import PrependImage as PrependImage
+from surgeon.edits.raise_opset import RaiseOpset as RaiseOpset
 from surgeon.edits.rename import Rename as Rename
 from surgeon.edits.strip_qdq import StripQdq as StripQdq
-from surgeon.edits.value_info import RaiseOpset as RaiseOpset
 from surgeon.edits.value_info import ShapesOf as ShapesOf
 from surgeon.edits.value_info import StateTensor as StateTensor
 from surgeon.pipeline.editing.claim import ModelClaim as ModelClaim

@@ -1,4 +1,4 @@
-"""Declares, infers or removes the shapes of inner tensors; raises the model's opset."""
+"""Declares, infers or removes the shapes of inner tensors."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from surgeon.ops.traversal import graphs_and_functions
 from surgeon.pipeline.editing.declared_dims import infer_declared_shapes
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.pipeline.editing.edit import Edit, parse_dtype, parse_pair
-from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
 from surgeon.shapes.non_tensor_types import is_no_tensor
 from surgeon.shapes.tensor_types import Shape, size_text
 
@@ -157,51 +156,3 @@ def _may_be(sizes: tuple[int | str, ...], known: Shape | None) -> bool:
     pairs = zip(sizes, known, strict=False)
     fits = all(size == own for size, own in pairs if isinstance(size, int) and isinstance(own, int))
     return len(sizes) == len(known) and fits
-
-
-@dataclass(frozen=True, slots=True)
-class RaiseOpset(Edit):
-    """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such.
-
-    Attributes:
-        version: the opset.
-
-    Raises:
-        UsageError: it is older than the model's, or unknown.
-        GraphError: nodes would change their meaning; it names them.
-
-    Examples:
-        >>> import surgeon
-        >>> model = "notebooks/models/tiny_distilbert.onnx"
-        >>> _, report = surgeon.edit(model, surgeon.edits.RaiseOpset(21), output="newer.onnx")
-        >>> report.edits[0].said[0], report.outcome
-        ('ai.onnx is at opset 21, from 18', 'proved')
-    """
-
-    version: int
-    flag = "opset"
-    metavar = "N"
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read the number."""
-        if not text.strip().isdecimal():
-            raise UsageError(f"{text!r} is no opset; write a number, as in 21.")
-        return cls(int(text))
-
-    @property
-    def spelling(self) -> str:
-        """The number."""
-        return str(self.version)
-
-    def apply(self, draft: ModelDraft) -> Iterable[str]:
-        """Raise it."""
-        require_opset(self.version)
-        done = upgrade_skeleton(draft, self.version, "The model")
-        if done.opset[0] == done.opset[1]:
-            return ()
-        draft.claim.by_structure = False
-        draft.changed()
-        said = [f"ai.onnx is at opset {done.opset[1]}, from {done.opset[0]}"]
-        said += [done.declared] if done.declared else []
-        return [*said, *(f"{count:,} times {sentence}" for sentence, count in done.edited.items())]
