@@ -158,7 +158,7 @@ def _by_schema(
         could_be = [name for name, formal in _formals(node, version) if text in version.allowed(formal)]
         why = _UNKNOWN if not own and any(dtype(name) is None for name in could_be) else _untaken(version, change)
         return _kept(ports, why) if fixed or set(stays) - set(staying) else ports
-    if any(_has_free_type(version, place, node, tied=tied, text=text) for place in fixed if place not in fixed_places):
+    if any(_has_free_type(version, place, node, tied=tied, kind=text) for place in fixed if place not in fixed_places):
         return _kept(ports, f"nothing tells of which dtype {version.name} makes its further outputs")
     if _refers(node):
         return _kept(ports, "an attribute of the function's call says its dtype")
@@ -187,10 +187,10 @@ def _handles_lists(node: Node, version: Schema) -> bool:
     )
 
 
-def _has_free_type(version: Schema, place: int, node: Node, *, tied: set[str], text: str) -> bool:
+def _has_free_type(version: Schema, place: int, node: Node, *, tied: set[str], kind: str) -> bool:
     """Whether an output could have the new dtype, but neither inputs nor attributes determine that."""
     formal = version.output_at(place)
-    return formal is not None and formal.type not in tied and text in version.allowed(formal) and bool(node.inputs)
+    return formal is not None and formal.type not in tied and kind in version.allowed(formal) and bool(node.inputs)
 
 
 def _refers(node: Node) -> bool:
