@@ -176,7 +176,7 @@ def test_large_weights_are_not_read_to_load_a_model(tmp_path: Path, monkeypatch:
     seen = []
     opened = load_check.self_referencing_model
     monkeypatch.setattr(load_check, "LARGE", 1 << 20)
-    monkeypatch.setattr(load_check, "pointing_at", lambda model: seen.append(opened(model)) or seen[-1])
+    monkeypatch.setattr(load_check, "self_referencing_model", lambda model: seen.append(opened(model)) or seen[-1])
     weight = np.ones((4, 1 << 18), np.float32)
     model = model_of("t = MatMul(x, w) z = Transpose(w) y = MatMul(t, z)")
     model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))

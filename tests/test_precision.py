@@ -274,7 +274,9 @@ def test_every_engine_is_asked_until_one_answers(monkeypatch):
             closed.append(self.name)
 
     monkeypatch.setattr(
-        float64_reference, "_wide_models", lambda *_: iter([Engine(name) for name in ("first", "second", "third")])
+        float64_reference,
+        "_wide_models",
+        lambda *_, **__: iter([Engine(name) for name in ("first", "second", "third")]),
     )
     with Float64Reference(model("(float[n] x) => (float[n] y) { y = Neg(x) }")) as one:
         assert one.run({"x": X[:1]})["y"] == X64[:1] + 1

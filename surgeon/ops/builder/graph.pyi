@@ -2173,7 +2173,7 @@ class BuiltTensor(Operators, gs.Variable):
 class AbsentTensor(Operators, gs.Variable):
     """What a node would make that reads a capture which the match has not. first: its first input."""
 
-    def __init__(self, told: str, first: Any) -> None: ...
+    def __init__(self, reason: str, first: Any) -> None: ...
 
 class WildcardTensor(Operators, gs.Variable):
     """What stands for anything in a pattern: a form of a replacement that reads it cannot be written."""
