@@ -2,9 +2,7 @@
 
 import ast
 import csv
-import io
 import re
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +21,14 @@ PROSE = re.compile(
     r"\b(?:tells?|told|untold|hangs? on|hung on|of its own|of their own|of no|is no|are no|somebody|nobody knows|"
     r"whole numbers?|truths|free dim(?:ension)?s?|made up|held against|spares?|spared|twins?|wishes|alone)\b"
 )
+
+COMMENT = re.compile(r"(?:^|  )# .*", re.MULTILINE)
+
+
+@cache
+def nodes(tree: ast.Module) -> list[ast.AST]:
+    """Everything in a module."""
+    return list(ast.walk(tree))
 
 
 @cache
@@ -55,7 +61,7 @@ def is_record(node: ast.ClassDef) -> bool:
 
 def fields_without_manual(tree: ast.Module) -> Iterator[str]:
     """The fields of records without a docstring below them."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef) and is_record(node):
             for item, behind in zip(node.body, [*node.body[1:], None], strict=True):
                 has_manual = isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant)
@@ -66,15 +72,15 @@ def fields_without_manual(tree: ast.Module) -> Iterator[str]:
 def large_classes(tree: ast.Module) -> Iterator[str]:
     """Classes of many attributes; what a pattern captures has a field for each input of its operator."""
     captures = {"Captures", "WhereMask"}
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    nodes = [node for node in nodes if not captures & {ast.unparse(base) for base in node.bases}]
-    yield from (node.name for node in nodes if len(attributes(node)) > MOST_ATTRIBUTES)
+    classes = [node for node in nodes(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in classes if not captures & {ast.unparse(base) for base in node.bases}]
+    yield from (node.name for node in classes if len(attributes(node)) > MOST_ATTRIBUTES)
 
 
 def positional_calls(tree: ast.Module) -> Iterator[str]:
     """Calls whose positional arguments a reader has to count; the inputs of an operator have an order."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
+    for node in nodes(tree):
+        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL:
             given = [item for item in node.args if not isinstance(item, ast.Starred)]
             name = ast.unparse(node.func)
             is_in_order = name.startswith("g.") or name in ("command", "print", "zip", "min", "max", "sum")
@@ -84,26 +90,24 @@ def positional_calls(tree: ast.Module) -> Iterator[str]:
 
 def sentences_for_success(tree: ast.Module) -> Iterator[str]:
     """Functions that return a sentence, or "" where all is well."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns is not None]
-    texts = [node for node in nodes if ast.unparse(node.returns) == "str"]
+    functions = [node for node in nodes(tree) if isinstance(node, ast.FunctionDef) and node.returns is not None]
+    texts = [node for node in functions if isinstance(node.returns, ast.Name) and node.returns.id == "str"]
     yield from (node.name for node in texts if '""' in (ast.get_docstring(node) or ""))
 
 
 def operator_names(tree: ast.Module) -> Iterator[str]:
     """Operators that are named in strings."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OPERATORS:
             yield node.value
 
 
 def prose(text: str, tree: ast.Module) -> Iterator[str]:
     """The sentences that a module has for its readers: docstrings and comments."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string
+    yield from COMMENT.findall(text)
 
 
 def private_words(text: str, tree: ast.Module) -> Iterator[str]:
