@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE = Path(__file__).with_name("style.csv")
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas_with_history()) - {"Constant"}
 OF_OPERATORS = ("surgeon/ops/", "surgeon/shapes/op_rules/", "surgeon/runtime/kernels/", "surgeon/targets/", "patterns/")
+BUILDERS = {"make_node", "node_of", "node", "make"}  # the operator is their first argument
 MOST_ATTRIBUTES, MOST_POSITIONAL = 12, 4
 # Words of a private English, and what to write: see `old_words.csv` for those of names.
 PROSE = re.compile(
@@ -96,10 +97,11 @@ def sentences_for_success(tree: ast.Module) -> Iterator[str]:
 
 
 def operator_names(tree: ast.Module) -> Iterator[str]:
-    """Operators that are named in strings."""
-    for node in nodes(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OPERATORS:
-            yield node.value
+    """Operators that are named in strings, but for those of nodes that the code builds."""
+    calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and node.args]
+    built = {id(call.args[0]) for call in calls if ast.unparse(call.func).rpartition(".")[2] in BUILDERS}
+    texts = [node for node in nodes(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    yield from (node.value for node in texts if node.value in OPERATORS and id(node) not in built)
 
 
 def prose(text: str, tree: ast.Module) -> Iterator[str]:
@@ -151,7 +153,7 @@ def test_no_package_goes_back() -> None:
         (fields_without_manual, '@dataclass\nclass A:\n    x: int\n    """Rows."""\n    y: int\n    _z: int', ["A.y"]),
         (positional_calls, "f(1, 2, 3, 4, 5)\nf(1, 2, 3, 4, e=5)\nprint(1, 2, 3, 4, 5)", ["f, line 1"]),
         (sentences_for_success, 'def f() -> str:\n    """Why not; "" if all is well."""', ["f"]),
-        (operator_names, 'x = "Relu"\ny = "Reluu"', ["Relu"]),
+        (operator_names, 'x = "Relu"\ny = "Reluu"\nhelper.make_node("Abs", ["a"], ["b"])', ["Relu"]),
         (large_classes, "class A:\n    def f(self):\n" + "".join(f"        self.x{n} = 1\n" for n in range(13)), ["A"]),
     ],
 )
