@@ -21,7 +21,8 @@ Shape: TypeAlias = tuple[Size, ...]
 PartialShape: TypeAlias = Sequence[Size | None]
 MOST_AXES = 64  # no runtime has tensors of more
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
-FLOATS = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16})
+HALVES = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16})
+FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
 INTEGERS = frozenset(
     {
         TensorProto.INT8,

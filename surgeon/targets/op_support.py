@@ -14,6 +14,7 @@ from surgeon.ops.schemas.node_check import target_of_op
 from surgeon.ops.traits.trait_lookup import TRAINING_HELP, traits_of
 from surgeon.printed_commands import command, in_floats, placed, upgrade_to
 from surgeon.runtime.provider_support import CPU, ProviderSupport
+from surgeon.shapes.tensor_types import FLOATS
 from surgeon.target_registry import BaseTarget
 from surgeon.targets.check_context import CheckContext
 from surgeon.targets.inspection.provenance import torch_op
@@ -21,7 +22,7 @@ from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 from surgeon.text import close_matches
 
-HALVES = frozenset({onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16, onnx.TensorProto.DOUBLE})
+OTHER_FLOATS = FLOATS - {onnx.TensorProto.FLOAT}  # where these have no kernel, float32 may have one
 CASTS = "put a Cast to float32 before it, and one back after it"
 # The dtypes that the tables of kernels speak of; of floats of 8 bits and integers of 4 they say nothing.
 TABLED = frozenset((*range(1, 14), onnx.TensorProto.BFLOAT16))
@@ -142,7 +143,7 @@ class Support:
             helps.append(raise_opset(node, later))
         if others and not runs_on_cpu:
             helps.append(f"run it by another execution provider: {', '.join(others)}")
-        if has_any and not runs_on_cpu and HALVES.intersection(types.values()):
+        if has_any and not runs_on_cpu and OTHER_FLOATS.intersection(types.values()):
             helps.append(CASTS)
             if onnx.TensorProto.DOUBLE in types.values():
                 helps.append(f"or have the whole model compute in float32: {in_floats()}")

@@ -13,8 +13,8 @@ from surgeon.file.tensors.decoding import dtype_of
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
-from surgeon.precision.planning.node_dtypes import HALVES
 from surgeon.shapes.algebra.size_expressions import symbols
+from surgeon.shapes.tensor_types import HALVES
 
 _MOST = 16  # nodes between a state and its next value
 

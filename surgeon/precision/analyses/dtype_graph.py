@@ -17,8 +17,9 @@ from surgeon.ops.traits.dtype_traits import CAST
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.pipeline.editing.draft import ModelDraft
 from surgeon.precision.planning.min_cut import SINK, SOURCE
-from surgeon.precision.planning.node_dtypes import HALVES, DtypeChange, NodeDtypes, is_determined_by_schema, node_dtypes
+from surgeon.precision.planning.node_dtypes import DtypeChange, NodeDtypes, is_determined_by_schema, node_dtypes
 from surgeon.shapes.shape_inference import ShapeInference
+from surgeon.shapes.tensor_types import HALVES
 
 TensorKey = tuple[Scope, str]
 KnownDtypes = dict[tuple[Address, str], int | None]

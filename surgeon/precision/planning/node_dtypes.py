@@ -24,10 +24,10 @@ from surgeon.ops.traits.dtype_traits import (
 from surgeon.ops.traits.trait_lookup import WITH_BODIES, traits_of
 from surgeon.ops.traversal import subgraphs
 from surgeon.printed_commands import upgrade_to
+from surgeon.shapes.tensor_types import HALVES
 
 _UNKNOWN = "the dtype of what it reads cannot be told"
 Dtype = Callable[[str], int | None]
-HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from surgeon.errors import GraphError
 from surgeon.ops.traits.trait_lookup import ops_with
 from surgeon.ops.traversal import subgraphs
 from surgeon.runtime.function_inlining import inline_functions
+from surgeon.shapes.tensor_types import FLOATS
 
 AMPLITUDE_INPUT, SEED_INPUT = "surgeon:amount", "surgeon:turn"
 """Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
@@ -27,7 +28,6 @@ _STRIDE, _STEP = 1009, 37  # between turns, between tensors
 # What moves numbers, picks among them or makes whole ones: it rounds nothing that its inputs hold exactly.
 _EXACT = ops_with(lambda op: op.numerics.exact or op.data.copies_elements)
 _Change = Callable[[str, str, int, int], Iterator[NodeProto]]
-_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
 
 
 def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = False) -> ModelProto | None:
@@ -80,7 +80,7 @@ def _change(graph: GraphProto, narrow: GraphProto, change: _Change, bodies: bool
         if node.op_type in _EXACT:
             continue
         for place, name in enumerate(node.output):
-            if dtypes.get(name) in _FLOATS:
+            if dtypes.get(name) in FLOATS:
                 kept.output[place] = f"{name}:made"
                 nodes += change(f"{name}:made", name, dtypes[name], count)
                 count += 1

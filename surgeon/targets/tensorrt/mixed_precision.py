@@ -10,11 +10,10 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.printed_commands import command
 from surgeon.shapes.index_shapes import shapes_of
+from surgeon.shapes.tensor_types import FLOATS, HALVES
 from surgeon.targets.lint.dtype_conflicts import InferredDtypes, op_text
 from surgeon.targets.lint.finding import DiagnosticCollector, node_path
 
-HALVES = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16))
-FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
 HALF = command("convert", "ORIGINAL", "OUT", "--ep", "tensorrt")
 LONGEST_SOFTMAX = 2048
 """Sums of more exponentials than these lose digits in float16."""
