@@ -17,8 +17,8 @@ from surgeon.display.viewer.highlights import marks_of, view_marks
 from surgeon.display.viewer.server import ViewerServer
 from surgeon.display.viewer.session import ViewerSession
 from surgeon.errors import UsageError
-from surgeon.targets.inspection.module_scopes import module_path
 from surgeon.targets.inspection.outline import WIDE, OutlineGroup, build_outline
+from surgeon.targets.inspection.provenance import module_path
 from surgeon.testing import parse
 from tests.command_line import ROOT, one_sentence, run
 

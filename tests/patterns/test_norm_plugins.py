@@ -11,7 +11,7 @@ from surgeon.patterns.norms.instance_norm_plugin import instance_norm_activation
 
 import surgeon
 from surgeon.ops.plugins.builtin_plugins import plugin_of
-from surgeon.runtime.kernels.tensorrt_norms import (
+from surgeon.runtime.kernels.tensorrt_plugins import (
     tensorrt_group_norm,
     tensorrt_instance_norm,
     tensorrt_scatter_elements,

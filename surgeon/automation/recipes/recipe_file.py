@@ -9,17 +9,49 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from surgeon.automation.recipes.recipe import Recipe, Rules, Step
-from surgeon.automation.recipes.toml_positions import TomlSource
 from surgeon.edits.installed_edits import all_edits
 from surgeon.errors import ModelFileError, SurgeonError, UsageError
 from surgeon.pipeline.editing.edit import Edit
 from surgeon.pipeline.rewriting.rewrite_settings import require_target
 from surgeon.printed_commands import command
 from surgeon.text import close_matches, did_you_mean
+
+_STEP = re.compile(r"\s*\[\[\s*step\s*\]\]")
+_TABLE = re.compile(r"\s*\[")
+
+
+@dataclass(frozen=True, slots=True)
+class TomlSource:
+    """The text of a recipe's file."""
+
+    path: Path
+    """The path of the file."""
+    text: str
+    """The content of the file."""
+
+    def line(self, step: int | None, key: str = "") -> int:
+        """The line of a key in a step (counted from 0) or, for None, outside all steps; else the line of the step."""
+        begins = number = -1
+        for count, line in enumerate(self.text.splitlines(), 1):
+            if _STEP.match(line):
+                number += 1
+                begins = count if number == step else begins
+            elif _TABLE.match(line) and number == (-1 if step is None else step):
+                continue
+            is_there = number == (-1 if step is None else step)
+            if is_there and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*(=|\.)", line):
+                return count
+        return max(begins, 1)
+
+    def error_at(self, why: str, step: int | None = None, key: str = "") -> UsageError:
+        """An error that points at a line.  why: a sentence."""
+        return UsageError(f"{self.path}, line {self.line(step, key)}: {why}")
+
 
 _TOP_LEVEL_KEYS = {"target": str, "ep": str, "variables": dict, "step": list}
 _LISTS = ("inline", "only", "skip")

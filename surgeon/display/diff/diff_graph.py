@@ -11,7 +11,7 @@ from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import COMMUTATIVE, is_random, traits_of
 from surgeon.ops.traversal import GRAPHS
-from surgeon.targets.inspection.module_scopes import module_path
+from surgeon.targets.inspection.provenance import module_path
 
 TENSORS = (
     AttributeProto.TENSOR, AttributeProto.TENSORS, AttributeProto.SPARSE_TENSOR, AttributeProto.SPARSE_TENSORS

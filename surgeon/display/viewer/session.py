@@ -19,9 +19,8 @@ from surgeon.rules.matching.match import Match
 from surgeon.rules.mismatches.mismatch import Mismatch, mismatch_text
 from surgeon.rules.rule import Rule
 from surgeon.shapes.index_shapes import shapes_of
-from surgeon.targets.inspection.module_scopes import module_path
 from surgeon.targets.inspection.outline import OutlineGroup, build_outline
-from surgeon.targets.inspection.provenance import source_location, torch_op
+from surgeon.targets.inspection.provenance import module_path, source_location, torch_op
 
 WEIGHTS = ("of weights alone",)  # the scope of nodes that depend only on weights, if they have none
 SHOWN_ELEMENTS, SHOWN_MISMATCHES, LONGEST_VALUE = 16, 6, 400

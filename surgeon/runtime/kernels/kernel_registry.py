@@ -22,8 +22,7 @@ from surgeon.runtime.kernels.onnx_attention import SHARED_HEADS
 from surgeon.runtime.kernels.ort_attention import ATTENTIONS
 from surgeon.runtime.kernels.pooling import POOLINGS
 from surgeon.runtime.kernels.recurrent import RECURRENT
-from surgeon.runtime.kernels.tensorrt_norms import PLUGIN_NORMS
-from surgeon.runtime.kernels.tensorrt_plugins import tensorrt_disentangled_attention
+from surgeon.runtime.kernels.tensorrt_plugins import PLUGIN_NORMS, tensorrt_disentangled_attention
 from surgeon.runtime.kernels.vision.deformable import DEFORMABLE
 from surgeon.runtime.kernels.vision.grid_sample import grid_sample
 from surgeon.runtime.kernels.vision.non_max_suppression import efficient_nms

@@ -1,11 +1,76 @@
-"""Scores of disentangled attention (He et al., "DeBERTa", arXiv:2006.03654) as TensorRT's plugin has them, in numpy."""
+"""Norms, scatterings and disentangled attention as TensorRT's plugins compute them, in numpy."""
 
 import math
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from surgeon.runtime.kernels.erf import Array
+
+_EPSILON = 1e-5
+_REDUCED = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+def _normal(x: Array, groups: int, epsilon: float) -> Array:
+    """Each group of channels less its mean, over √(its variance + ε), in float64: [N · groups, elements].
+
+    It is wider than the plugin, so that the rounding of a float kernel does not count against the pattern.
+    """
+    rows = x.reshape(len(x) * groups, prod(x.shape[1:]) // groups).astype(np.float64)
+    centred = rows - rows.mean(axis=-1, keepdims=True)
+    found: Array = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + epsilon)
+    return found
+
+
+def _along_channels(y: Array, x: Array, scale: Array, bias: Array) -> Array:
+    shape = (-1, *(1 for _ in x.shape[2:]))
+    return (y.reshape(x.shape) * scale.reshape(shape) + bias.reshape(shape)).astype(x.dtype)
+
+
+def tensorrt_group_norm(
+    x: Array, scale: Array, bias: Array, *, num_groups: int, eps: float = _EPSILON, **_: Any
+) -> Array:
+    """TensorRT's GroupNormalizationPlugin, as its reference in Python has it.  x: [N, C, H, W]; scale, bias: [C]."""
+    return _along_channels(_normal(x, num_groups, eps), x, scale, bias)
+
+
+def tensorrt_instance_norm(
+    x: Array,
+    *,
+    scales: Sequence[float],
+    bias: Sequence[float],
+    epsilon: float = _EPSILON,
+    relu: int = 0,
+    alpha: float = 0.0,
+    **_: Any,
+) -> Array:
+    """TensorRT's InstanceNormalization_TRT: a norm of each channel, and perhaps a LeakyRelu.  x: [N, C, (D,) H, W]."""
+    normal = _normal(x, x.shape[1], epsilon)
+    y = _along_channels(normal, x, *(np.asarray(one, normal.dtype) for one in (scales, bias)))
+    return np.where(y < 0, y * y.dtype.type(alpha), y) if relu else y
+
+
+def tensorrt_scatter_elements(
+    data: Array, indices: Array, updates: Array, *, reduction: str, axis: int = 0, **_: Any
+) -> Array:
+    """TensorRT's ScatterElements, which takes no indices that count from the end, and goes over all other axes."""
+    if (indices < 0).any():
+        raise ValueError("the plugin ScatterElements takes no negative indices")
+    found = data.copy()
+    at = list(np.indices(indices.shape, sparse=True))
+    at[axis] = indices
+    _REDUCED[reduction].at(found, tuple(at), updates)
+    return found
+
+
+PLUGIN_NORMS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("trt.plugins", "GroupNormalizationPlugin"): tensorrt_group_norm,
+    ("trt.plugins", "InstanceNormalization_TRT"): tensorrt_instance_norm,
+    ("trt.plugins", "ScatterElements"): tensorrt_scatter_elements,
+}
+"""Formulas by domain and name."""
 
 
 def bucket(apart: int, span: int) -> int:

@@ -24,8 +24,8 @@ from surgeon.ops.schemas.attribute_values import dtype_name
 from surgeon.ops.schemas.op_schema import normalize_domain
 from surgeon.ops.traversal import all_nodes, imports_of, node_label
 from surgeon.result_base import ResultBase
-from surgeon.targets.inspection.module_scopes import module_path
 from surgeon.targets.inspection.outline import OutlineGroup, build_outline
+from surgeon.targets.inspection.provenance import module_path
 
 PLACES = 3  # nodes named for each unknown op
 
