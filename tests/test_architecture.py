@@ -15,6 +15,7 @@ from onnx import GraphProto
 
 import surgeon
 from surgeon.ir.scope import Node, Scope
+from tests.engine_sources import forget, nodes, tree
 
 ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
@@ -80,28 +81,16 @@ def names():
     return {name for name, _ in sources()}
 
 
-@cache
-def tree(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def nodes(path):
-    """All of a file's nodes, walked once for all tests."""
-    return list(ast.walk(tree(path)))
-
-
 @pytest.fixture(scope="module", autouse=True)
 def forget_trees():
     yield
-    nodes.cache_clear()
-    tree.cache_clear()
+    forget()
 
 
 def imported(path):
     """The modules of surgeon that a file imports, also inside functions and for type checkers only."""
     known = names()
-    for node in nodes(path):
+    for node in nodes(tree(path)):
         if isinstance(node, ast.Import):
             yield from (item.name for item in node.names if item.name.partition(".")[0] == "surgeon")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "surgeon":
@@ -170,7 +159,7 @@ def test_modules_import_each_other_in_no_circle():
 
 def attributes(path):
     """The attributes that a file names of others than `self`, and those of them that it sets."""
-    for node in nodes(path):
+    for node in nodes(tree(path)):
         if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
             yield node.attr, isinstance(node.ctx, ast.Store)
 
@@ -189,7 +178,7 @@ def test_only_one_package_edits():
 
 def test_failure_has_one_form():
     """What a function returns in the place of one of our own results is no sentence: a `Refusal`, or it raises."""
-    both = [(name, node) for name, path in sources() for node in nodes(path)]
+    both = [(name, node) for name, path in sources() for node in nodes(tree(path))]
     ours = {node.name for _, node in both if isinstance(node, ast.ClassDef)}
     functions = [(f"{name}.{node.name}", node.returns) for name, node in both if isinstance(node, ast.FunctionDef)]
     reported = [(name, set(ast.unparse(returns or ast.Constant("")).split(" | "))) for name, returns in functions]
@@ -200,7 +189,7 @@ def test_failure_has_one_form():
 def test_class_names_are_unique():
     """A class name identifies one class of the engine and the rules, nested and private classes included."""
     paths = [*(ROOT / "surgeon").rglob("*.py"), *RULE_FILES]
-    classes = Counter(node.name for path in paths for node in nodes(path) if isinstance(node, ast.ClassDef))
+    classes = Counter(node.name for path in paths for node in nodes(tree(path)) if isinstance(node, ast.ClassDef))
     assert {name for name, count in classes.items() if count > 1} == set()
 
 
@@ -234,7 +223,7 @@ def test_public_names():
     """__all__ is what is exported, and sorted; type checkers are told the same names as Python, of the same modules."""
     assert list(surgeon.__all__) == sorted(surgeon.__all__)
     assert all(hasattr(surgeon, name) for name in surgeon.__all__)
-    found = nodes(Path(surgeon.__file__))
+    found = nodes(tree(Path(surgeon.__file__)))
     lines = [node for node in found if isinstance(node, ast.ImportFrom) and node.module.startswith("surgeon")]
     reported = {item.asname: node.module for node in lines for item in node.names if item.asname}
     homes = {name: f"surgeon.{home}" for name, home in surgeon._HOME.items()}
@@ -257,7 +246,7 @@ def test_files_can_be_read_in_one_sitting():
         text = path.read_text(encoding="utf-8")
         assert ast.get_docstring(tree(path)), name
         assert len(text.splitlines()) <= LONGEST_FILE, name
-        for node in nodes(path):
+        for node in nodes(tree(path)):
             if isinstance(node, ast.FunctionDef):
                 manual = node.body[0] if ast.get_docstring(node) else None
                 length = node.end_lineno - node.lineno - (manual.end_lineno - manual.lineno if manual else 0)
@@ -301,7 +290,7 @@ def test_rules_count_no_inputs():
     """Inputs that are left out are not written: those behind them go by their names."""
     counting = set()
     for path in RULE_FILES:
-        for node in nodes(path):
+        for node in nodes(tree(path)):
             given = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
             left_out = [isinstance(item, ast.Constant) and item.value is None for item in given]
             if len(given) > 2 and any(one and other for one, other in pairwise(left_out)):

@@ -11,7 +11,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.engine_sources import ROOT, forget, nodes, paths, tree
+
 TABLE = Path(__file__).with_name("style.csv")
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas_with_history()) - {"Constant"}
 OF_OPERATORS = ("surgeon/ops/", "surgeon/shapes/op_rules/", "surgeon/runtime/kernels/", "surgeon/targets/", "patterns/")
@@ -26,18 +27,10 @@ PROSE = re.compile(
 COMMENT = re.compile(r"(?:^|  )# .*", re.MULTILINE)
 
 
-@cache
-def nodes(tree: ast.Module) -> list[ast.AST]:
-    """Everything in a module."""
-    return list(ast.walk(tree))
-
-
-@cache
-def modules() -> dict[str, tuple[str, ast.Module]]:
-    """The text and the tree of every module of the engine and of the rules, by its path."""
-    paths = [path for folder in ("surgeon", "patterns") for path in sorted((ROOT / folder).rglob("*.py"))]
-    texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-    return {name: (text, ast.parse(text)) for name, text in texts.items()}
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    yield
+    forget()
 
 
 def attributes(node: ast.ClassDef) -> set[str]:
@@ -60,9 +53,9 @@ def is_record(node: ast.ClassDef) -> bool:
     return any("dataclass" in text or text == "NamedTuple" for text in made)
 
 
-def fields_without_manual(tree: ast.Module) -> Iterator[str]:
+def fields_without_manual(parsed: ast.Module) -> Iterator[str]:
     """The fields of records without a docstring below them."""
-    for node in nodes(tree):
+    for node in nodes(parsed):
         if isinstance(node, ast.ClassDef) and is_record(node):
             for item, behind in zip(node.body, [*node.body[1:], None], strict=True):
                 has_manual = isinstance(behind, ast.Expr) and isinstance(behind.value, ast.Constant)
@@ -70,17 +63,17 @@ def fields_without_manual(tree: ast.Module) -> Iterator[str]:
                     yield f"{node.name}.{item.target.id}"
 
 
-def large_classes(tree: ast.Module) -> Iterator[str]:
+def large_classes(parsed: ast.Module) -> Iterator[str]:
     """Classes of many attributes; what a pattern captures has a field for each input of its operator."""
     captures = {"Captures", "WhereMask"}
-    classes = [node for node in nodes(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes(parsed) if isinstance(node, ast.ClassDef)]
     classes = [node for node in classes if not captures & {ast.unparse(base) for base in node.bases}]
     yield from (node.name for node in classes if len(attributes(node)) > MOST_ATTRIBUTES)
 
 
-def positional_calls(tree: ast.Module) -> Iterator[str]:
+def positional_calls(parsed: ast.Module) -> Iterator[str]:
     """Calls whose positional arguments a reader has to count; the inputs of an operator have an order."""
-    for node in nodes(tree):
+    for node in nodes(parsed):
         if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL:
             given = [item for item in node.args if not isinstance(item, ast.Starred)]
             name = ast.unparse(node.func)
@@ -89,32 +82,32 @@ def positional_calls(tree: ast.Module) -> Iterator[str]:
                 yield f"{name}, line {node.lineno}"
 
 
-def sentences_for_success(tree: ast.Module) -> Iterator[str]:
+def sentences_for_success(parsed: ast.Module) -> Iterator[str]:
     """Functions that return a sentence, or "" where all is well."""
-    functions = [node for node in nodes(tree) if isinstance(node, ast.FunctionDef) and node.returns is not None]
+    functions = [node for node in nodes(parsed) if isinstance(node, ast.FunctionDef) and node.returns is not None]
     texts = [node for node in functions if isinstance(node.returns, ast.Name) and node.returns.id == "str"]
     yield from (node.name for node in texts if '""' in (ast.get_docstring(node) or ""))
 
 
-def operator_names(tree: ast.Module) -> Iterator[str]:
+def operator_names(parsed: ast.Module) -> Iterator[str]:
     """Operators that are named in strings, but for those of nodes that the code builds."""
-    calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and node.args]
+    calls = [node for node in nodes(parsed) if isinstance(node, ast.Call) and node.args]
     built = {id(call.args[0]) for call in calls if ast.unparse(call.func).rpartition(".")[2] in BUILDERS}
-    texts = [node for node in nodes(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [node for node in nodes(parsed) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     yield from (node.value for node in texts if node.value in OPERATORS and id(node) not in built)
 
 
-def prose(text: str, tree: ast.Module) -> Iterator[str]:
+def prose(text: str, parsed: ast.Module) -> Iterator[str]:
     """The sentences that a module has for its readers: docstrings and comments."""
-    for node in nodes(tree):
+    for node in nodes(parsed):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
     yield from COMMENT.findall(text)
 
 
-def private_words(text: str, tree: ast.Module) -> Iterator[str]:
+def private_words(text: str, parsed: ast.Module) -> Iterator[str]:
     """Words of a private English in docstrings and comments."""
-    for sentence in prose(text, tree):
+    for sentence in prose(text, parsed):
         yield from PROSE.findall(sentence)
 
 
@@ -122,16 +115,17 @@ def private_words(text: str, tree: ast.Module) -> Iterator[str]:
 def counted() -> Counter[tuple[str, str]]:
     """How many places each package has, by what is counted and the package."""
     found: Counter[tuple[str, str]] = Counter()
-    for name, (text, tree) in modules().items():
+    for path in paths():
+        name, text, parsed = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"), tree(path)
         first, second, *_ = name.split("/")
         package = "patterns" if first == "patterns" else second.removesuffix(".py")
-        found["fields without a docstring", package] += len(list(fields_without_manual(tree)))
-        found["classes of more than 12 attributes", package] += len(list(large_classes(tree)))
-        found["calls with more than 4 positional arguments", package] += len(list(positional_calls(tree)))
-        found["sentences that mean success when empty", package] += len(list(sentences_for_success(tree)))
-        found["private words in docstrings and comments", package] += len(list(private_words(text, tree)))
+        found["fields without a docstring", package] += len(list(fields_without_manual(parsed)))
+        found["classes of more than 12 attributes", package] += len(list(large_classes(parsed)))
+        found["calls with more than 4 positional arguments", package] += len(list(positional_calls(parsed)))
+        found["sentences that mean success when empty", package] += len(list(sentences_for_success(parsed)))
+        found["private words in docstrings and comments", package] += len(list(private_words(text, parsed)))
         if not name.startswith(OF_OPERATORS):
-            found["names of operators", package] += len(list(operator_names(tree)))
+            found["names of operators", package] += len(list(operator_names(parsed)))
     return found
 
 

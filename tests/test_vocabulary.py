@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.engine_sources import paths
+
 TABLE = Path(__file__).with_name("old_words.csv")
 PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -28,11 +29,9 @@ def names(tree: ast.AST) -> Iterator[str]:
 def counted() -> Counter[str]:
     """How many different names each module gives with each word, summed over the engine and the rules."""
     found: Counter[str] = Counter()
-    for folder in ("surgeon", "patterns"):
-        for path in (ROOT / folder).rglob("*.py"):
-            given = {*names(ast.parse(path.read_text(encoding="utf-8"))), path.stem, path.parent.name}
-            for name in given:
-                found.update({part.lower() for part in PART.findall(name)})
+    for path in paths():
+        for name in {*names(ast.parse(path.read_text(encoding="utf-8"))), path.stem, path.parent.name}:
+            found.update({part.lower() for part in PART.findall(name)})
     return found
 
 
