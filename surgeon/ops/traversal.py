@@ -120,6 +120,13 @@ def captured_names(node: NodeProto) -> list[str]:
     return list(names)
 
 
+def without_absent_end(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of a node's inputs or outputs without absent ones at the end."""
+    while names and not names[-1]:
+        names = names[:-1]
+    return names
+
+
 def unique_name(name: str, *taken: Container[str]) -> str:
     """A name that no collection contains: this one, or this one with a number appended."""
     found, number = name, 1

@@ -23,6 +23,7 @@ from surgeon.ir.scope import Node, qualified_name, split_op
 from surgeon.ops.schemas import history, schema
 from surgeon.ops.schemas.helper_names import snake_case
 from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.ops.traversal import without_absent_end
 from surgeon.rules.matching.match_state import MatchState, plain
 from surgeon.rules.mismatches.node_failures import describe_tensor
 from surgeon.text import format_count
@@ -121,7 +122,7 @@ class _Comparison:
         node = state.producers.get(name)
         if node is None:
             return "nothing"
-        return f"{node.op}/{node.outputs.index(name)}/{len(node.outputs)}/{len(_inputs(node))}"
+        return f"{node.op}/{node.outputs.index(name)}/{len(node.outputs)}/{len(without_absent_end(node.inputs))}"
 
     def _input_name(self, place: int) -> str:
         names = self.examples[0].inputs
@@ -185,7 +186,7 @@ class _Comparison:
         key = tuple(map(id, nodes))
         if key not in self.calls:
             domain, op = split_op(nodes[0].op)
-            read = list(zip(*map(_inputs, nodes), strict=True))
+            read = list(zip(*(without_absent_end(node.inputs) for node in nodes), strict=True))
             inputs: list[Term | None] = []
             for place, tensors in enumerate(read):
                 if len({bool(tensor) for tensor in tensors}) > 1:
@@ -247,16 +248,9 @@ def _sight(state: MatchState, name: str) -> str:
     if node is None or node.op == "Constant":
         return describe_tensor(state, name)
     names = ", ".join(f"{item.name}={plain(item)}" for item in node.proto.attribute if item.type not in _GRAPHS)
-    inputs, outputs = len(_inputs(node)), len(node.outputs)
+    inputs, outputs = len(without_absent_end(node.inputs)), len(node.outputs)
     sizes = f"{format_count(inputs, 'input')} and {format_count(outputs, 'output')}"
     return f"{node.op} {node.label!r} with {sizes}" + (f" ({names})" if names else "")
-
-
-def _inputs(node: Node) -> tuple[str, ...]:
-    inputs = node.inputs
-    while inputs and not inputs[-1]:
-        inputs = inputs[:-1]
-    return inputs
 
 
 def _role(domain: str, op: str, place: int) -> str:

@@ -1,10 +1,11 @@
 """Which tensors mix samples: they depend on several positions along a dynamic dim."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from surgeon.edits.dynamic_dims.propagation import SizePropagation
 from surgeon.ir.scope import Node
 from surgeon.ops.traits.trait_lookup import traits_of
+from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.hypothetical_shapes import Place
 from surgeon.shapes.op_rules.mixed_sizes import RULES, Mixed, rule_by_traits
 from surgeon.shapes.tensor_types import INTEGERS, NodeView
@@ -62,8 +63,8 @@ def _mixes(walk: SizePropagation, site: NodeView) -> bool:
     return not (traits.shape.broadcasts or traits.keeps_shape or traits.dtype.is_cast)
 
 
-def _is_square(walk: SizePropagation, shape: object) -> bool:
-    dynamic = [size for size in shape if walk.is_dynamic([size])]  # type: ignore[attr-defined]  # a shape
+def _is_square(walk: SizePropagation, shape: Iterable[Size | None]) -> bool:
+    dynamic = [size for size in shape if walk.is_dynamic([size])]
     return len(dynamic) > 1 and len(walk.fixed_sizes) < len(dynamic)
 
 

@@ -157,11 +157,6 @@ def _per_channel(walk: SizePropagation, site: NodeView) -> None:
         )
 
 
-def _normalization(walk: SizePropagation, site: NodeView) -> None:
-    for held in _broadcast_axes(site, range(len(site.inputs))):
-        make_equal(walk, site, held, spreads=True)
-
-
 def _reshape(walk: SizePropagation, site: NodeView) -> None:
     shape, value = site.shape(0), site.value(1)
     target = site.attribute("shape") if not site.has(1) else None if value is None else value.reshape(-1).tolist()
@@ -395,7 +390,7 @@ def _loss(walk: SizePropagation, site: NodeView) -> None:
 CHECKS: dict[str, Callable[[SizePropagation, NodeView], None]] = {
     **dict.fromkeys(("BatchNormalization", "Conv", "ConvTranspose", "GroupNormalization"), _per_channel),
     **dict.fromkeys(("InstanceNormalization", "QLinearConv", "ConvInteger"), _per_channel),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _normalization),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _broadcast),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), _recurrent),
     **dict.fromkeys(("GatherElements", "ScatterElements", "Scatter"), _gather_elements),
     **dict.fromkeys(("GatherND", "ScatterND"), _gather_nd),

@@ -19,7 +19,6 @@ from surgeon.proof.region.data_dependence import DataDependence
 from surgeon.proof.region.region import Region
 from surgeon.proof.region.region_inputs import BoundaryInput
 from surgeon.proof.region.value_equivalence import source_before_reshapes
-from surgeon.proof.region.zero_signs import sign_sensitive_outputs
 from surgeon.proof.site_proof import CannotSlice
 from surgeon.shapes.algebra.size_expressions import Size, SizeError, substitute, symbol, symbols
 from surgeon.shapes.shape_inference import ShapeInference
@@ -77,7 +76,7 @@ class Signatures:
             region.intended_error,
             region.intended_differences,
         )
-        zeros = sign_sensitive_outputs(region)
+        zeros = region.sign_sensitive_outputs
         return self._number((content, *[name in zeros for name, _ in region.outputs]) if zeros else content)
 
     def of_data(self, scope: Scope, names: Sequence[str], shapes: ShapeInference) -> Hashable | None:

@@ -8,5 +8,4 @@ __all__ = [
     "region_inputs",
     "region_models",
     "value_equivalence",
-    "zero_signs",
 ]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from surgeon.ir.divisors import divides
 from surgeon.ir.scope import Node, Scope
 
 
@@ -21,3 +22,8 @@ class Region:
     """How far the rules may change outputs on purpose; see `numerics.tensor_judge`."""
     intended_differences: frozenset[str] = frozenset()
     """Kinds of inputs, by name, for which the rules differ beyond that."""
+
+    @property
+    def sign_sensitive_outputs(self) -> frozenset[str]:
+        """Outputs, by their names in the source, of whose zeros a node reads the sign: 1 / -0 is -infinity."""
+        return frozenset(old for old, new in self.outputs if any(divides(self.scope, name) for name in {old, new}))

@@ -20,7 +20,6 @@ from surgeon.proof.proof_case import CaseInput, ProofCase, ProofOptions, Reducti
 from surgeon.proof.region.backward_slice import MAX_CONSTANT_ELEMENTS, RegionSlice
 from surgeon.proof.region.literals import position_literals, region_literals, value_literals
 from surgeon.proof.region.region_inputs import BoundaryInput
-from surgeon.proof.region.zero_signs import sign_sensitive_outputs
 from surgeon.proof.site_proof import CannotSlice
 from surgeon.rules.replacing.node_builder import with_renamed_bodies
 from surgeon.runtime.function_inlining import IR_VERSION, node_label
@@ -281,7 +280,7 @@ def build_proof_case(cut: RegionSlice, options: ProofOptions, bodies: BodyLookup
         bodies_before=_bodies(cut, sides.before, cut.before, bodies),
         bodies_after=_bodies(cut, sides.after, cut.after, bodies),
         always_empty=frozenset(name for name, _ in cut.region.outputs if 0 in cut.sizes(name)),
-        sign_sensitive=sign_sensitive_outputs(cut.region),
+        sign_sensitive=cut.region.sign_sensitive_outputs,
         stated_shapes={name: tuple(cut.sizes(name)) for name, _ in cut.region.outputs},
         replacement_only=frozenset(_added(cut)),
         literals=region_literals(cut),

@@ -15,6 +15,7 @@ from surgeon.ir.scope import Node, qualified_name
 from surgeon.ops.schemas import attributes_become_inputs, schema
 from surgeon.ops.schemas.attribute_values import AT_REST, array_of
 from surgeon.ops.traits.trait_lookup import BROADCASTING, COMMUTATIVE, traits_of
+from surgeon.ops.traversal import without_absent_end
 from surgeon.rules.matching.associative.chain import Continuation, Matcher
 from surgeon.rules.matching.match_state import MatchState, VariadicBinding, constants_close, plain
 from surgeon.rules.matching.pattern import LiteralValue, NodePattern, Value, Var
@@ -62,14 +63,6 @@ class InputOrder(NamedTuple):
         )
 
 
-def without_trailing_empty(node: Node) -> tuple[str, ...]:
-    """The inputs of a node without absent ones at the end."""
-    inputs = node.inputs
-    while inputs and not inputs[-1]:
-        inputs = inputs[:-1]
-    return inputs
-
-
 def inputs_matcher(
     operation: NodePattern, matchers: list[Matcher | None]
 ) -> Callable[[MatchState, Node, Continuation], bool]:
@@ -86,7 +79,7 @@ def inputs_matcher(
         return matcher(state, node, name, lambda: run(state, node, inputs, step=step + 1, then=then))
 
     def match(state: MatchState, node: Node, then: Continuation) -> bool:
-        inputs = without_trailing_empty(node)
+        inputs = without_absent_end(node.inputs)
         if rest is not None:
             if rest.name in state.bindings:
                 return bool(state.bindings[rest.name] == inputs[count:]) and run(state, node, inputs, step=0, then=then)

@@ -12,6 +12,7 @@ from itertools import islice, permutations
 from surgeon.ir.index import Index
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import RANDOM, TRANSPARENT
+from surgeon.ops.traversal import without_absent_end
 from surgeon.rules.matching.associative.chain import Chain, find_producer, operands_of
 from surgeon.rules.matching.associative.chain_matcher import (
     Constants,
@@ -34,7 +35,6 @@ from surgeon.rules.matching.node_matchers import (
     node_differences,
     qualified_op,
     raised_rank,
-    without_trailing_empty,
 )
 from surgeon.rules.matching.pattern import AnyOf, LiteralValue, NamedValue, NodeOutput, NodePattern, Value, Var
 from surgeon.rules.matching.value_matchers import constant_number
@@ -194,7 +194,7 @@ class TolerantMatcher(FailureTracker):
     def _inputs(
         self, operation: NodePattern, node: Node, fits: list[PartialMatch], line: PatternLine
     ) -> list[PartialMatch]:
-        plan, inputs, rest = InputOrder.of(operation), without_trailing_empty(node), operation.rest
+        plan, inputs, rest = InputOrder.of(operation), without_absent_end(node.inputs), operation.rest
         count = len(operation.inputs)
         has_constant = any(isinstance(value, LiteralValue) for value in operation.inputs)
         if has_constant and len(inputs) > len(set(inputs)) == 1 and not op_predicate(operation)(node.op):

@@ -5,13 +5,13 @@ build them too, since it returns their outputs; the file should not show it.  A 
 rule inserted: its proof copies them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from surgeon.ir.constants import ConstantValue
 from surgeon.ir.equivalence import are_equal_constants, attribute_key, key_of_attributes
 from surgeon.ir.mutations import listed_in, put
 from surgeon.ir.scope import Node, Scope
-from surgeon.ops.traversal import GRAPHS
+from surgeon.ops.traversal import GRAPHS, without_absent_end
 from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import LARGE, Replacement, ReplacementNode, TensorRef
 
@@ -79,10 +79,10 @@ def _is_same(
     named: Mapping[TensorRef, str],
     outputs: Mapping[TensorRef, str],
 ) -> bool:
-    inputs, read = _short(node.inputs), made.inputs
+    inputs, read = without_absent_end(node.inputs), made.inputs
     while read and read[-1].kind == "empty":
         read = read[:-1]
-    if len(inputs) != len(read) or len(_short(node.outputs)) != len(made.outputs):
+    if len(inputs) != len(read) or len(without_absent_end(node.outputs)) != len(made.outputs):
         return False
     for ref, name in zip(made.makes, node.outputs, strict=False):
         wanted = outputs.get(ref)
@@ -96,13 +96,6 @@ def _is_same(
         return False
     key = attribute_key(node)
     return key is not None and key == key_of_attributes(made.attributes, made.qualified, node.scope.versions)
-
-
-def _short(names: Sequence[str]) -> Sequence[str]:
-    """Names without absent ones at the end."""
-    while names and not names[-1]:
-        names = names[:-1]
-    return names
 
 
 def _is_constant(match: Match, fragment: Replacement, ref: TensorRef, name: str) -> bool:
