@@ -207,7 +207,7 @@ PAST, ROWS = symbol("past"), symbol("rows")
 
 
 @pytest.mark.parametrize(
-    ("wishes", "chosen", "wanted"),
+    ("constraints", "chosen", "wanted"),
     [
         pytest.param([SizeConstraint(32, PAST + ROWS, at_least=True)], {}, (27, 5), id="the largest is made smaller"),
         pytest.param([SizeConstraint(32, PAST + ROWS, at_least=True)], {"past": 30}, (30, 2), id="a chosen one is not"),
@@ -224,9 +224,9 @@ PAST, ROWS = symbol("past"), symbol("rows")
         pytest.param([SizeConstraint(4 * ROWS, ROWS, is_soft=True)], {}, (32, 5), id="no guess leaves nothing"),
     ],
 )
-def test_what_a_table_has_room_for(wishes, chosen, wanted):
+def test_what_a_table_has_room_for(constraints, chosen, wanted):
     """A table of so many rows makes nothing larger."""
-    sizes = SizeSolver(wishes).sizes({"past": 32, "rows": 5}, chosen)
+    sizes = SizeSolver(constraints).sizes({"past": 32, "rows": 5}, chosen)
     assert (sizes["past"], sizes["rows"]) == wanted
 
 

@@ -51,17 +51,17 @@ def nan_guarded(g: Graph, weights: Tensor) -> Tensor:
     return g.any_of(plain, g.where(g.and_(g.greater(weights, 0.0), found), g.any_number(), below))
 
 
-def with_merged_batch_axes(g: Graph, mask: Tensor, rank: int, wholes: Sequence[Any], counts: Sequence[Any]) -> Tensor:
+def with_merged_batch_axes(g: Graph, mask: Tensor, rank: int, merged: Sequence[Any], counts: Sequence[Any]) -> Tensor:
     """A mask for scores of so many axes, of which the first two are one now.
 
-    wholes, counts: the sizes of these two, and numbers or tensors that hold them, to which a mask is broadcast where it
+    merged, counts: the sizes of these two, and numbers or tensors that hold them, to which a mask is broadcast where it
     may be smaller.
     """
     sizes = (*[1] * (rank - mask.rank), *mask.shape)
     if sizes[:2] == (1, 1):
         return g.squeeze(mask, [0]) if mask.rank == rank else mask
     wide = mask if mask.rank == rank else g.unsqueeze(mask, [0])
-    are_whole = [is_same_size(size, whole) for size, whole in zip(sizes, wholes, strict=False)]
+    are_whole = [is_same_size(size, whole) for size, whole in zip(sizes, merged, strict=False)]
     if not all(are_whole):
         ahead = [1 if is_whole else count for is_whole, count in zip(are_whole, counts, strict=True)]
         wide = g.spread(wide, [*ahead, *[1] * (rank - 2)])

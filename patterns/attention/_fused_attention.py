@@ -10,9 +10,9 @@ class FusedAttention(Captures):
 
     q: the queries, or what com.microsoft::Attention makes queries, keys and values of, by `weights` and
     `projection_bias`.  bias: what is added to the scores.  qkv_bias: to queries, keys and values.  mask_index: what
-    counts as no padding.  last, seqlens_k_source: the last key that counts for each sequence, or the one of which that
-    is copies.  total_sequence_length: how many keys there are, which GroupQueryAttention alone is told.  onnx_output:
-    what it makes, where it is ONNX's own.
+    is not padding.  seqlens_k, seqlens_k_source: the index of the last key of each sequence, and the tensor that it
+    repeats.  total_sequence_length: the number of keys, an input only of GroupQueryAttention.  onnx_output: the output
+    where the node is ONNX's Attention.
     """
 
     q: Tensor

@@ -40,5 +40,5 @@ def where_on_split_heads(g: Graph, m: Split) -> Tensor:
     require(condition.rank < 3 or condition.shape[-3] == 1, "the condition is not one for all heads")
     counts = (g.div(g.size_of(m.x, 0), np.array([m.heads], np.int64)), m.heads)
     return where_masked(
-        g, m.under(with_merged_batch_axes(g, condition, 4, wholes=m.split.shape[:2], counts=counts)), m.x, m.low
+        g, m.under(with_merged_batch_axes(g, condition, 4, merged=m.split.shape[:2], counts=counts)), m.x, m.low
     )

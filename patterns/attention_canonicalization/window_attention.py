@@ -52,8 +52,8 @@ def fitted(g: Graph, m: InWindows, mask: Tensor) -> Tensor:
     require(mask.shape is not None and mask.rank <= 5, "the shape of a mask is unknown, or has more axes than scores")
     if mask.rank > 3 and mask.shape[:-3] not in ((1,), (1, 1)):
         require(all(isinstance(size, int) for size in mask.shape[-3:]), "the sizes of a mask are free")
-    wholes = (*m.q.shape[:4], m.keys)
+    score_sizes = (*m.q.shape[:4], m.keys)
     sizes = (*[1] * (5 - mask.rank), *mask.shape)
-    for name, size, whole in zip(("batches", "windows", "heads", "rows", "keys"), sizes, wholes, strict=True):
+    for name, size, whole in zip(("batches", "windows", "heads", "rows", "keys"), sizes, score_sizes, strict=True):
         require(is_within(size, whole), f"a mask has {size} {name} where the scores have {whole}")
-    return with_merged_batch_axes(g, mask, 5, wholes=wholes[:2], counts=(g.size_of(m.q, 0), m.windows))
+    return with_merged_batch_axes(g, mask, 5, merged=score_sizes[:2], counts=(g.size_of(m.q, 0), m.windows))

@@ -6,7 +6,7 @@ whoever has a package or a folder `patterns`, on Python's path or where he works
 GROUPS names those that people want together, by file or rule, in the order in which they run; a group may hold others.
 The norm of a group or an image has a layer norm in it, so it comes first.  Rules that change numbers beyond rounding
 are in none; APPROXIMATE names those that join a group where approximate rules are asked for.  RENAMED gives the new
-name for each old one: a user who types the old one is told the new.
+name for each old one, which the message about an unknown rule suggests.
 """
 
 import pkgutil

@@ -1,4 +1,4 @@
-"""Patterns by example: what is learned of one size fires on another, spares what is nearly the same, and reads well."""
+"""Patterns by example: what is learned of one size fires on another, leaves what is nearly the same, and reads well."""
 
 import subprocess
 import sys
