@@ -3,7 +3,7 @@
 import numpy as np
 
 from surgeon import Graph, Tensor, require, rule
-from ._qlinear_pairs import QLinearBinary, fused_multiply_add, neighbouring_floats
+from ._qlinear import QLinearBinary, fused_multiply_add, neighbouring_floats
 from ._scale_zero_point import round_and_saturate, to_float32
 
 
