@@ -43,16 +43,16 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 1_350,
+    "analysis": 1_250,
     "authoring": 4_150,
     "automation": 3_800,
     "beside the packages": 1_050,
     "cli": 3_050,
     "diagnostics": 1_800,
-    "display": 6_150,
+    "display": 6_100,
     "edits": 7_050,
     "file": 4_100,
-    "ir": 2_200,
+    "ir": 2_250,
     "ops": 4_350,
     "patterns": 300,
     "pipeline": 6_300,

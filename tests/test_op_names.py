@@ -43,8 +43,7 @@ LISTED = {
     "pipeline.editing.node_insertion": (BUILT, "Cast"),
     "pipeline.editing.inline_branch": (FOUND, "Identity If"),
     "edits.dynamic_dims.dim_edits": (SAID, "If"),
-    "analysis.input_roles": (RULE, "Shape"),
-    "analysis.def_use": (RULE, "Transpose"),
+    "analysis.input_roles": (RULE, "Shape Transpose"),
     "ir.constants": (RULE, "ConstantOfShape"),
     "authoring.learning.learn": (
         SAID,

@@ -7,20 +7,24 @@ call's arguments, bodies of If, Loop and Scan through captures and arguments.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
-from onnx import NodeProto, TensorProto
+from onnx import TensorProto
 
-from surgeon.analysis.def_use import DefUseGraph, DefUseScope
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.op_traits import IndexedTable, OpTraits
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ops.traits.trait_lookup import guess_traits
+from surgeon.shapes.constraints.input_dims import input_dims
+from surgeon.shapes.declared_types import ValueInfos
 
 _RUNNING = 8  # assumed maximum of an unknown offset
 _LONGEST_WAY = 8  # maximum number of nodes between a number and its Shape
+_LONGEST_LAYOUT = 16  # maximum number of layout nodes before a table
 _MOST_AXES = 8
 _MOST_STEPS = 20_000  # maximum number of steps for one input; results so far are used then
 _OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
@@ -70,18 +74,17 @@ class InputRole:
     """Required sum of its elements, as for split sizes: a number or the key of a dynamic dim."""
 
 
-Call = tuple[DefUseScope, NodeProto]  # the scope and node of a call of a local function
 
 
 @dataclass(frozen=True, slots=True)
 class _TracedTensor:
     """A tensor that carries the value of an input."""
 
-    scope: DefUseScope
+    scope: Scope
     """Its scope."""
     name: str
     """Its name."""
-    calls: tuple[Call, ...]
+    calls: tuple[Node, ...]
     """Function calls that led to the scope."""
     shift: int = 0
     """Constant offset so far."""
@@ -89,46 +92,46 @@ class _TracedTensor:
     """Keys of dynamic dims that were added so far."""
 
 
-def infer_role(scopes: DefUseGraph, name: str) -> InputRole:
+def infer_role(index: Index, name: str) -> InputRole:
     """Follow graph input `name` and return its role."""
     role = InputRole()
-    places = [_TracedTensor(scopes.main, name, ())]
-    seen: set[tuple[int, str, tuple[int, ...]]] = set()
+    places = [_TracedTensor(index.main, name, ())]
+    seen: set[tuple[Scope, str, tuple[Node, ...]]] = set()
     while places and len(seen) < _MOST_STEPS:
         place = places.pop()
-        key = (id(place.scope), place.name, tuple(id(node) for _, node in place.calls))
+        key = (place.scope, place.name, place.calls)
         if key in seen:
             continue
         seen.add(key)
-        for node, slot, scope in place.scope.uses.get(place.name, ()):
-            inside = replace(place, scope=scope)
-            _record_use(scopes, role, node, slot=slot, place=inside)
-            places.extend(_next_tensors(scopes, role, node, slot=slot, place=inside))
-        if place.name in place.scope.outputs:
+        for node, slot in place.scope.uses(place.name):
+            inside = replace(place, scope=node.scope)
+            _record_use(index, role, node, slot=slot, place=inside)
+            places.extend(_next_tensors(index, role, node, slot=slot, place=inside))
+        if place.name in place.scope.output_names:
             places.extend(_leave_scope(place))
     return role
 
 
-def _record_use(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _TracedTensor) -> None:
+def _record_use(index: Index, role: InputRole, node: Node, slot: int, place: _TracedTensor) -> None:
     """Record how `node` uses the value in this slot."""
-    op = guess_node_traits(node)
+    op = guess_traits(node.op)
     for lookup in op.indexing.lookups:
-        if slot == lookup.indices and len(node.input) > lookup.table and node.input[lookup.table]:
-            role.limits.append(_limit(scopes, place, node, lookup))
+        if slot == lookup.indices and len(node.inputs) > lookup.table and node.inputs[lookup.table]:
+            role.limits.append(_limit(index, place, node, lookup))
             role.flags.add("lookup")
     if op.indexing.bounded_indices is not None and slot == op.indexing.bounded_indices[0]:
-        depth = scopes.constant(place.scope, node.input[op.indexing.bounded_indices[1]])
+        depth = index.constants.array(node.scope, node.inputs[op.indexing.bounded_indices[1]])
         table = int(depth.ravel()[0]) if depth is not None and depth.size else None
         role.limits.append(IndexLimit(table, place.shift, place.sizes))
         role.flags.add("beyond")
     key_counts, attention = op.operands.key_counts, op.products.attention_inputs
     if key_counts is not None and slot in key_counts and attention is not None:
-        past = node.input[attention.past_key or 0]
-        sizes = _table_size(scopes, place, node.input[0], 1), _table_size(scopes, place, past, 2) if past else 0
+        past = node.inputs[attention.past_key or 0]
+        sizes = _table_size(index, place, node.inputs[0], 1), _table_size(index, place, past, 2) if past else 0
         role.keys.append(KeyCount(*sizes, slot == key_counts[1]))
     if slot == op.indexing.boxes:
         role.flags.add("boxes")
-        role.limits.append(IndexLimit(_table_size(scopes, place, node.input[0], 0)))
+        role.limits.append(IndexLimit(_table_size(index, place, node.inputs[0], 0)))
     if slot in op.operands.masks:
         role.flags.add("mask")
     if op.dtype.is_cast and _attribute(node, "to", 0) == TensorProto.BOOL:
@@ -144,15 +147,15 @@ def _record_use(scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int
     )
     role.flags.update(flag for flag, slots in slots_by_flag if slot in slots)
     if op.shape.output_count_attribute and slot in op.operands.counts:
-        role.whole = _table_size(scopes, place, node.input[0], _attribute(node, "axis", 0))
+        role.whole = _table_size(index, place, node.inputs[0], _attribute(node, "axis", 0))
     if op.algebra.compares:
-        other = scopes.constant(place.scope, node.input[1 - slot])
+        other = index.constants.array(node.scope, node.inputs[1 - slot])
         role.flags.add("compared" if other is not None else "measured")
         if other is not None and other.dtype.kind in "OSU":
             role.words.extend([*map(_text, other.flat), *_OTHER_WORDS])
-    if _sign(op, slot) < 0 and _is_one(scopes.constant(place.scope, node.input[1 - slot])):
+    if _sign(op, slot) < 0 and _is_one(index.constants.array(node.scope, node.inputs[1 - slot])):
         role.flags.update(("mask", "bit"))
-    for attribute in node.attribute if op.strings.string_attributes else ():
+    for attribute in node.proto.attribute if op.strings.string_attributes else ():
         if attribute.name in op.strings.string_attributes:
             others = () if _attribute(node, "zeros", 1) == 0 else _OTHER_WORDS  # the encoder rejects other strings
             role.words.extend([*map(_text, (*attribute.strings, attribute.s)), *others])
@@ -170,68 +173,61 @@ def _sign(op: OpTraits, slot: int) -> int:
 
 
 def _next_tensors(
-    scopes: DefUseGraph, role: InputRole, node: NodeProto, slot: int, place: _TracedTensor
+    index: Index, role: InputRole, node: Node, slot: int, place: _TracedTensor
 ) -> Iterator[_TracedTensor]:
     """Yield the tensors that carry the value after `node`: its outputs, a function's or a body's inputs."""
-    op = guess_node_traits(node)
-    called = scopes.function(node)
+    op = guess_traits(node.op)
+    called = index.called(node)
     if called is not None:
         recursion = len(place.calls) > 32
         if slot < len(called.inputs) and not recursion:
-            calls = (*place.calls, (place.scope, node))
-            yield replace(place, scope=called, name=called.inputs[slot], calls=calls)
+            yield replace(place, scope=called, name=called.input_names[slot], calls=(*place.calls, node))
         return
-    for attribute, body in place.scope.bodies.get(id(node), ()):
+    for body in index.bodies(node):
         # Loop's body takes (iteration, condition, carried...), its node (trip count, condition, carried...).
         own = (*op.control.trip_counts, *op.control.conditions)
-        if attribute == "body" and slot < len(body.inputs) and slot not in own:
-            yield replace(place, scope=body, name=body.inputs[slot])
+        if body.attribute == "body" and slot < len(body.inputs) and slot not in own:
+            yield replace(place, scope=body, name=body.input_names[slot])
     shift, sizes = place.shift, place.sizes
     sign = _sign(op, slot)
     if sign:
-        added = _added_offset(scopes, node, slot, sign=sign, place=place)
+        added = _added_offset(index, node, slot, sign=sign, place=place)
         if added is None:
             return
         shift, sizes = shift + added[0], sizes + added[1]
     elif slot not in op.data.carried:
         return
-    for output in node.output:
+    for output in node.outputs:
         if output:
             yield replace(place, name=output, shift=shift, sizes=sizes)
 
 
 def _leave_scope(place: _TracedTensor) -> Iterator[_TracedTensor]:
     """Yield the tensors of the calling node that an output of a function body becomes."""
-    if place.calls and place.scope.parent is None:
-        caller, node = place.calls[-1]
-        for position, name in enumerate(place.scope.outputs):
-            if name == place.name and position < len(node.output):
-                yield replace(place, scope=caller, name=node.output[position], calls=place.calls[:-1])
-        return
-    if place.scope.parent is not None:
-        parent = place.scope.parent
-        for node in parent.producers.values():
-            for _, body in parent.bodies.get(id(node), ()):
-                if body is place.scope and guess_node_traits(node).control.selectors:
-                    position = place.scope.outputs.index(place.name)
-                    yield replace(place, scope=parent, name=node.output[position])
-                    return
+    owner, names = place.scope.owner, place.scope.output_names
+    if place.calls and owner is None:
+        *calls, node = place.calls
+        for position, name in enumerate(names):
+            if name == place.name and position < len(node.outputs):
+                yield replace(place, scope=node.scope, name=node.outputs[position], calls=tuple(calls))
+    elif owner is not None and guess_traits(owner.op).control.selectors:
+        yield replace(place, scope=owner.scope, name=owner.outputs[names.index(place.name)])
 
 
 def _added_offset(
-    scopes: DefUseGraph, node: NodeProto, slot: int, sign: int, place: _TracedTensor
+    index: Index, node: Node, slot: int, sign: int, place: _TracedTensor
 ) -> tuple[int, tuple[str, ...]] | None:
     """Return the maximum that a sum or difference adds to the value: a number, and keys of dynamic dims.
 
     None if the value is not an index any more.
     """
-    other = scopes.constant(place.scope, node.input[1 - slot])
-    if guess_node_traits(node).algebra.signs[1] < 0:
+    other = index.constants.array(node.scope, node.inputs[1 - slot])
+    if guess_traits(node.op).algebra.signs[1] < 0:
         if sign < 0 or other is None or other.size == 0 or other.dtype.kind not in "iu":
             return None
         return -int(other.min()), ()
     if other is None:
-        size = _size_from_shape(scopes, place.scope, node.input[1 - slot])
+        size = _size_from_shape(index, place.scope, node.inputs[1 - slot])
         if size is None:
             return _RUNNING, ()
         return (size, ()) if isinstance(size, int) else (0, (size,))
@@ -240,61 +236,95 @@ def _added_offset(
     return int(other.max()), ()
 
 
-def _size_from_shape(scopes: DefUseGraph, scope: DefUseScope, name: str) -> int | str | None:
-    """Return the size that a tensor computes from a Shape, as `DefUseGraph.dim`; None for other tensors."""
+def _size_from_shape(index: Index, scope: Scope, name: str) -> int | str | None:
+    """Return the size that a tensor computes from a Shape, as `_declared_size`; None for other tensors."""
     place = 0
     for _ in range(_LONGEST_WAY):
-        owner = scope.owner(name)
+        owner = scope.defining_scope(name) or scope
         node = owner.producers.get(name)
-        if node is None or not node.input:
+        if node is None or not node.inputs:
             return None
-        op = guess_node_traits(node)
+        op = guess_traits(node.op)
         if op.name == "Shape":
-            return scopes.dim(owner, node.input[0], _attribute(node, "start", 0) + place)
+            return _declared_size(index, owner, node.inputs[0], _attribute(node, "start", 0) + place)
         choosing = tuple(lookup.indices for lookup in op.indexing.lookups)  # the index of a Gather
         if op.shape.axes is not None and op.shape.axes.in_order:
             choosing = (1,)  # the start of a Slice
         for slot in choosing:
-            chosen = scopes.constant(owner, node.input[slot]) if slot < len(node.input) else None
+            chosen = index.constants.array(owner, node.inputs[slot]) if slot < len(node.inputs) else None
             if chosen is None or chosen.size != 1:
                 return None
             place += int(chosen.ravel()[0])
         if not choosing and 0 not in op.data.carried:
             return None
-        scope, name = owner, node.input[0]
+        scope, name = owner, node.inputs[0]
     return None
 
 
-def _table_size(scopes: DefUseGraph, place: _TracedTensor, table: str, axis: int) -> int | str | None:
+class _DeclaredTypes(dict[Scope, ValueInfos]):
+    """The declared types of each scope."""
+
+    def __missing__(self, scope: Scope) -> ValueInfos:
+        return self.setdefault(scope, ValueInfos(scope))
+
+
+def _declared_size(index: Index, scope: Scope, name: str, axis: int) -> int | str | None:
+    """Return the size of a tensor along an axis: a number, the key of a dynamic dim, or None if unknown.
+
+    It is that of a constant or of a declared type, also before nodes that move axes or keep the shape.
+    """
+    types = index.cached_analysis(_DeclaredTypes, _DeclaredTypes)
+    for _ in range(_LONGEST_LAYOUT):
+        owner = scope.defining_scope(name) or scope
+        node, declared = owner.producers.get(name), types[owner].get(name)
+        dims: Sequence[int | str] | None = index.constants.shape(owner, name)
+        if dims is None and declared is not None and declared.type.tensor_type.HasField("shape"):
+            dims = input_dims(declared)
+        if dims is not None:
+            return dims[axis] if -len(dims) <= axis < len(dims) else None
+        if node is None or not node.inputs:
+            return None
+        if node.op == "Transpose":
+            order = node.attribute("perm")
+            if order is None or not -len(order.ints) <= axis < len(order.ints):
+                return None
+            axis = order.ints[axis]
+        elif not guess_traits(node.op).keeps_shape or name != node.outputs[0]:
+            return None
+        scope, name = owner, node.inputs[0]
+    return None
+
+
+def _table_size(index: Index, place: _TracedTensor, table: str, axis: int) -> int | str | None:
     """Return the size of a table along an axis; a function's argument is looked up at the call."""
     scope, calls = place.scope, list(place.calls)
     while True:
-        size = scopes.dim(scope, table, axis)
-        owner = scope.owner(table)
+        size = _declared_size(index, scope, table, axis)
+        owner = scope.defining_scope(table) or scope
         if size is not None or not calls or table not in owner.inputs or owner.parent is not None:
             return size
-        scope, node = calls.pop()
-        position = owner.inputs.index(table)
-        if position >= len(node.input):
+        node, position = calls.pop(), owner.input_names.index(table)
+        if position >= len(node.inputs):
             return None
-        table = node.input[position]
+        scope, table = node.scope, node.inputs[position]
 
 
-def _limit(scopes: DefUseGraph, place: _TracedTensor, node: NodeProto, lookup: IndexedTable) -> IndexLimit:
+def _limit(index: Index, place: _TracedTensor, node: Node, lookup: IndexedTable) -> IndexLimit:
     """The limits of indices into a table: its size along their axis, or along each axis of tuples."""
-    table = node.input[lookup.table]
+    table = node.inputs[lookup.table]
     if not lookup.by_tuples:
         axis = _attribute(node, lookup.axis_attribute, lookup.default_axis)
-        return IndexLimit(_table_size(scopes, place, table, axis), place.shift, place.sizes)
-    parts, first = scopes.dim(place.scope, node.input[lookup.indices], -1), _attribute(node, "batch_dims", 0)
-    sizes = (_table_size(scopes, place, table, axis) for axis in range(first, _MOST_AXES))
+        return IndexLimit(_table_size(index, place, table, axis), place.shift, place.sizes)
+    parts = _declared_size(index, place.scope, node.inputs[lookup.indices], -1)
+    first = _attribute(node, "batch_dims", 0)
+    sizes = (_table_size(index, place, table, axis) for axis in range(first, _MOST_AXES))
     known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
     return IndexLimit(known[0] if known else None, place.shift, place.sizes, beside=tuple(known[1:]), parts=parts)
 
 
-def _attribute(node: NodeProto, name: str, default: int) -> int:
+def _attribute(node: Node, name: str, default: int) -> int:
     """Return an integer attribute or its default."""
-    return next((int(a.i) for a in node.attribute if a.name == name and not a.ref_attr_name), default)
+    return next((int(a.i) for a in node.proto.attribute if a.name == name and not a.ref_attr_name), default)
 
 
 def _is_one(value: np.ndarray | None) -> bool:

@@ -127,6 +127,10 @@ class Model:
         full = self._rebuild(payload)
         return self._store.value(full) if full.data_location == locations.EXTERNAL else decode_tensor(full)
 
+    def has_value(self, tensor: onnx.TensorProto) -> bool:
+        """Whether the model has the data of a tensor; always true for a file."""
+        return True
+
     def span(self, tensor: onnx.TensorProto) -> tuple[int, int] | None:
         """The range `[start, end)` of a cut-out tensor's raw bytes in `data`; None for other tensors."""
         payload = self._payload(tensor)
@@ -304,3 +308,16 @@ class Model:
         if self._payloads:
             return word in self.skeleton.SerializeToString()
         return holds_word(self.data, word)
+
+
+class InMemoryModel(Model):
+    """A ModelProto as it is, neither copied nor serialised.  The data of large tensors may have been cut out of it."""
+
+    def __init__(self, proto: onnx.ModelProto) -> None:
+        self.skeleton, self.path, self.payload_bytes, self.stamp = proto, None, 0, None
+        self._data, self._messages, self._payloads = None, {}, []
+        self._store = locations.Store(None)
+
+    def has_value(self, tensor: onnx.TensorProto) -> bool:
+        """Whether the data of a tensor are in the message."""
+        return bool(tensor.data_location != locations.EXTERNAL)

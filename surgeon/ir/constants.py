@@ -95,10 +95,8 @@ class Constants:
         if home is None:
             return None
         stored = self._stored(home, name)
-        if isinstance(stored, onnx.TensorProto):
-            return self._model.value(stored)
         if stored is not None:
-            return self._model.sparse_value(stored)
+            return self._value(stored)
         node = home.producers.get(name)
         if node is not None and node.op == "Constant":
             return self._of_node(node, limit=None)
@@ -144,6 +142,13 @@ class Constants:
             return None
         return home.initializers.get(name) or home.sparse.get(name)
 
+    def _value(self, stored: onnx.TensorProto | onnx.SparseTensorProto) -> Array | None:
+        """The value of a stored tensor; None if its data were cut out of a model in memory."""
+        if isinstance(stored, onnx.TensorProto):
+            return self._model.value(stored) if self._model.has_value(stored) else None
+        has_data = self._model.has_value(stored.values) and self._model.has_value(stored.indices)
+        return self._model.sparse_value(stored) if has_data else None
+
     def _get(self, scope: Scope, name: str, depth: int) -> ConstantValue | None:
         known = self._found.setdefault(id(scope), {})
         if name in known:
@@ -167,11 +172,8 @@ class Constants:
             return None
         stored = self._stored(home, name)
         if stored is not None:
-            if prod(stored.dims) > FOLD_LIMIT:
-                return None
-            model = self._model
-            array = model.value(stored) if isinstance(stored, onnx.TensorProto) else model.sparse_value(stored)
-            return ConstantValue(array, _precision(array))
+            known = self._value(stored) if prod(stored.dims) <= FOLD_LIMIT else None
+            return None if known is None else ConstantValue(known, _precision(known))
         node = home.producers.get(name)
         if node is None or name in home.inputs:
             return None
@@ -187,11 +189,8 @@ class Constants:
         item = node.proto.attribute[0]
         # By type too: torch's exporter writes Python strings as `value`, against the specification.
         if item.type in (AttributeProto.TENSOR, AttributeProto.SPARSE_TENSOR):
-            tensor: Any = item.t if item.name == "value" else item.sparse_tensor
-            if limit is not None and prod(tensor.dims) > limit:
-                return None
-            read: Any = self._model.value if item.name == "value" else self._model.sparse_value
-            return np.asarray(read(tensor))
+            tensor = item.t if item.name == "value" else item.sparse_tensor
+            return self._value(tensor) if limit is None or prod(tensor.dims) <= limit else None
         if item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
             return np.asarray(helper.get_attribute_value(item), np.float32)
         if item.type in (AttributeProto.INT, AttributeProto.INTS):

@@ -6,7 +6,7 @@ A file that breaks ONNX's rules is refused first, except for violations that ONN
 import.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ import onnx
 from onnx import AttributeProto, GraphProto, ModelProto, OperatorSetIdProto
 
 from surgeon.errors import GraphError
-from surgeon.file.model import Model
+from surgeon.file.model import InMemoryModel, Model
 from surgeon.ir.constants import Constants
 from surgeon.ir.function_table import LocalFunctions
 from surgeon.ir.scope import Node, Scope, qualified_name, split_op
@@ -96,6 +96,7 @@ class Index:
         self.ir_version = int(proto.ir_version)
         self.scopes: list[Scope] = []
         self._notes: dict[type, object] = {}
+        self._bodies: dict[Node, list[Scope]] = {}
         versions = imports_of(proto.opset_import)
         self.main = Scope(proto.graph, ((GRAPH_FIELD, 0),), versions)
         self._fill(self.main)
@@ -112,22 +113,28 @@ class Index:
         _protect_training_tensors(self.main, proto)
         self.constants = Constants(model, self.ir_version)
 
+    @classmethod
+    def over(cls, proto: ModelProto) -> "Index":
+        """The index of a model in memory, for an analysis: its nodes are those of the message, which is not copied.
+
+        The message must not be changed while the index is used, and the index is not edited.
+        """
+        return cls(InMemoryModel(proto))
+
     def _fill(self, scope: Scope) -> None:
         self.scopes.append(scope)
-        if scope.parent is not None:
+        if scope.parent is not None and scope.owner is not None:
             scope.parent._bodies.append(scope)
+            self._bodies.setdefault(scope.owner, []).append(scope)
         proto = scope.proto
-        if isinstance(proto, onnx.FunctionProto):
-            outputs = list(proto.output)
-        else:
-            outputs = [value.name for value in proto.output]
+        if not isinstance(proto, onnx.FunctionProto):
             for note in proto.quantization_annotation:
                 scope._protected[note.tensor_name] = "it has a quantization annotation"
                 for entry in note.quant_parameter_tensor_names:
                     scope._protected[entry.value] = "a quantization annotation uses it"
         bodies = _add_nodes(scope)
         where = scope.label or "the graph"
-        for name in outputs:
+        for name in scope.output_names:
             home = scope.defining_scope(name) or scope
             home._protected[name] = f"it is an output of {where}"
         if scope.parent is not None:
@@ -143,6 +150,10 @@ class Index:
         if not isinstance(found, kind):
             found = self._notes[kind] = make()
         return found
+
+    def bodies(self, node: Node) -> Sequence[Scope]:
+        """The bodies of a node of the file, in file order."""
+        return self._bodies.get(node, ())
 
     def called(self, node: Node) -> Scope | None:
         """The local function of the file that a node calls."""
@@ -182,8 +193,7 @@ class Index:
             if "" not in scope.versions and any("::" not in op for op in scope.by_op):
                 where = scope.label or "The model"
                 raise GraphError(f"{where} uses ops of ai.onnx and imports no version of it; export it again.")
-            for output in scope.proto.output:
-                name = output if isinstance(output, str) else output.name
+            for name in scope.output_names:
                 if name and scope.defining_scope(name) is None:
                     where = scope.label or "the graph"
                     raise GraphError(

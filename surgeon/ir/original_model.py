@@ -34,17 +34,9 @@ class OriginalModel:
         """The value of a constant of this scope of the source, whatever its size; None for other tensors."""
         return self.constants.array(home, name) if self.constants.is_constant(home, name) else None
 
-    @cached_property
-    def _bodies(self) -> dict[Node, list[Scope]]:
-        found: dict[Node, list[Scope]] = {}
-        for scope in self.index.scopes:
-            if scope.owner is not None:
-                found.setdefault(scope.owner, []).append(self.scope(scope))
-        return found
-
     def bodies(self, node: Node) -> Sequence[Scope]:
         """The bodies of a node of the source, in file order; none for a new node."""
-        return self._bodies.get(node, ())
+        return [self.scope(body) for body in self.index.bodies(node)]
 
     def scope(self, scope: Scope) -> Scope:
         """The source's state of a scope of the index; a scope from here is returned unchanged."""

@@ -173,6 +173,21 @@ class Scope:
         return [value.name for value in self.proto.value_info]
 
     @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs, in order."""
+        return _port_names(self.proto.input)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs, in order."""
+        return _port_names(self.proto.output)
+
+    @property
+    def attribute(self) -> str:
+        """For a body, the name of its owner's attribute."""
+        return "" if self.owner is None else str(self.owner.proto.attribute[self.address[-2][1]].name)
+
+    @property
     def opset(self) -> int | None:
         """The imported version of ai.onnx."""
         return self.versions.get("")
@@ -206,6 +221,12 @@ class Scope:
         if not found or name not in self._retired:
             return found or ()
         return [node for node in found if node.alive]
+
+    def uses(self, name: str) -> Iterator[tuple[Node, int]]:
+        """The uses of a tensor of this scope: a node that reads it, in nested bodies too, and the place of the input.
+        """
+        for node in dict.fromkeys(self.readers(name)):
+            yield from ((node, slot) for slot, read in enumerate(node.inputs) if read == name)
 
     def is_read(self, name: str) -> bool:
         """Whether any node reads a tensor of this scope; fast even for a constant with thousands of readers."""
@@ -304,6 +325,10 @@ class Scope:
     def new_nodes(self) -> Iterator[Node]:
         """Nodes that are not from the file, unordered; without those in bodies of new nodes, which have no scopes."""
         return (node for nodes in self._added.values() for node in nodes if not node.original)
+
+
+def _port_names(ports: Iterable[str | onnx.ValueInfoProto]) -> list[str]:
+    return [port if isinstance(port, str) else port.name for port in ports]
 
 
 def qualified_name(domain: str, op: str) -> str:

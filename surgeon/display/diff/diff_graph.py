@@ -31,8 +31,7 @@ class DiffGraph:
 
     def __init__(self, index: Index, scope: Scope, by_name: bool, outside: Mapping[str, Hashable]) -> None:
         self.index, self.scope, self.outside = index, scope, outside
-        inputs, outputs = input_and_output_names(scope)
-        self._input_positions = {} if by_name else {name: place for place, name in enumerate(inputs)}
+        self._input_positions = {} if by_name else {name: place for place, name in enumerate(scope.input_names)}
         self.nodes: list[Node] = [node for node in scope.nodes if node.op != "Constant"]
         self._producers = {  # the number of the node, and the position of the output
             name: (at, place) for at, node in enumerate(self.nodes) for place, name in enumerate(node.outputs) if name
@@ -53,7 +52,7 @@ class DiffGraph:
                     self.consumers[producer].append((place, at, slot))
         self._captures = self._captured()
         # Graph outputs by key, and the node and output position that produce them.
-        self.outputs = {name if by_name else str(place): name for place, name in enumerate(outputs)}
+        self.outputs = {name if by_name else str(place): name for place, name in enumerate(scope.output_names)}
         self.output_producers = {
             key: self._producers[name] for key, name in self.outputs.items() if name in self._producers
         }
@@ -219,13 +218,6 @@ def _owner_in(inner: Scope, outer: Scope) -> Node:
         inner = inner.parent
     assert inner.owner is not None, "a function reads nothing of what is around it"
     return inner.owner
-
-
-def input_and_output_names(scope: Scope) -> tuple[list[str], list[str]]:
-    """The names of the inputs and of the outputs of a scope."""
-    sides = (scope.proto.input, scope.proto.output)
-    given, output_keys = ([item if isinstance(item, str) else item.name for item in side] for side in sides)
-    return given, output_keys
 
 
 def _element_count(dims: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from onnx import FunctionProto
 
-from surgeon.display.diff.diff_graph import DiffGraph, input_and_output_names
+from surgeon.display.diff.diff_graph import DiffGraph
 from surgeon.display.diff.graph_changes import GraphChanges, in_report_order
 from surgeon.display.diff.interface_changes import function_changes, interface_changes
 from surgeon.display.diff.metadata_changes import metadata_lines, node_metadata_lines, unread_tensor_lines
@@ -70,7 +70,6 @@ class _ModelChanges:
 
     def __init__(self, one: Index, other: Index, contents: tuple[TensorContents, TensorContents]) -> None:
         self._indexes, self._contents = (one, other), contents
-        self._bodies = tuple(_bodies(index) for index in (one, other))
         self.changes: list[ModelChange] = []
         self.same = self.renamed = 0
         self.metadata = Counter[str]()
@@ -88,7 +87,7 @@ class _ModelChanges:
         pending = [((one, other), (no_names, no_names), 0)]
         while pending:
             scopes, outside, depth = pending.pop()
-            names = [[set(side) for side in input_and_output_names(scope)] for scope in scopes]
+            names = [(set(scope.input_names), set(scope.output_names)) for scope in scopes]
             by_name = scopes[0] is self._indexes[0].main and names[0] == names[1]
             sides = [
                 DiffGraph(index, scope, by_name, around)
@@ -110,7 +109,7 @@ class _ModelChanges:
         """The bodies of paired nodes, by attribute; a body that only one node has is a change."""
         for at, to in pairs.items():
             nodes = [side.nodes[place] for side, place in zip(sides, (at, to), strict=True)]
-            ours, others = (bodies.get(node, {}) for bodies, node in zip(self._bodies, nodes, strict=True))
+            ours, others = (_bodies(index, node) for index, node in zip(self._indexes, nodes, strict=True))
             for key in ours.keys() & others.keys():
                 yield ours[key], others[key]
             for key in sorted(ours.keys() ^ others.keys()):
@@ -120,15 +119,9 @@ class _ModelChanges:
                 self.changes.append(ModelChange("attributes", what, sites=(site,), scope=sides[0].scope.label))
 
 
-def _bodies(index: Index) -> dict[Node, dict[tuple[str, int], Scope]]:
-    """The bodies of each node, by attribute name and position."""
-    found: dict[Node, dict[tuple[str, int], Scope]] = {}
-    for scope in index.scopes:
-        if scope.owner is not None:
-            (_, attribute), (_, place) = scope.address[-2:]
-            name = scope.owner.proto.attribute[attribute].name
-            found.setdefault(scope.owner, {})[name, place] = scope
-    return found
+def _bodies(index: Index, node: Node) -> dict[tuple[str, int], Scope]:
+    """The bodies of a node, by attribute name and position."""
+    return {(body.attribute, body.address[-1][1]): body for body in index.bodies(node)}
 
 
 def _key(scope: Scope) -> Hashable:

@@ -6,15 +6,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import onnx
 
 from surgeon.connected_components import connected_components
-from surgeon.display.diff.diff_graph import (
-    INPUT,
-    OMITTED,
-    PRODUCED,
-    STORED,
-    DiffGraph,
-    InputSource,
-    input_and_output_names,
-)
+from surgeon.display.diff.diff_graph import INPUT, OMITTED, PRODUCED, STORED, DiffGraph, InputSource
 from surgeon.display.diff.metadata_changes import changed_metadata_keys
 from surgeon.display.diff.model_diff import ChangeKind, ModelChange
 from surgeon.display.diff.node_pairing import NodePairing
@@ -286,7 +278,7 @@ class GraphChanges:
 
 def _input_types(side: DiffGraph) -> list[TensorType]:
     """The types of a graph's inputs."""
-    return [shapes_of(side.index).facts(side.scope, name) for name in input_and_output_names(side.scope)[0]]
+    return [shapes_of(side.index).facts(side.scope, name) for name in side.scope.input_names]
 
 
 def _changed_attributes(one: Node, other: Node) -> list[str]:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import TensorProto, numpy_helper
 
-from surgeon.analysis.def_use import DefUseGraph
 from surgeon.analysis.input_roles import infer_role, named_role
 from surgeon.errors import ModelFileError
 from surgeon.file.tensors.casting import finite_limits
@@ -43,16 +42,14 @@ class IntegerRange:
 
     def __init__(self, dtype_graph: DtypeGraph, *, converts: bool) -> None:
         self._graph = dtype_graph
-        skeleton: ModelProto = dtype_graph.draft.skeleton
         self._most, self._named = finite_limits(dtype_graph.change.new)[1], dtype_graph.change.names[1]
         self._bounds: dict[TensorKey, float] = {}
         self._calls: dict[TensorKey, float] = {}
         self._fixed: dict[TensorKey, float | None] = {}
         self._sizes = set[TensorKey]()  # tensors that hold sizes
-        self._roles = DefUseGraph(skeleton)
         self.found: dict[NodeAddress, tuple[str, str]] = {}
-        for value in skeleton.graph.input:
-            self._bounds[dtype_graph.index.main, value.name] = self._of_input(value.name, converts=converts)
+        for name in dtype_graph.index.main.input_names:
+            self._bounds[dtype_graph.index.main, name] = self._of_input(name, converts=converts)
         for _ in range(_ROUNDS):
             for scope in dtype_graph.scopes:
                 self._enter(scope)
@@ -76,7 +73,7 @@ class IntegerRange:
                 return
 
     def _of_input(self, name: str, *, converts: bool) -> float:
-        role = infer_role(self._roles, name)
+        role = infer_role(self._graph.index, name)
         named = named_role(name)
         if named == "mask" or "mask" in role.flags:
             return _BITS

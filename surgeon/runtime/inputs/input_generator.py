@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from surgeon.analysis.def_use import DefUseGraph
 from surgeon.analysis.input_dependence import allocates, decides
 from surgeon.analysis.input_roles import InputRole, infer_role, named_role
+from surgeon.ir.index import Index
 from surgeon.ops.traversal import uses_float16
 from surgeon.runtime.inputs.input_spec import FLOATS, MAX_CONDITIONS, InputSpec, InputsUnknown, ValueKind
 from surgeon.runtime.inputs.string_values import vocabulary
@@ -41,21 +41,21 @@ class InputGenerator:
         for entry in inputs:
             _require_tensor(entry)
         self.free: dict[str, DynamicDim] = dynamic_dims(inputs)
-        scopes = DefUseGraph(skeleton)
+        index = Index.over(skeleton)
         wants: list[InputSpec] = []
         self.conditions = 0
         harmless: set[tuple[int, str, bool]] = set()
         half = uses_float16(skeleton)
         for entry in inputs:
-            role = infer_role(scopes, entry.name)
+            role = infer_role(index, entry.name)
             dtype, dims = _numpy_dtype(entry), tuple(input_dims(entry))
             named = named_role(entry.name) if names else None
             kind = _kind(role, named, dtype, dims)
             if kind == "mask" and not names and dtype.name in FLOATS:
                 kind = "plain"
             is_measured = kind == "lengths" and named is None and "length" not in role.flags
-            free = (kind in ("plain", "compared") or is_measured) and not decides(scopes, entry.name, harmless)
-            keeps_role = names or (not free and allocates(scopes, entry.name))
+            free = (kind in ("plain", "compared") or is_measured) and not decides(index, entry.name, harmless)
+            keeps_role = names or (not free and allocates(index, entry.name))
             wants.append(
                 InputSpec(
                     entry.name,
