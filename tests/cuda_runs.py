@@ -27,7 +27,7 @@ from tests.attention.exporting import export
 from tests.halves.corpus import Sample, corpus
 from tests.halves.judging import apart, fed
 
-MOST = 1.5e6  # bytes of a model
+MAX_BYTES = 1.5e6  # bytes of a model
 Make = Callable[[Path, Path, str], Any]
 
 
@@ -105,7 +105,7 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         to = Path(folder) / "made.onnx"
         for sample, kinds in samples(asked.each):
-            if sample.path.stat().st_size > MOST:
+            if sample.path.stat().st_size > MAX_BYTES:
                 continue
             for kind in kinds:
                 near, make = KINDS[kind]

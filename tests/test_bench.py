@@ -17,7 +17,7 @@ from surgeon.runtime.processes.worker import TaskResult
 from surgeon.runtime.sessions.ort_session import TimedSession
 from surgeon.runtime.timing import bench_tasks
 from surgeon.runtime.timing.latency import EQUAL, FASTER, SLOWER, Bench, Latency, interval_of, ratio_of
-from surgeon.runtime.timing.rounds import MOST_REPEATS, WARM_UP, run_interleaved
+from surgeon.runtime.timing.rounds import MAX_REPEATS, WARM_UP, run_interleaved
 from surgeon.testing import parse
 from surgeon.text import milliseconds_text
 from tests.command_line import gelus, one_sentence, run, save
@@ -141,7 +141,7 @@ def test_what_is_short_runs_several_times_for_one_reading():
 def test_what_takes_no_time_runs_no_more_than_so_often():
     clock = Clock()
     run_interleaved([clock.runs("a", 0.0)], clock=clock, rounds=1, seconds=0, enough=never)
-    assert clock.order.count("a") == WARM_UP + MOST_REPEATS
+    assert clock.order.count("a") == WARM_UP + MAX_REPEATS
 
 
 def test_no_garbage_is_collected_meanwhile():

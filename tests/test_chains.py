@@ -13,7 +13,7 @@ from tests import sampling
 from tests.counting import searched
 from tests.models import graph, make, matches, reasons, run
 
-MOST = 80_000  # steps, readers and tensors that a search may look at before it gives up
+MAX_STEPS = 80_000  # steps, readers and tensors that a search may look at before it gives up
 quick = settings(max_examples=sampling.examples(150), deadline=None)
 UNARY = ["Erf", "Tanh", "Sigmoid", "Abs", "Ceil"]
 
@@ -160,7 +160,7 @@ def test_a_long_chain_answers_after_few_steps(count, balanced):
     cases = [
         (chain_model(count, balanced=balanced), pattern, 1, 5 * count),
         (chain_model(count, "Erf", balanced), pattern, 0, 0),
-        (chain_model(count, balanced=balanced), near, 0, MOST),
+        (chain_model(count, balanced=balanced), near, 0, MAX_STEPS),
     ]
     for model, function, wanted, most in cases:
         found, work = searched(model, function)
@@ -192,7 +192,7 @@ def test_a_long_chain_of_equal_operands_answers_after_few_steps(count):
     for _ in range(count - 1):
         total = w.node("Add", total, w.node("Abs", "x"))
     w.draw = lambda strategy: ()
-    for constant, wanted, most in ((1.0, 1, 10 * count**2), (2.0, 0, MOST)):
+    for constant, wanted, most in ((1.0, 1, 10 * count**2), (2.0, 0, MAX_STEPS)):
         last = w.node("Add", total, w.constant(constant))
         found, work = searched(w.model(last), pattern)
         assert len(found) == wanted

@@ -8,7 +8,7 @@ import pytest
 
 import surgeon
 from surgeon.diagnostics.explanation import MAX_DETAILED_RULES, Explanation, explanations
-from surgeon.display.content.explanation import MOST_DETAILED, explanation_blocks
+from surgeon.display.content.explanation import MAX_FULL_RULES, explanation_blocks
 from surgeon.rules.mismatches.mismatch import Mismatch
 from tests.command_line import run
 from tests.models import graph, opset
@@ -118,7 +118,7 @@ def test_of_a_group_the_nearest_are_reported_and_the_others_are_counted() -> Non
     assert len(reported) > MAX_DETAILED_RULES
     *blocks, fires, rest = str(reported).split("\n\n")
     assert blocks[0].startswith("gelu_tanh does not fire; nearest misses:")
-    assert len(blocks) <= MOST_DETAILED
+    assert len(blocks) <= MAX_FULL_RULES
     assert fires.splitlines() == ["these fire, and come less near to firing elsewhere", "  identity: 1 site (v)"]
     assert re.fullmatch(r"\d+ other rules come less near, .*\(--verbose tells of each\)", rest)
 

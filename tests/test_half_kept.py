@@ -33,7 +33,7 @@ def test_of_many_tensors_the_ranges_are_read_from_themselves(monkeypatch):
         fetched.extend(names)
         return exposed_outputs.fetch(session, feeds, names)
 
-    monkeypatch.setattr(baseline_runs, "_MOST_PROBES", 0)
+    monkeypatch.setattr(baseline_runs, "_MAX_PROBES", 0)
     monkeypatch.setattr(baseline_runs, "fetch", noted)
     _, report = converted(planted(2e4))
     assert "c" in fetched

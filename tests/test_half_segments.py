@@ -12,7 +12,7 @@ from surgeon.display.content.conversion import segment_lines
 from surgeon.precision.convert_report import MAX_MEANINGFUL_ERROR, SegmentProof, unproved_text
 from surgeon.precision.delta_debugging import KeepMinimizer
 from surgeon.precision.segments import segment_proofs
-from surgeon.precision.segments.segment_proofs import LEAST, Segments
+from surgeon.precision.segments.segment_proofs import MIN_NODES, Segments
 from surgeon.precision.segments.segment_run import MARGIN, SegmentJob, compare_with_float64
 from surgeon.runtime.processes.worker import TaskResult
 from surgeon.testing import parse
@@ -38,7 +38,7 @@ def test_equal_segments_are_run_once():
     assert {item.outcome for item in report.stretches} == {"proved"}
     assert sum(item.nodes * item.equal for item in report.stretches) >= 5 * 20
     assert len(report.stretches) < sum(item.equal for item in report.stretches)
-    assert all(item.nodes >= LEAST for item in report.stretches[:-1])
+    assert all(item.nodes >= MIN_NODES for item in report.stretches[:-1])
     assert all(0 < item.error <= item.allowed < 0.1 for item in report.stretches)
 
 
@@ -65,7 +65,7 @@ def test_sizes_that_a_segment_is_fed_with_are_stated():
 
 def test_a_segment_ends_before_its_weights_are_too_much(monkeypatch):
     """Each layer reads 128 bytes: two fit, and one that takes more by itself is told."""
-    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 300)
+    monkeypatch.setattr(segment_proofs, "MAX_BYTES", 300)
     _, report = converted(layers(20))
     assert {item.outcome for item in report.stretches} == {"proved"}
     assert max(item.nodes for item in report.stretches) <= 3 * 5 - 1
@@ -74,7 +74,7 @@ def test_a_segment_ends_before_its_weights_are_too_much(monkeypatch):
 
 def test_weights_that_are_too_much_are_reported(monkeypatch):
     """Where they are of no product of a matrix."""
-    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 100)
+    monkeypatch.setattr(segment_proofs, "MAX_BYTES", 100)
     made = model("c = Conv(x, w) y = Tanh(c)", "(float[1, 3, 5, 5] x) => (float[1, 3, 3, 3] y)")
     made.graph.initializer.append(numpy_helper.from_array(np.full((3, 3, 3, 3), 0.1, np.float32), "w"))
     _, report = converted(made)
@@ -94,7 +94,7 @@ PRODUCTS = {
 def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, product, shape):
     """All of them, and each once."""
     seen = []
-    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 400)
+    monkeypatch.setattr(segment_proofs, "MAX_BYTES", 400)
     monkeypatch.setattr(segment_proofs, "BLOCK_BYTES", 200)
     monkeypatch.setattr(
         segment_proofs, "SegmentJob", lambda *given, **more: seen.append(given[0]) or SegmentJob(*given, **more)
@@ -118,7 +118,7 @@ def test_a_matrix_that_is_too_large_is_run_in_blocks_of_columns(monkeypatch, pro
 @pytest.mark.parametrize("bad", [{"error": 2.0, "allowed": 0.01}, {"why": "it broke"}, {"error": 0.01, "allowed": 0.9}])
 def test_a_product_is_as_good_as_the_worst_of_its_blocks(monkeypatch, bad):
     """Wherever that is."""
-    monkeypatch.setattr(segment_proofs, "MOST_BYTES", 400)
+    monkeypatch.setattr(segment_proofs, "MAX_BYTES", 400)
     monkeypatch.setattr(segment_proofs, "BLOCK_BYTES", 400)
     made = model("p = MatMul(x, w) y = Identity(p)", "(float[N, 8] x) => (float[N, 60] y)")
     made.graph.initializer.append(numpy_helper.from_array(np.ones((8, 60), np.float32), "w"))

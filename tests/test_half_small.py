@@ -81,7 +81,7 @@ def test_a_search_in_which_everything_is_needed_ends(parts):
     search = KeepMinimizer([places[at : at + size] for at in range(0, len(places), size)], error, 0.01)
     search.run()
     assert (len(search.error_by_node), search.holds, search.is_cut_short) == (400, True, True)
-    assert len(kept_once) == search.trials == delta_debugging.MOST_TRIALS
+    assert len(kept_once) == search.trials == delta_debugging.MAX_TRIALS
 
 
 def test_a_search_that_can_find_nothing_ends_at_once():
@@ -91,6 +91,6 @@ def test_a_search_that_can_find_nothing_ends_at_once():
 
 
 def test_a_search_that_was_ended_is_reported(monkeypatch):
-    monkeypatch.setattr(delta_debugging, "MOST_TRIALS", 2)
+    monkeypatch.setattr(delta_debugging, "MAX_TRIALS", 2)
     _, report = surgeon.convert(made_of("norms"))
     assert "the search for the nodes to keep ended after 2 trials: fewer nodes may be enough" in report.told

@@ -8,7 +8,7 @@ from onnx import TensorProto, numpy_helper
 from surgeon import Constant, Graph, Tensor
 from surgeon.authoring.rule_proof.instances import CannotInstantiate, build_instance
 from surgeon.authoring.rule_proof.pattern_arguments import argument_sets
-from surgeon.authoring.rule_proof.variants import MOST_VARIANTS, PatternVariant, operations_of, parameters_of, variants
+from surgeon.authoring.rule_proof.variants import MAX_VARIANTS, PatternVariant, operations_of, parameters_of, variants
 from surgeon.rules.catalogue import all_rules
 from surgeon.rules.tracing.tracer import trace
 from tests import sampling
@@ -86,7 +86,7 @@ def test_the_number_of_variants_is_bounded():
         return g.abs(x)
 
     found = variants(traced(wide))
-    assert 12 * 2 <= len(found) - 1 <= MOST_VARIANTS + 1
+    assert 12 * 2 <= len(found) - 1 <= MAX_VARIANTS + 1
     assert len({tuple(variant.forms.items()) for variant in found}) == len(found)
 
 
@@ -214,7 +214,7 @@ RULES = [rule for *_, rule in all_rules() if rule.search is None]
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_onnx_takes_the_instances_of_every_rule(rule):
     """The first form of each pattern, or all of them, in float32 at the first shapes, pass onnx's own checker."""
-    most = MOST_VARIANTS if sampling.is_whole() else 1
+    most = MAX_VARIANTS if sampling.is_whole() else 1
     for pattern in (compiled.pattern for function in rule.patterns for compiled in rule.compiled(function)[:1]):
         for variant in variants(pattern, pairs=False)[:most]:
             arguments = first_arguments(pattern, variant)

@@ -216,7 +216,7 @@ def test_a_file_s_model_is_evened_too_unless_it_is_large(most, tmp_path, monkeyp
     onnx.save(parse(HEADER + text), tmp_path / "net.onnx")
     monkeypatch.setattr(ort_session, "int8_sums_saturate", lambda: True)
     monkeypatch.setattr(model_session, "int8_sums_saturate", lambda: True)
-    monkeypatch.setattr(model_session, "MOST_BYTES", most)
+    monkeypatch.setattr(model_session, "MAX_BYTES", most)
     taken = model_session._with_whole_sums(tmp_path / "net.onnx")
     assert isinstance(taken, onnx.ModelProto) == (most > 10)
     if most > 10:

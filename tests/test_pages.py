@@ -14,7 +14,7 @@ import pytest
 import surgeon
 from surgeon.diagnostics.explanation import explanations
 from surgeon.display.html.bodies.rewrite import report_json
-from surgeon.display.html.elements import MOST_PICTURES, element, escape, table
+from surgeon.display.html.elements import MAX_PICTURES, element, escape, table
 from surgeon.display.html.page import SCHEMA, read_report
 from surgeon.display.html.render import fragment
 from surgeon.display.registry import VIEWS
@@ -259,7 +259,7 @@ def test_five_hundred_sites_are_less_than_a_megabyte():
 
 
 def test_pictures_end_where_they_would_be_too_many(monkeypatch, results):
-    monkeypatch.setitem(MOST_PICTURES, True, 0)
+    monkeypatch.setitem(MAX_PICTURES, True, 0)
     text = surgeon.page(results["rewrite"]).html
     assert "<svg" not in text
     assert "<ins>+ gelu" in text or "<ins>+ " in text  # the nodes stand there instead

@@ -8,8 +8,8 @@ import surgeon
 from surgeon import Constant, Graph, Tensor, rule
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.size_strategies import (
-    MOST_AT_ONCE,
-    MOST_LONG,
+    MAX_AT_ONCE,
+    MAX_LONG,
     REDUCE_ABOVE_ELEMENTS,
     REDUCE_ABOVE_WORK,
     SizeStrategies,
@@ -274,7 +274,7 @@ def test_dims_that_would_be_large_together_are_tried_one_by_one():
     assert {"b": 48, "s": 48} not in found
     assert {"b": 48, "s": 4} in found
     assert {"b": 3, "s": 48} in found
-    assert MOST_AT_ONCE < 48 * 48 * (1 << 6)
+    assert MAX_AT_ONCE < 48 * 48 * (1 << 6)
 
 
 def test_a_length_is_bound_by_what_it_makes_to_compute():
@@ -285,7 +285,7 @@ def test_a_length_is_bound_by_what_it_makes_to_compute():
         max(setting.by_symbol["b"] for setting in sizes_of(b, 8, loads=x).variations(first)) for x in (little, much)
     ]
     assert lengths == [1025, 16]
-    assert MOST_LONG < 129 * 8 << 20
+    assert MAX_LONG < 129 * 8 << 20
 
 
 def test_small_dims_shrink_where_there_is_much_to_compute():

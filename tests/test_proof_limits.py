@@ -200,7 +200,7 @@ def test_a_large_weight_that_was_folded_is_unproved_and_not_wrong(tmp_path):
 
     assert outcome(model, folded)[0] == "proved"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(site_prover, "MOST_READ", 1000)
+        patch.setattr(site_prover, "MAX_READ_BYTES", 1000)
         reported, why = outcome(model, folded)
     assert reported == "unproved"
     assert "are more than a proof reads" in why

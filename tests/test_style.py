@@ -17,7 +17,7 @@ TABLE = Path(__file__).with_name("style.csv")
 OPERATORS = frozenset(schema.name for schema in onnx.defs.get_all_schemas_with_history()) - {"Constant"}
 OF_OPERATORS = ("surgeon/ops/", "surgeon/shapes/op_rules/", "surgeon/runtime/kernels/", "surgeon/targets/", "patterns/")
 BUILDERS = {"make_node", "node_of", "node", "make"}  # the operator is their first argument
-MOST_ATTRIBUTES, MOST_POSITIONAL = 12, 4
+MAX_ATTRIBUTES, MAX_POSITIONAL = 12, 4
 # Words of a private English, and what to write: see `old_words.csv` for those of names.
 PROSE = re.compile(
     r"\b(?:tells?|told|untold|hangs? on|hung on|of its own|of their own|of no|is no|are no|somebody|nobody knows|"
@@ -68,17 +68,17 @@ def large_classes(parsed: ast.Module) -> Iterator[str]:
     captures = {"Captures", "WhereMask"}
     classes = [node for node in nodes(parsed) if isinstance(node, ast.ClassDef)]
     classes = [node for node in classes if not captures & {ast.unparse(base) for base in node.bases}]
-    yield from (node.name for node in classes if len(attributes(node)) > MOST_ATTRIBUTES)
+    yield from (node.name for node in classes if len(attributes(node)) > MAX_ATTRIBUTES)
 
 
 def positional_calls(parsed: ast.Module) -> Iterator[str]:
     """Calls whose positional arguments a reader has to count; the inputs of an operator have an order."""
     for node in nodes(parsed):
-        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL:
+        if isinstance(node, ast.Call) and len(node.args) > MAX_POSITIONAL:
             given = [item for item in node.args if not isinstance(item, ast.Starred)]
             name = ast.unparse(node.func)
             is_in_order = name.startswith("g.") or name in ("command", "print", "zip", "min", "max", "sum")
-            if len(given) > MOST_POSITIONAL and not is_in_order:
+            if len(given) > MAX_POSITIONAL and not is_in_order:
                 yield f"{name}, line {node.lineno}"
 
 

@@ -121,7 +121,7 @@ def test_a_model_with_its_weights_beside_the_file(tmp_path):
 
 
 def test_a_model_that_is_too_large_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr("surgeon.runtime.sessions.model_session.MOST_BYTES", 10)
+    monkeypatch.setattr("surgeon.runtime.sessions.model_session.MAX_BYTES", 10)
     # In this process, where so little is enough.
     monkeypatch.setattr("surgeon.runtime.sessions.isolated_session._is_computed_here", lambda *_: True)
     result = surgeon.compare(model(CUSTOM), plain(), custom_ops=[write(tmp_path, "return x + y")])

@@ -6,7 +6,7 @@ import numpy as np
 
 from surgeon import Captures, Constant, Graph, Tensor, require, rule
 
-MOST = 2**23  # numbers in a table
+MAX_TABLE_SIZE = 2**23  # numbers in a table
 # Of doubles a fast transform makes 1e-15 where a table makes 0, and nothing is exact enough to decide which is right.
 DTYPES = ("float16", "bfloat16", "float32")
 INFINITE = {"non_finite": "of one infinite element a fast transform makes NaN everywhere, a sum where a factor is 0"}
@@ -37,7 +37,7 @@ def table(rows: int, length: int, parts: int, *, inverse: bool, onesided: bool) 
     e^(∓2πi · row · frequency / length), over the length where it is the inverse.
     """
     count = length // 2 + 1 if onesided else length
-    require(rows * parts * count * 2 <= MOST, f"a table for {length} elements would be too large")
+    require(rows * parts * count * 2 <= MAX_TABLE_SIZE, f"a table for {length} elements would be too large")
     turns = np.outer(np.arange(rows), np.arange(count)) % length / length
     real, imaginary = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns) * (1 if inverse else -1)
     of_real, of_imaginary = np.stack([real, imaginary], -1), np.stack([-imaginary, real], -1)

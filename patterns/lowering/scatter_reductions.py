@@ -8,7 +8,7 @@ import numpy as np
 from surgeon import Graph, Tensor, require, rule
 from ._scatter import ScatterReduction, axis_size, by_elements, nonnegative_indices
 
-MOST = 2**24  # comparisons
+MAX_COMPARISONS = 2**24  # comparisons
 NEUTRAL = {"add": 0, "mul": 1, "max": -np.inf, "min": np.inf}
 NANS = {"non_finite": "of NaN and a number put there later ONNX Runtime keeps the number as the larger or smaller"}
 
@@ -23,7 +23,7 @@ def require_known(m: ScatterReduction) -> None:
 def require_few(*sizes: Any) -> None:
     """Refuse more comparisons than are worth it, where that is known."""
     fixed = all(isinstance(size, int) for size in sizes)
-    require(not fixed or prod(sizes) <= MOST, "there are too many indices and places to compare")
+    require(not fixed or prod(sizes) <= MAX_COMPARISONS, "there are too many indices and places to compare")
 
 
 def up_to(g: Graph, size: Any) -> Any:

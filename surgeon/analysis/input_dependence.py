@@ -39,7 +39,7 @@ _ALLOCATING = {
     or not (op.data.copies_elements or op.shape.same_type_as_input or op.dtype.later_outputs_are_indices)
 }
 _NONE: frozenset[int] = frozenset()
-_MOST_TURNS = 256  # maximum trip count of a Loop with any condition
+_MAX_TRIPS = 256  # maximum trip count of a Loop with any condition
 
 _Trace: TypeAlias = tuple[Scope, str, bool]
 """A scope, a tensor in it, and whether the value is bounded for any input."""
@@ -94,7 +94,7 @@ def _is_limited(index: Index, node: Node) -> bool:
         if slot < len(node.inputs) and node.inputs[slot]
     ]
     held = [index.constants.array(node.scope, name) for name in limits]
-    return any(one is not None and one.size == 1 and one.item() <= _MOST_TURNS for one in held)
+    return any(one is not None and one.size == 1 and one.item() <= _MAX_TRIPS for one in held)
 
 
 def counts(model: ModelProto) -> frozenset[str]:

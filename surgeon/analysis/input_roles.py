@@ -25,8 +25,8 @@ from surgeon.shapes.declared_types import ValueInfos
 _RUNNING = 8  # assumed maximum of an unknown offset
 _LONGEST_WAY = 8  # maximum number of nodes between a number and its Shape
 _LONGEST_LAYOUT = 16  # maximum number of layout nodes before a table
-_MOST_AXES = 8
-_MOST_STEPS = 20_000  # maximum number of steps for one input; results so far are used then
+_MAX_AXES = 8
+_MAX_STEPS = 20_000  # maximum number of steps for one input; results so far are used then
 _OTHER_WORDS = ("a", "two words")  # strings besides those that an input is compared with
 
 
@@ -97,7 +97,7 @@ def infer_role(index: Index, name: str) -> InputRole:
     role = InputRole()
     places = [_TracedTensor(index.main, name, ())]
     seen: set[tuple[Scope, str, tuple[Node, ...]]] = set()
-    while places and len(seen) < _MOST_STEPS:
+    while places and len(seen) < _MAX_STEPS:
         place = places.pop()
         key = (place.scope, place.name, place.calls)
         if key in seen:
@@ -317,7 +317,7 @@ def _limit(index: Index, place: _TracedTensor, node: Node, lookup: IndexedTable)
         return IndexLimit(_table_size(index, place, table, axis), place.shift, place.sizes)
     parts = _declared_size(index, place.scope, node.inputs[lookup.indices], -1)
     first = _attribute(node, "batch_dims", 0)
-    sizes = (_table_size(index, place, table, axis) for axis in range(first, _MOST_AXES))
+    sizes = (_table_size(index, place, table, axis) for axis in range(first, _MAX_AXES))
     known = [size for size in takewhile(lambda size: size is not None, sizes) if size is not None]
     return IndexLimit(known[0] if known else None, place.shift, place.sizes, beside=tuple(known[1:]), parts=parts)
 

@@ -31,8 +31,8 @@ from surgeon.result_base import ResultBase
 from surgeon.rules.rule import Rule
 from surgeon.text import format_count
 
-MOST_NODES = 1_000  # of a selection
-MOST_ALIKE = 8  # sites that a selection is compared with
+MAX_NODES = 1_000  # of a selection
+MAX_SIMILAR_SITES = 8  # sites that a selection is compared with
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def capture(
         region = subgraph_between(draft, tuple(froms), tuple(tos))
         if not region.nodes:
             raise UsageError("Nothing lies between the two cuts; name tensors further apart.")
-        if len(region.nodes) > MOST_NODES:
+        if len(region.nodes) > MAX_NODES:
             raise UsageError(
                 f"{len(region.nodes):,} nodes lie between the two cuts, too many for one pattern; name tensors nearer "
                 "to each other."
@@ -145,7 +145,7 @@ def capture(
         own = _example(model, region.froms, region.tos, "the selection")
         alike = [
             _example(model, cut_from, cut_to, f"what makes {cut_to[0]!r}")
-            for cut_from, cut_to in islice(_alike(draft, region), MOST_ALIKE)
+            for cut_from, cut_to in islice(_alike(draft, region), MAX_SIMILAR_SITES)
         ]
     lesson, compared = _learned(own, alike, name)
     ends = " to ".join(", ".join(cut) or "the inputs" for cut in (region.froms, region.tos))

@@ -27,7 +27,7 @@ from surgeon.rules.matching.matcher import match_at
 from surgeon.rules.mismatches.mismatch import Mismatch, RuleFix
 from surgeon.rules.rule import Rule
 
-MOST, TRIALS = 3, 48  # edits that are reported for a mismatch, and tried
+MAX_EDITS, TRIALS = 3, 48  # edits that are reported for a mismatch, and tried
 NUMBERS = ("alpha", "beta", "gamma", "scale")
 OTHERS = ("y", "z", "other")
 ANNOTATIONS = {float: "float", int: "int", str: "str", list: "list"}
@@ -63,7 +63,7 @@ def with_rule_fixes(index: Index, rule: Rule, target: str, acceptance: MatchAcce
     first = (RuleFix(one.what, source.lines_with([*one.changes, *one.defaults])) for one in folded)
     tried = islice(_candidates(source, miss, roots), TRIALS)
     found = (RuleFix(what, source.lines_with(changes)) for what, changes in tried if fires(changes))
-    return replace(miss, edits=tuple(islice(chain(first, found), MOST)))
+    return replace(miss, edits=tuple(islice(chain(first, found), MAX_EDITS)))
 
 
 def _is_root(node: Node, miss: Mismatch) -> bool:

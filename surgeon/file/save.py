@@ -18,7 +18,7 @@ import onnx
 
 from surgeon.errors import ModelFileError, UsageError
 from surgeon.file.external_data import locations, on_demand
-from surgeon.file.external_data.new_file import LARGE, LEAST, NewDataFile, name_beside
+from surgeon.file.external_data.new_file import LARGE, MIN_BYTES, NewDataFile, name_beside
 from surgeon.file.external_data.staging import (
     CopiedDataFile,
     StagedFile,
@@ -296,7 +296,7 @@ def _new_data(model: Model, patch: Patch, out: Path, mode: ExternalDataMode) -> 
     """The data file for large new tensors, if the model keeps data outside or would become too large."""
     if patch.fresh is not None or mode == "inline" or not (model.external_tensors or patch.is_too_large):
         return patch.fresh
-    least = LEAST if patch.is_too_large else LARGE
+    least = MIN_BYTES if patch.is_too_large else LARGE
     return NewDataFile(name_beside(out, model.external_tensors, patch.files), least)
 
 

@@ -3,7 +3,7 @@
 from surgeon.ir.scope import Scope
 from surgeon.ops.traits.trait_lookup import traits_of
 
-MOST_BETWEEN = 4  # maximum number of moving nodes between a tensor and a division
+MAX_MOVES = 4  # maximum number of moving nodes between a tensor and a division
 
 
 def divides(scope: Scope, name: str, between: int = 0) -> bool:
@@ -13,7 +13,7 @@ def divides(scope: Scope, name: str, between: int = 0) -> bool:
         slots = [slot for slot, given in enumerate(node.inputs) if given == name]
         if known.algebra.family == "product" and any(known.algebra.signs[slot : slot + 1] == (-1,) for slot in slots):
             return True
-        moved = node.outputs if between < MOST_BETWEEN and not set(slots).isdisjoint(known.data.copies_elements) else ()
+        moved = node.outputs if between < MAX_MOVES and not set(slots).isdisjoint(known.data.copies_elements) else ()
         if any(divides(node.scope, made, between + 1) for made in moved if made):
             return True
     return False

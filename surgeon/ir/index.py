@@ -27,13 +27,13 @@ from surgeon.ops.traversal import find_cycle, function_key, imports_of, require_
 GRAPH_FIELD, FUNCTION_FIELD = 7, 25
 _INPUTS, _OUTPUTS = attrgetter("inputs"), attrgetter("outputs")
 T = TypeVar("T")
-MOST_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
+MAX_VERSION = (1 << 31) - 1  # onnx counts versions in 32 bits
 _MEND = "mend the model or export it again."
 
 
 def require_sound(model: ModelProto) -> None:
     """Raise GraphError for a model whose header, functions or stored tensors are contradictory."""
-    if not 0 <= model.ir_version <= MOST_VERSION:
+    if not 0 <= model.ir_version <= MAX_VERSION:
         raise GraphError(f"The model says that its IR version is {model.ir_version}, and there is none such; {_MEND}")
     _require_imports("The model", model.opset_import)
     for value in model.graph.output:
@@ -61,7 +61,7 @@ def _require_imports(who: str, imports: Iterable[OperatorSetIdProto]) -> None:
     for item in imports:
         domain, version = normalize_domain(item.domain), item.version
         title = domain or "ai.onnx"
-        if not 0 < version <= MOST_VERSION:
+        if not 0 < version <= MAX_VERSION:
             raise GraphError(f"{who} imports opset {version} of {title}, and there is none such; {_MEND}")
         if known.setdefault(domain, version) != version:
             raise GraphError(f"{who} imports opset {known[domain]} of {title}, and opset {version} too; {_MEND}")

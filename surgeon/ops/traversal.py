@@ -17,7 +17,7 @@ GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 FunctionKey = tuple[str, str, str]
 """What a local function, and a call of it, go by: domain, name and overload."""
 T = TypeVar("T", bound=Hashable)
-MOST_EXPANDED = 1 << 20
+MAX_EXPANDED = 1 << 20
 """The nodes that a model may have once all calls of local functions are inlined: more than any exporter writes."""
 
 
@@ -175,11 +175,11 @@ def require_finite_calls(model: ModelProto) -> None:
             f"The local function {domain}::{name} calls itself, which ONNX forbids; mend the model or export it again."
         )
     total = expanded_count(model)
-    if total > MOST_EXPANDED:
+    if total > MAX_EXPANDED:
         sizes = expanded_sizes(functions)
         domain, name, _ = max(sizes, key=sizes.__getitem__)
         raise GraphError(
-            f"With its local functions inlined the model has {total:,} nodes, more than the {MOST_EXPANDED:,} that "
+            f"With its local functions inlined the model has {total:,} nodes, more than the {MAX_EXPANDED:,} that "
             f"surgeon supports: {domain}::{name} and the functions that it calls call one another many times over. "
             "Export it without functions, or call them less often."
         )

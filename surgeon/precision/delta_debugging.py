@@ -8,7 +8,7 @@ from surgeon.precision.kept_nodes.selectors import NodeAddress
 
 Error = Callable[[Collection[NodeAddress]], float]
 _PARTS = 12
-MOST_TRIALS = 24
+MAX_TRIALS = 24
 """Trials after which no part is divided further, and the rest is kept: each costs two runs of the model."""
 
 
@@ -34,7 +34,7 @@ class KeepMinimizer:
     @property
     def is_cut_short(self) -> bool:
         """Whether fewer nodes may be enough, because the trials ran out."""
-        return self.trials >= MOST_TRIALS
+        return self.trials >= MAX_TRIALS
 
     def run(self) -> None:
         """Find the nodes.  Where nothing helps, `final_error` is beyond the limit."""

@@ -18,7 +18,7 @@ from surgeon.runtime.numerics.array_comparison import uninformative_message
 from surgeon.runtime.sessions.ort_session import SessionError
 from surgeon.text import format_beside_limit
 
-_MOST_KEPT = 0.75  # fraction of the nodes; a model that keeps more is not worth converting
+_MAX_KEPT_FRACTION = 0.75  # fraction of the nodes; a model that keeps more is not worth converting
 
 
 class OutputComparison:
@@ -189,7 +189,7 @@ class OutputComparison:
         """
         search = KeepMinimizer(parts, self._error_with, self._report.max_error)
         search.run()
-        if not search.holds or len(search.error_by_node) >= _MOST_KEPT * len(nodes):
+        if not search.holds or len(search.error_by_node) >= _MAX_KEPT_FRACTION * len(nodes):
             return {}
         if search.is_cut_short:
             note = f"the search for the nodes to keep ended after {search.trials} trials"

@@ -20,8 +20,8 @@ from surgeon.rules.matching.pattern import (
     walk_values,
 )
 
-MOST_PERMUTED = 4  # inputs of a commutative op that are tried in any order
-MOST_STEPS = 20_000  # limit of the search; beyond it the pattern counts as absent
+MAX_PERMUTED_INPUTS = 4  # inputs of a commutative op that are tried in any order
+MAX_STEPS = 20_000  # limit of the search; beyond it the pattern counts as absent
 
 Held = dict[str, Any]
 
@@ -70,7 +70,7 @@ class _Embedding:
     def fits(self, wanted: Value | None, found: Value | None, held: Held) -> Iterator[Held]:
         """The ways in which a value of a pattern equals a value of the form, as bindings of the pattern's captures."""
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > MAX_STEPS:
             return
         if wanted is None or found is None:
             if wanted is found:
@@ -97,7 +97,7 @@ class _Embedding:
         is_open = wanted.rest is not None or wanted.others is not None
         if is_open or op != qualified_name(found.domain, found.op) or wanted.attributes != found.attributes:
             return
-        is_free = op in COMMUTATIVE and len(found.inputs) <= MOST_PERMUTED
+        is_free = op in COMMUTATIVE and len(found.inputs) <= MAX_PERMUTED_INPUTS
         for order in permutations(found.inputs) if is_free else [found.inputs]:
             ways = [held]
             for one, other in zip_longest(wanted.inputs, order):

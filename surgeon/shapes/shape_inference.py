@@ -41,7 +41,7 @@ from surgeon.shapes.tensor_types import (
 )
 
 DEEPEST_CALLS = 32  # functions that call functions; ONNX allows no circle, a broken file may have one
-MOST_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
+MAX_CALLS = 1 << 14  # of functions, each looked into by itself: forty that each call the last twice make 2 to the 40
 Key: TypeAlias = tuple[Scope, str]
 Task: TypeAlias = tuple[bool, Scope, str]  # whether the value is wanted, the scope that makes the tensor, its name
 
@@ -350,7 +350,7 @@ class ShapeInference:
     def _inside(self, home: Scope, call: Node, scope: Scope) -> "ShapeInference | None":
         """The shapes inside a call; interrupts the rule while types of the call's inputs are unknown."""
         if call not in self._insides:
-            if next(self._common.calls) >= MOST_CALLS:
+            if next(self._common.calls) >= MAX_CALLS:
                 return None
             proto: Any = scope.proto
             pairs = zip(proto.input, self.origin.inputs(call), strict=False)

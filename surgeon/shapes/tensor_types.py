@@ -19,7 +19,7 @@ ValueArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = tuple[Size, ...]
 # A shape in the making: None is a dimension of which nothing is known.
 PartialShape: TypeAlias = Sequence[Size | None]
-MOST_AXES = 64  # no runtime has tensors of more
+MAX_AXES = 64  # no runtime has tensors of more
 BOOL, INT32, INT64, FLOAT = TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64, TensorProto.FLOAT
 HALVES = frozenset({TensorProto.FLOAT16, TensorProto.BFLOAT16})
 FLOATS = HALVES | {TensorProto.FLOAT, TensorProto.DOUBLE}
@@ -311,7 +311,7 @@ def _best(sizes: Sequence[Size | None]) -> Size | None:
 def length_of(shape: Shape | None) -> int | None:
     """The length of a 1-d tensor, such as axes or dims; None if it is symbolic or too long."""
     length = shape[0] if shape is not None and len(shape) == 1 else None
-    return length if isinstance(length, int) and length <= MOST_AXES else None
+    return length if isinstance(length, int) and length <= MAX_AXES else None
 
 
 def normalize_axis(axis: int, rank: int) -> int:

@@ -116,7 +116,7 @@ def test_the_address_is_reported_before_the_first_model(dask, tmp_path, monkeypa
 
 AT_ONCE = Barrier(2)
 RUNNING: list[str] = []
-MOST: list[int] = []
+RUNNING_COUNTS: list[int] = []
 
 
 def two_meet(job, reports_start=False):
@@ -129,7 +129,7 @@ def counted(job, reports_start=False):
     """Notes how many run with it, for a while in which another one could begin."""
     RUNNING.append(job.model.name)
     time.sleep(0.05)
-    MOST.append(len(RUNNING))
+    RUNNING_COUNTS.append(len(RUNNING))
     RUNNING.remove(job.model.name)
     return job.row("proved").to_dict()
 
@@ -143,13 +143,13 @@ def test_large_models_do_not_meet_and_small_ones_do(monkeypatch, work, size):
 
     settings = FleetSettings(GELU, "/nowhere").with_cache_key()
     monkeypatch.setattr(dask_engine, "run_in_process", work)
-    MOST.clear()
+    RUNNING_COUNTS.clear()
     engine = dask_engine.start_local(2, None)
     models = [PlannedModel(f"{name}.onnx", f"/{name}.onnx", size, "t") for name in "abcd"]
     found = list(engine.rows(ModelJob(model, settings) for model in models))
     engine.close()
     assert [row.outcome for row in found] == ["proved"] * 4
-    assert set(MOST) == ({1} if work is counted else set())
+    assert set(RUNNING_COUNTS) == ({1} if work is counted else set())
 
 
 def test_workers_of_other_versions_begin_nothing(dask, tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from tests.fuzz.generated import SIZES
 from tests.fuzz.rounding import has_half, varied
 
 PAIRS, SLACK = 3, 10.0  # pairs of runs that round otherwise, and how many times what they move counts as rounding
-MOST = 0.9  # of the elements of an output; what moves these counts as rounding of all
+MAJORITY = 0.9  # of the elements of an output; what moves these counts as rounding of all
 OTHER_SIZE = 3  # of a symbolic size that `SIZES` does not name
 LARGEST_HALF = 1e4  # beyond it a model of half precision may overflow on the way
 
@@ -174,7 +174,7 @@ def _difference(wanted: object, found: object, moved: list[object], is_coarse: b
         if not finite.any():
             return ""
         scale = np.abs(low[finite]).max()
-        usual = np.quantile(noise[finite], MOST, method="lower")
+        usual = np.quantile(noise[finite], MAJORITY, method="lower")
         allowed = SLACK * np.maximum(noise, usual) + (3e-2 if is_coarse else 1e-4) * scale + 1e-6
         gap = np.where(finite, np.nan_to_num(np.abs(high - low), nan=np.inf, posinf=np.inf), 0.0)
         over = np.where(finite, gap - allowed, 0.0)

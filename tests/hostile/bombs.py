@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from surgeon.testing import parse
 
-LEAST, MOST = -(1 << 63), (1 << 63) - 1
+MIN, MAX = -(1 << 63), (1 << 63) - 1
 HEAD = "(float[n, 4] x) => (float[n, 4] y)"
 
 
@@ -17,7 +17,7 @@ def bombs() -> Iterator[tuple[str, bytes]]:
     for make in _BOMBS:
         yield make.__name__.strip("_").replace("_", " "), _bytes(make())
     for name, text in _COMPUTED.items():
-        yield name, parse(text.replace("LEAST", str(LEAST)).replace("MOST", str(MOST))).SerializeToString()
+        yield name, parse(text.replace("MIN", str(MIN)).replace("MAX", str(MAX))).SerializeToString()
 
 
 def _bytes(made: onnx.ModelProto | bytes) -> bytes:
@@ -27,14 +27,14 @@ def _bytes(made: onnx.ModelProto | bytes) -> bytes:
 # What is computed from constants alone, or from sizes: it kills, takes all memory, or never ends.
 _COMPUTED = {
     "the least integer over minus one": (
-        "() => (int64[1] y) <int64[1] a = {LEAST}, int64[1] b = {-1}> { y = Div(a, b) }"
+        "() => (int64[1] y) <int64[1] a = {MIN}, int64[1] b = {-1}> { y = Div(a, b) }"
     ),
     "the least integer modulo minus one": (
-        "() => (int64[1] y) <int64[1] a = {LEAST}, int64[1] b = {-1}> { y = Mod(a, b) }"
+        "() => (int64[1] y) <int64[1] a = {MIN}, int64[1] b = {-1}> { y = Mod(a, b) }"
     ),
     "a division by zero": ("() => (int64[1] y) <int64[1] a = {1}, int64[1] b = {0}> { y = Div(a, b) }"),
     "the least integer over minus one, of data": (
-        "(int64[n] x) => (int64[n] y) <int64 a = {LEAST}, int64 b = {-1}> { m = Max(x, b) k = Min(m, b) z = "
+        "(int64[n] x) => (int64[n] y) <int64 a = {MIN}, int64 b = {-1}> { m = Max(x, b) k = Min(m, b) z = "
         "Add(x, a) y = Div(a, k) }"
     ),
     "a square of a million": ("() => (float[a, b] y) <int64[2] s = {1000000, 1000000}> { y = ConstantOfShape(s) }"),
@@ -71,10 +71,10 @@ _COMPUTED = {
     ),
     "a reshape to minus two": ("(float[n, 4] x) => (float[n, 4] y) <int64[2] s = {-2, 4}> { y = Reshape(x, s) }"),
     "a reshape to two unknowns": ("(float[n, 4] x) => (float[n, 4] y) <int64[2] s = {-1, -1}> { y = Reshape(x, s) }"),
-    "a reshape to too much": ("(float[n, 4] x) => (float[n, 4] y) <int64[2] s = {MOST, MOST}> { y = Reshape(x, s) }"),
+    "a reshape to too much": ("(float[n, 4] x) => (float[n, 4] y) <int64[2] s = {MAX, MAX}> { y = Reshape(x, s) }"),
     "a slice by the limits": (
-        "(float[n, 4] x) => (float[n, 4] y) <int64[1] a = {LEAST}, int64[1] b = {MOST}, int64[1] s = "
-        "{LEAST}> { y = Slice(x, a, b, a, s) }"
+        "(float[n, 4] x) => (float[n, 4] y) <int64[1] a = {MIN}, int64[1] b = {MAX}, int64[1] s = "
+        "{MIN}> { y = Slice(x, a, b, a, s) }"
     ),
     "a convolution of no group": (
         "(float[1, 2, h, w] x, float[2, 2, 1, 1] k) => (float[1, 2, h, w] y) { y = Conv<group = 0>(x, k) }"
@@ -270,7 +270,7 @@ def _opset_beyond() -> onnx.ModelProto:
 
 def _opset_below() -> onnx.ModelProto:
     model = _plain()
-    model.opset_import[0].version = LEAST
+    model.opset_import[0].version = MIN
     return model
 
 
@@ -282,7 +282,7 @@ def _opsets_twice() -> onnx.ModelProto:
 
 def _ir_version_beyond() -> onnx.ModelProto:
     model = _plain()
-    model.ir_version = MOST
+    model.ir_version = MAX
     return model
 
 

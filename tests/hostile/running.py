@@ -29,7 +29,7 @@ PATIENCE, YARD, IDLE = 90.0, 1.0, 60.0
 LOOKS = 1.0  # seconds from one look at what goes on to the next
 FINE, REFUSED = "fine", "refused"
 BAD = ("traceback", "defect", "no sentence", "hang", "signal", "half-written")
-MOST_LINES = 500  # of what a command prints of a small model
+MAX_LINES = 500  # of what a command prints of a small model
 # Where a process of its own finds what this one runs.
 FOUND = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
@@ -215,7 +215,7 @@ def _judged(item: _Going, status: int) -> tuple[str, str]:
         return "defect", said
     if code not in (0, 1, 2, 3) or (code == 2 and not _is_one_error(said)):
         return "no sentence", f"exit code {code}: {said}{reported[-500:]}"
-    if _is_raw(said) or _is_raw(reported) or reported.count("\n") > MOST_LINES:
+    if _is_raw(said) or _is_raw(reported) or reported.count("\n") > MAX_LINES:
         return "no sentence", f"raw: {(said + reported)[:2000]!r}"
     written = [*item.folder.glob("out.onnx"), *item.folder.glob(f"{PARTS}/*")]
     left = sorted(path.name for path in item.folder.iterdir() if path.name not in _KNOWN)

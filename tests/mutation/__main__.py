@@ -15,7 +15,7 @@ from tests.mutation.subjects import exports, fixtures
 from tests.mutation.table import lines, summary, worklist
 from tests.mutation.working import measure_all
 
-MOST = 40  # mutants of each rule in the table
+MAX_MUTANTS = 40  # mutants of each rule in the table
 
 
 def main() -> int:
@@ -58,7 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--exports", action="store_true", help="real exports in place of the fixtures (made on first use)"
     )
-    parser.add_argument("--most", type=int, default=MOST, help="mutants of each rule (default %(default)s)")
+    parser.add_argument("--most", type=int, default=MAX_MUTANTS, help="mutants of each rule (default %(default)s)")
     parser.add_argument("--rule", default="", help="this rule alone")
     parser.add_argument("--kind", default="", help="this kind of change alone")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (default %(default)s)")

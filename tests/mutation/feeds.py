@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 
 Feeds = dict[str, np.ndarray[Any, Any]]
-MOST = 1 << 18  # elements of one input
+MAX_ELEMENTS = 1 << 18  # elements of one input
 BASES = ((2, 3, 5, 4, 6, 7), (3, 2, 4, 5, 7, 6), (4, 4, 4, 4, 4, 4), (2, 8, 8, 2, 8, 8))
 ALONE = (1, 8, 131, 514, 0)
 NEVER_EMPTY = frozenset(
@@ -78,7 +78,7 @@ def make(model: onnx.ModelProto, setting: Setting) -> Feeds | None:
     divides = not DIVIDING.isdisjoint(ops)
     for value in _inputs(model):
         shape = tuple(dim if isinstance(dim, int) else setting.sizes[dim] for dim in _dims(value))
-        if np.prod(shape, dtype=np.int64) > MOST:
+        if np.prod(shape, dtype=np.int64) > MAX_ELEMENTS:
             return None
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
         found = _values(dtype, shape, setting, random)

@@ -22,7 +22,7 @@ from tests.mutation.tolerated import Tolerated
 PLACES = {np.dtype(np.float16): 8, np.dtype(ml_dtypes.bfloat16): 4}  # units in the last place that are rounding
 CANCELLED = 1e4
 OF_SCALE = 8  # units of the largest number that halves may differ by, which is what proofs allow them
-MOST_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by
+MAX_PLACES, NOISE = 256, 16  # of other dtypes; times what the unchanged replacement differs by
 DECLARED = {
     "non_finite": ("non_finite",),
     "extreme": ("exponents", "middle", "levels"),
@@ -182,7 +182,7 @@ def _far(a: Any, b: Any, c: Any, dtype: np.dtype[Any], declared: Any) -> str:
     scale = own[finite].max() if dtype in PLACES else 0.0
     row = np.where(finite, own, 0.0).max(axis=-1, keepdims=True, initial=0.0) if own.ndim else own
     beside = np.minimum(row, CANCELLED * own)  # what a sum loses of a number that is small beside others of its row
-    allowed = PLACES.get(dtype, MOST_PLACES) * (eps * own + tiny * eps) + NOISE * (worst + eps * beside)
+    allowed = PLACES.get(dtype, MAX_PLACES) * (eps * own + tiny * eps) + NOISE * (worst + eps * beside)
     allowed += OF_SCALE * eps * scale + declared + tiny  # below which some kernels make zeros
     odd = finite & (gap > allowed)
     if not odd.any():

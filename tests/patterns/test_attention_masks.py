@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.masked_models import Masked
 from tests.masked_runs import OPSETS, differs, every, faults
 
-LEAST = float(np.finfo(np.float32).min)
+MIN_FLOAT = float(np.finfo(np.float32).min)
 """Of float32."""
 
 # What was wrong once: numbers beside which scores count, in both spellings; masks that hide a row together.
@@ -24,8 +24,8 @@ KNOWN = (
     Masked("kept", -1.5e4, "float", "copies", "b, 4, s, t"),
     Masked("causal, padded", -1e5, "float", "past", "b, 1, s, t"),
     Masked("causal", -65504.0, "float16", "heads", "s, t"),
-    Masked("causal, padding added before", LEAST, "float", "past", "b, 1, 1, t"),
-    Masked("causal, padding added behind", LEAST, "float", "self", "b, 1, 1, t"),
+    Masked("causal, padding added before", MIN_FLOAT, "float", "past", "b, 1, 1, t"),
+    Masked("causal, padding added behind", MIN_FLOAT, "float", "self", "b, 1, 1, t"),
     Masked("causal, padding added before", -65504.0, "float16", "self", "b, 1, 1, t"),
     Masked("kept", -np.inf, "float", "heads", "b, 1, s, t"),
     Masked("added", -np.inf, "float", "joined", "b, 1, s, t"),

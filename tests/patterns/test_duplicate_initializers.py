@@ -411,7 +411,7 @@ class TestBesideOtherRules:
 
     def test_rules_that_read_shared_weights_are_proved(self, monkeypatch):
         """The proof knows that what is read now is what was read before, though it loads neither."""
-        monkeypatch.setattr("surgeon.proof.site.site_prover.MOST_READ", 0)
+        monkeypatch.setattr("surgeon.proof.site.site_prover.MAX_READ_BYTES", 0)
 
         @rule(patterns=[lambda g, x, w: g.relu(g.mul(x, w))], name="limited")
         def limited(g: Graph, x: Tensor, w: Tensor) -> Tensor:

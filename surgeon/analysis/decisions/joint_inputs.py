@@ -15,7 +15,7 @@ JOINED = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 """Input values whose sums and products are exact and often equal thresholds."""
 FINEST = 2.0**-6  # resolution of such constants
 _LARGEST = 2.0**10  # maximum magnitude of such constants
-_MOST_LISTED = 1 << 14  # maximum number of elements of such a constant
+_MAX_ELEMENTS = 1 << 14  # maximum number of elements of such a constant
 
 
 def has_exact_joint_decision(scopes: Iterable[ConstantScope]) -> bool:
@@ -125,7 +125,7 @@ class _ExactSteps:
         """Whether a tensor is not a constant, or is one of halves and small integers."""
         if name not in self._scope.tensors:
             return True
-        numbers = self._scope.numbers(name, _MOST_LISTED)
+        numbers = self._scope.numbers(name, _MAX_ELEMENTS)
         with np.errstate(all="ignore"):
             fine = numbers / FINEST
             return bool(numbers.size and np.all((np.abs(numbers) <= _LARGEST) & (fine == np.rint(fine))))

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-MOST_SOLVED = 128  # maximum number of solutions of one threshold
+MAX_SOLUTIONS = 128  # maximum number of solutions of one threshold
 ALIKE = 1e-3  # relative distance to a threshold that may fall on either side
 _ERRORS = 4  # multiple of the arithmetic error that counts as near
 _USUAL = np.dtype(np.float32)
@@ -140,7 +140,7 @@ class Threshold:
 
     def solutions(self) -> np.ndarray:
         """Numbers of the source's dtype for which the tensor equals a threshold, bit by bit."""
-        found = np.unique(self.source_values[np.isfinite(self.source_values)])[:MOST_SOLVED]
+        found = np.unique(self.source_values[np.isfinite(self.source_values)])[:MAX_SOLUTIONS]
         with np.errstate(all="ignore"):
             held = found.astype(self.dtype)
             if not self.is_plain and self.dtype.name in _NEIGHBOURED:

@@ -12,11 +12,11 @@ from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 from surgeon.shapes.tensor_types import FLOATS
 
-MOST_EDGES = 128  # maximum number of edges
-_MOST_LISTED = 1 << 12  # maximum number of elements of a compared constant, or of an attribute
+MAX_EDGES = 128  # maximum number of edges
+_MAX_ELEMENTS = 1 << 12  # maximum number of elements of a compared constant, or of an attribute
 _LARGEST = 1 << 32  # largest literal of bodies and attributes; larger integers mean "to the end"
-_MOST_DECIDERS = 1 << 9  # maximum number of nodes of one kind in a graph: the first are nearest to its inputs
-_MOST_COLUMNS = 16  # maximum number of elements of a constant in arithmetic before a comparison
+_MAX_DECIDERS = 1 << 9  # maximum number of nodes of one kind in a graph: the first are nearest to its inputs
+_MAX_COLUMNS = 16  # maximum number of elements of a constant in arithmetic before a comparison
 _FURTHEST = 6  # maximum number of nodes between an input and a comparison
 _HALVES = [number / 2 for number in range(-6, 7)]
 _LISTS = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
@@ -65,10 +65,10 @@ class ConstantScope:
 
     def columns(self, node: NodeProto, slot: int) -> np.ndarray:
         """The numbers of a constant input, one if all are equal; empty if it has many or is not constant."""
-        numbers = self.numbers(node.input[slot], _MOST_LISTED) if slot < len(node.input) else np.empty(0)
+        numbers = self.numbers(node.input[slot], _MAX_ELEMENTS) if slot < len(node.input) else np.empty(0)
         if numbers.size and (numbers == numbers[0]).all():
             return numbers[:1]
-        return numbers if numbers.size <= _MOST_COLUMNS else np.empty(0)
+        return numbers if numbers.size <= _MAX_COLUMNS else np.empty(0)
 
     def numbers(self, name: str, most: int) -> np.ndarray:
         """The numbers of a constant; empty if it has more elements than `most`, or is not a constant."""
@@ -121,16 +121,16 @@ def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
     """The input values at which compared or clipped tensors equal the constant that they are compared with or clipped
     to.
 
-    Also through sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MOST_EDGES`.
+    Also through sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MAX_EDGES`.
     """
     found: dict[float, None] = {}
     for scope in scopes:
-        for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
+        for tensor, wanted in islice(_compared(scope), _MAX_DECIDERS):
             for _, steps, _ in scope.trace_back(tensor):
                 if all(step.other is None or step.other.size == 1 for step in steps):
                     numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
                     finite = numbers[np.isfinite(numbers)].tolist()
-                    found.update(dict.fromkeys(finite[: MOST_EDGES - len(found)]))
+                    found.update(dict.fromkeys(finite[: MAX_EDGES - len(found)]))
     return list(found)
 
 
@@ -139,7 +139,7 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
     compared: dict[int, None] = {}
     reached: dict[int, None] = {}
     for scope in scopes:
-        for tensor, wanted in islice(_compared(scope), _MOST_DECIDERS):
+        for tensor, wanted in islice(_compared(scope), _MAX_DECIDERS):
             for start, steps, _ in scope.trace_back(tensor):
                 if (maker := scope.producers.get(start)) is not None and guess_node_traits(maker).shape.returns_sizes:
                     numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
@@ -147,7 +147,7 @@ def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
         for node in scope.nodes:
             axes = guess_node_traits(node).shape.axes
             for name in node.input[1:3] if axes is not None and axes.in_order else ():
-                reached.update((abs(int(number)), None) for number in scope.numbers(name, _MOST_COLUMNS))
+                reached.update((abs(int(number)), None) for number in scope.numbers(name, _MAX_COLUMNS))
     return list(compared), list(reached)
 
 
@@ -221,8 +221,8 @@ def _attribute_tensor(item: AttributeProto) -> TensorProto | None:
 def _deciding(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors on which nodes decide, their thresholds, and the arithmetic before: the first of each kind."""
     for found in (_compared(scope), _compared_attributes(scope)):
-        yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MOST_DECIDERS))
-    yield from islice(_rounded(scope), _MOST_DECIDERS)
+        yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MAX_DECIDERS))
+    yield from islice(_rounded(scope), _MAX_DECIDERS)
 
 
 def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
@@ -281,7 +281,7 @@ def _attribute_numbers(node: NodeProto, item: AttributeProto) -> Iterator[np.nda
         yield np.array([item.f], np.float64)
     if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":
         held = item.floats if item.type == AttributeProto.FLOATS else item.ints
-        yield np.unique(np.array(held[:_MOST_LISTED], np.float64))[:MOST_EDGES]
+        yield np.unique(np.array(held[:_MAX_ELEMENTS], np.float64))[:MAX_EDGES]
 
 
 def _scalar_number(tensor: TensorProto) -> np.ndarray:
@@ -291,8 +291,8 @@ def _scalar_number(tensor: TensorProto) -> np.ndarray:
 
 def _distinct_numbers(tensor: TensorProto) -> list[float]:
     """The distinct numbers of a constant, unless it is long."""
-    is_short = int(np.prod(tensor.dims)) <= _MOST_LISTED
-    return np.unique(_numbers(tensor)).tolist()[:MOST_EDGES] if is_short else []
+    is_short = int(np.prod(tensor.dims)) <= _MAX_ELEMENTS
+    return np.unique(_numbers(tensor)).tolist()[:MAX_EDGES] if is_short else []
 
 
 def _numbers(tensor: TensorProto) -> np.ndarray:

@@ -12,7 +12,7 @@ from surgeon.rules.matching.matcher import find
 from surgeon.rules.rule import RuleFunction
 from surgeon.rules.tracing.tracer import trace
 
-MOST = 24  # literals that are relaxed
+MAX_LITERALS = 24  # literals that are relaxed
 NAME = "freed"  # of the new capture
 
 
@@ -31,7 +31,7 @@ def loosened(written: GeneratedPattern) -> Iterator[RelaxedPattern]:
     text = "\n".join(written.lines)
     body = ast.parse(f"def f():\n{''.join(f'    {line}' + chr(10) for line in written.lines)}").body[0]
     for number, (item, helper, keyword) in enumerate(_fixed(body)):
-        if number == MOST:
+        if number == MAX_LITERALS:
             return
         value = _value(item)
         kind = _kind(value, keyword)

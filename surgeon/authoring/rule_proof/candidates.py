@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from surgeon.authoring.rule_proof.instances import CannotInstantiate
-from surgeon.authoring.rule_proof.pattern_arguments import MOST_SHAPES, RANKS, PatternArguments, argument_sets, fixed
+from surgeon.authoring.rule_proof.pattern_arguments import MAX_SHAPES, RANKS, PatternArguments, argument_sets, fixed
 from surgeon.authoring.rule_proof.result import InstanceOutcome, InstanceProof
 from surgeon.authoring.rule_proof.variants import PatternVariant, has_any, variants
 from surgeon.rules.matching.pattern import Pattern
 
 QUICK_RANKS, FURTHER_RANKS = (3, 2, 0), (4, 1)
-MOST_FIXED = 4  # static shapes of one rank, if the rule declines all symbolic ones
+MAX_STATIC_SHAPES = 4  # static shapes of one rank, if the rule declines all symbolic ones
 QUICK_VARIANTS = 16  # variants of one pattern in a quick proof
 QUICK_SHAPES = 6  # sets of shapes of one rank in a quick proof
 
@@ -89,7 +89,7 @@ class Candidates:
             before = len(entries)
             yield from shapes
             if not has_results(entries[before:]):
-                yield from (arguments for arguments in map(fixed, shapes[:MOST_FIXED]) if arguments is not None)
+                yield from (arguments for arguments in map(fixed, shapes[:MAX_STATIC_SHAPES]) if arguments is not None)
             if not is_short:
                 yield from (arguments for arguments in found if arguments.kind != "shapes")
 
@@ -115,7 +115,7 @@ class Candidates:
             return []
         if (*key, rank) not in self._argument_sets:
             is_short = self.is_short(variant)
-            most = 1 if is_short else QUICK_SHAPES if self.quick else MOST_SHAPES
+            most = 1 if is_short else QUICK_SHAPES if self.quick else MAX_SHAPES
             base = self._base(pattern)
             known = [*self.proved_arguments, *(self.of_rank(pattern, base, opset, rank) if variant is not base else ())]
             self._argument_sets[(*key, rank)] = []

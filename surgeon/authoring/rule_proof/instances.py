@@ -26,7 +26,7 @@ from surgeon.runtime.quirks import windows_misfit
 
 Shape = tuple[int | str, ...]
 
-LEAST = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a division
+MIN_CONSTANT = 0.5  # constants lie in 0.5 .. 1.5: safe below a root, a logarithm and a division
 
 
 class CannotInstantiate(Exception):
@@ -270,7 +270,7 @@ def _sample(name: str, shape: Shape, dtype: int) -> np.ndarray[Any, Any]:
         return random.integers(0, 2, sizes).astype(kind)
     if kind.kind in "OSU":
         return np.full(sizes, "a", dtype=object)
-    return np.asarray(LEAST + random.random(sizes))
+    return np.asarray(MIN_CONSTANT + random.random(sizes))
 
 
 def _shaped(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -26,12 +26,12 @@ RANKS = (3, 2, 1, 0, 4)  # the most usual rank first
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 5, "e": 6, "f": 7}  # sizes of the symbols
 EVEN = {"a": 2, "b": 8, "c": 4, "d": 6, "e": 10, "f": 12}  # sizes of the symbols for ops with groups
 SEARCHED, SEARCHED_SHORT = 240, 80  # shapes and values tried for one rank
-MOST_TRIED = 1500  # the same, if a rule declines all usual ones
+MAX_TRIED = 1500  # the same, if a rule declines all usual ones
 FRUITLESS = 40  # runs of one rank that may fail before the search ends
-MOST_SHAPES = 10  # sets of shapes of one rank
-MOST_FEWER = 3  # limit of the difference between the ranks of tensors
+MAX_SHAPES = 10  # sets of shapes of one rank
+MAX_RANK_DIFFERENCE = 3  # limit of the difference between the ranks of tensors
 LOW = -3e38  # a mask sentinel, near the lowest float32
-MOST_VALUES = 5  # sets of captured values for the first shapes of a rank; other shapes get one
+MAX_VALUES = 5  # sets of captured values for the first shapes of a rank; other shapes get one
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def argument_sets(
     opset: int,
     ranks: Sequence[int] = RANKS,
     custom_ops: Sequence[str | Path] = (),
-    most_shapes: int = MOST_SHAPES,
+    most_shapes: int = MAX_SHAPES,
     known: Sequence[PatternArguments] = (),
 ) -> list[PatternArguments]:
     """The shapes and values that the ops of a pattern accept, for each rank of its first tensor.
@@ -136,7 +136,7 @@ def _of_rank(subject: _Subject, rank: int) -> Iterator[PatternArguments]:
             return
     shapes_found, tried, refused = 0, 0, 0
     for shapes in _shape_sets(subject, tensors, rank):
-        kept, most = 0, 1 if shapes_found or is_short else MOST_VALUES
+        kept, most = 0, 1 if shapes_found or is_short else MAX_VALUES
         for values, is_last in _value_sets(candidates):
             tried += 1
             if tried > (SEARCHED_SHORT if is_short else SEARCHED):
@@ -198,12 +198,12 @@ def _model(subject: _Subject, shapes: Mapping[str, Shape], values: Mapping[str, 
 def all_arguments(
     pattern: Pattern, variant: PatternVariant, opset: int, rank: int
 ) -> Iterator[tuple[PatternArguments, onnx.ModelProto]]:
-    """Static shapes and values that pass shape inference, in float32, without a run; at most MOST_TRIED are tried.
+    """Static shapes and values that pass shape inference, in float32, without a run; at most MAX_TRIED are tried.
 
     For a rule that fires at few of them.  Raises CannotInstantiate if the pattern has no instance at the opset.
     """
     of_sizes = [
-        _Subject(pattern, variant, opset, custom_ops=(), most_shapes=MOST_SHAPES, known=(), sizes=sizes)
+        _Subject(pattern, variant, opset, custom_ops=(), most_shapes=MAX_SHAPES, known=(), sizes=sizes)
         for sizes in (SIZES, EVEN)
     ]
     tensors, candidates = _parameters(of_sizes[0], rank)
@@ -212,7 +212,7 @@ def all_arguments(
     for of_shapes in both:
         for values in (dict(zip(candidates, found, strict=True)) for found in product(*candidates.values())):
             tried += 1
-            if tried > MOST_TRIED:
+            if tried > MAX_TRIED:
                 return
             for subject, shapes in zip(of_sizes, of_shapes, strict=True):
                 model = _model(subject, shapes, values)
@@ -262,7 +262,7 @@ def _shape_sets(subject: _Subject, tensors: Mapping[str, Var], rank: int) -> Ite
 
 def _fits(subject: _Subject, names: Sequence[str], rank: int) -> Iterator[SolvedShapes]:
     """Solutions of the size constraints: for tensors of one rank, then with fewer axes for all but the first."""
-    for fewer in range(min(rank, MOST_FEWER) if len(names) > 1 else 1):
+    for fewer in range(min(rank, MAX_RANK_DIFFERENCE) if len(names) > 1 else 1):
         ranks = {name: rank - fewer * (place > 0) for place, name in enumerate(names)}
         found = fit(subject.pattern, subject.variant, ranks, subject.sizes)
         if found is not None:

@@ -40,7 +40,7 @@ from surgeon.runtime.inputs.input_generator import InputsUnknown, ValueKind, gen
 from surgeon.text import join_first
 
 SEARCHED_RANKS = (4, 3, 2)
-MOST_SEARCHED = 160  # shapes and values tried at one rank, if the rule declines all usual ones
+MAX_SEARCHED = 160  # shapes and values tried at one rank, if the rule declines all usual ones
 DTYPES = (*FLOAT_DTYPES, TensorProto.INT64)
 Progress = Callable[[str, int], None]
 KEPT = "must keep its name: it is an output of the graph"  # end of a reason that only instances have
@@ -348,7 +348,7 @@ class _RuleProver:
         for rank in SEARCHED_RANKS:
             if has_results(entries):
                 return
-            for arguments, model in islice(all_arguments(compiled.pattern, variant, opset, rank), MOST_SEARCHED):
+            for arguments, model in islice(all_arguments(compiled.pattern, variant, opset, rank), MAX_SEARCHED):
                 if fires(model, self.rule, at.target):
                     yield arguments
                     if has_results(entries):

@@ -7,7 +7,7 @@ from typing import Any
 from surgeon.ops.schemas import schema
 from surgeon.rules.matching.pattern import AnyOf, NamedValue, NodeOutput, NodePattern, Pattern, Value, Var, walk_values
 
-MOST_VARIANTS = 24
+MAX_VARIANTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def variants(pattern: Pattern, *, pairs: bool = True) -> list[PatternVariant]:
     found = [base, *singles]
     for place, one in enumerate(singles if pairs else ()):
         for other in singles[place + 1 :]:
-            if len(found) >= MOST_VARIANTS:
+            if len(found) >= MAX_VARIANTS:
                 break
             if not set(one.forms) & set(other.forms) and (one.rest == 2 or other.rest == 2):
                 found.append(_merged(one, other))

@@ -12,7 +12,7 @@ from surgeon.proof.site_proof import SiteProof
 from surgeon.runtime.processes.dataclass_json import from_json_value, to_json_value
 
 PROOFS = f"{METADATA_FOLDER}/proofs"
-_MOST = 4096  # proofs that a process keeps in memory
+_MAX_PROOFS = 4096  # proofs that a process keeps in memory
 
 _seen: dict[tuple[str, str], tuple[SiteProof, str]] = {}
 
@@ -62,6 +62,6 @@ class FleetProofStore:
 
 
 def _remember(at: tuple[str, str], found: tuple[SiteProof, str]) -> None:
-    while len(_seen) >= _MOST:
+    while len(_seen) >= _MAX_PROOFS:
         _seen.pop(next(iter(_seen)))
     _seen[at] = found

@@ -14,7 +14,7 @@ from surgeon.text import seconds_text
 if TYPE_CHECKING:
     from surgeon.display.diff.model_diff import ModelDiff
 
-MOST = 40  # changes that are printed
+MAX_CHANGES = 40  # changes that are printed
 
 
 @click.command(short_help="Say how two models differ, node by node.")
@@ -49,16 +49,16 @@ def print_diff(found: "ModelDiff", stream: TextIO) -> None:
     line = labelled_line_printer(make_console(stream), 11)
     line("same", common_nodes_text(found))
     last = ""
-    for change in found.changes[:MOST]:
+    for change in found.changes[:MAX_CHANGES]:
         line("" if change.kind == last else change.kind, sanitise(change_words(change)))
         last = change.kind
-    more = and_more(len(found.changes) - MOST, "changes").lstrip()
+    more = and_more(len(found.changes) - MAX_CHANGES, "changes").lstrip()
     if more:
         line("", f"{more} (--json has all)")
     if not found.differs:
         line("differs", no_difference_text(found))
-    for place, note in enumerate(found.told[:MOST]):
+    for place, note in enumerate(found.told[:MAX_CHANGES]):
         line("" if place else "told", sanitise(note))
-    if more := and_more(len(found.told) - MOST).lstrip():
+    if more := and_more(len(found.told) - MAX_CHANGES).lstrip():
         line("", f"{more} (--json has all)")
     line("time", seconds_text(found.seconds))

@@ -13,13 +13,13 @@ from surgeon.proof.check_result import CheckResult
 from surgeon.targets.inspection.model_summary import type_text
 from surgeon.text import and_more, runs_text
 
-MOST_SENTENCES = 12  # of one edit
+MAX_SENTENCES = 12  # of one edit
 
 
 def edit_effects(done: AppliedEdit) -> list[str]:
     """The effects of an edit, the first few sentences of many."""
-    more = and_more(len(done.said) - MOST_SENTENCES).strip()
-    return [*done.said[:MOST_SENTENCES], *([more] if more else ())] or ["it is so already"]
+    more = and_more(len(done.said) - MAX_SENTENCES).strip()
+    return [*done.said[:MAX_SENTENCES], *([more] if more else ())] or ["it is so already"]
 
 
 def outcome_words(report: EditReport) -> str:

@@ -8,7 +8,7 @@ from surgeon.rules.mismatches.mismatch import Mismatch, detail_lines, reason_tex
 from surgeon.text import and_more, format_count, join_first
 
 SHOWN = 2  # nodes listed for equal mismatches
-MOST_DETAILED = 8  # rules of a group with all their lines: those with the nearest mismatches
+MAX_FULL_RULES = 8  # rules of a group with all their lines: those with the nearest mismatches
 
 
 def explanations_text(found: Explanations) -> str:
@@ -47,7 +47,7 @@ def _nodes(found: Explanation) -> Iterator[str]:
 def _nearest_of_many(found: Sequence[Explanation], node: str | None) -> Iterator[Iterable[str]]:
     firing = [item for item in found if item.fires] if node is not None else []
     others = [_with_matches(item) if node is not None else item for item in found if item not in firing]
-    near = [item for item in sorted(others, key=_nearness, reverse=True) if _nearness(item) > 1][:MOST_DETAILED]
+    near = [item for item in sorted(others, key=_nearness, reverse=True) if _nearness(item) > 1][:MAX_FULL_RULES]
     yield from (explanation_lines(item, node) for item in (*firing, *near))
     fires = [item for item in others if item.fires and item not in near]
     if fires:

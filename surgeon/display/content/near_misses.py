@@ -13,7 +13,7 @@ from surgeon.shapes.opsets.migration import newest_opset
 from surgeon.text import and_more
 
 MANY = 8  # the most rules of one name that count as named by the user
-MOST_LINES = 5
+MAX_LINES = 5
 ALL, NOWHERE = "--verbose has all", "nothing in the model comes near"
 
 
@@ -52,7 +52,7 @@ def near_miss_lines(report: Report, *, verbose: bool = False) -> list[str]:
     has_hint = upgrade_hint(report) is not None
     helped = {item for item in near if has_hint and item.kind == "opset" and _matches_fully(item)}
     groups = grouped(mismatch for mismatch in mismatches if mismatch in near and (verbose or mismatch not in helped))
-    shown, omitted = _lines_that_fit(groups, len(groups) * 2 if verbose else MOST_LINES)
+    shown, omitted = _lines_that_fit(groups, len(groups) * 2 if verbose else MAX_LINES)
     if omitted:
         shown.append(f" {and_more(omitted, 'reasons')} ({ALL})")
     about, did = {mismatch.rule for mismatch in near}, _fired_rules(report)

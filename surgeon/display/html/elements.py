@@ -9,7 +9,7 @@ from typing import TypeAlias
 from surgeon.display.pictures.svg import Picture
 from surgeon.errors import UsageError
 
-MOST_PICTURES = {True: 80, False: 8}  # on a page, and in a notebook cell
+MAX_PICTURES = {True: 80, False: 8}  # on a page, and in a notebook cell
 
 
 class Markup(str):
@@ -142,7 +142,7 @@ class RenderContext:
 
     def figure(self, draw: Callable[[], Picture], about: str) -> Markup:
         """A picture, or the reason why it cannot be drawn.  about: a description for screen readers."""
-        if self.pictures >= MOST_PICTURES[self.is_full_page]:
+        if self.pictures >= MAX_PICTURES[self.is_full_page]:
             return Markup("")
         try:
             picture = draw()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from surgeon.automation.fleet.fleet import Fleet
     from surgeon.automation.fleet.fleet_row import FleetRow
 
-MOST = 20  # failed models that are listed
-MOST_STALE = 5  # results of earlier runs that are listed
+MAX_LISTED = 20  # failed models that are listed
+MAX_STALE = 5  # results of earlier runs that are listed
 _FAILURE_STYLES = {
     "refused": ("REFUSED", "bold white on red"),
     "unexpected": ("UNEXPECTED", "bold white on red"),
@@ -84,7 +84,7 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
     fired = ", ".join(f"{rule} {count:,}" for rule, count in fleet.counts.items())
     line("rules", f" {fired or 'nothing fired'}")
     for shown, row in enumerate(fleet.wrong):
-        if shown == MOST:
+        if shown == MAX_LISTED:
             line("", " and more: see --rows")
             break
         name, style = {**OUTCOME_STYLES, **_FAILURE_STYLES}[row.outcome]
@@ -98,13 +98,13 @@ def print_fleet(fleet: "Fleet", stream: TextIO) -> None:
     stale = [sanitise(row.target) for row in fleet.stale]
     if stale:
         advice = "not made by this run: remove such files, or mend the models and run again."
-        line("", " ", ("STALE", "bold white on red"), f" {join_first(stale, MOST_STALE)}: {advice}")
-    for change in fleet.changes[:MOST]:
+        line("", " ", ("STALE", "bold white on red"), f" {join_first(stale, MAX_STALE)}: {advice}")
+    for change in fleet.changes[:MAX_LISTED]:
         title = "worse" if change.is_regression else "other"
         export = "" if change.same_graph else " (the model itself is another)"
         line(title, f" {sanitise(change.model)}: {sanitise(change.what)}{export}")
-    if len(fleet.changes) > MOST:
-        line("", f"{and_more(len(fleet.changes) - MOST, 'changes')}: see --report")
+    if len(fleet.changes) > MAX_LISTED:
+        line("", f"{and_more(len(fleet.changes) - MAX_LISTED, 'changes')}: see --report")
     news = Counter("worse" if change.is_regression else "otherwise" for change in fleet.since)
     if news:
         line("since", f" the last run: {', '.join(f'{count:,} {word}' for word, count in news.items())}: see --report")

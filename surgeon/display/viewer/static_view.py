@@ -10,7 +10,7 @@ from surgeon.errors import UsageError
 from surgeon.ir.scope import DEFAULT_DOMAINS, split_op
 from surgeon.text import format_count
 
-MOST, OPENED, SHARE = 100, 40, 0.6  # the most boxes; the most boxes after a group with this share of the nodes opens
+MAX_BOXES, OPENED, SHARE = 100, 40, 0.6  # boxes; boxes after a group with this share of the nodes opens
 
 
 def static_picture(graph: Mapping[str, Any]) -> Picture:
@@ -23,7 +23,7 @@ def static_picture(graph: Mapping[str, Any]) -> Picture:
             "onnx-surgeon[pictures]"`).
     """
     found = initial_diagram(graph)
-    if len(found.boxes) > MOST:
+    if len(found.boxes) > MAX_BOXES:
         raise UsageError(f"{len(found.boxes)} boxes are too many to draw: run the cell and open the view.")
     return draw_diagrams([found])
 

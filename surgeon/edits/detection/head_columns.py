@@ -16,7 +16,7 @@ _BEST = frozenset(("TopK", "ReduceMax"))
 _WHOLE = frozenset(("Floor", "Round", "Mod", "Trunc"))  # of floats: class numbers, computed from indices
 _SHIFTS = frozenset(("Add", "Sub"))
 Origin = tuple[str, int, int]  # a tensor, an axis, and an index along it
-LEAST, MOST = 5, 2048  # columns: a box with one score, and more than any detector has
+MIN_COLUMNS, MAX_COLUMNS = 5, 2048  # columns: a box with one score, and more than any detector has
 Column = Literal["score", "best score", "class", "constant", "number", ""]
 
 
@@ -94,7 +94,7 @@ def _size_at(draft: ModelDraft, name: str, axis: int) -> Any:
 def columns_of(draft: ModelDraft, name: str, axis: int) -> Sequence[Column]:
     """The kinds of a tensor's columns along an axis; empty if there are too many or an unknown number."""
     width = _size_at(draft, name, axis)
-    is_known = isinstance(width, int) and width <= MOST
+    is_known = isinstance(width, int) and width <= MAX_COLUMNS
     return [column_of(draft, name, axis, place) for place in range(width)] if is_known else []
 
 
@@ -126,7 +126,7 @@ def require_scores(draft: ModelDraft, name: str, axis: int, extra: int) -> None:
     extra: number of columns after the scores.
     """
     columns = columns_of(draft, name, axis)
-    behind = range(LEAST - 1, len(columns) - extra)
+    behind = range(MIN_COLUMNS - 1, len(columns) - extra)
     other = next((place for place in behind if columns[place] not in ("score", "constant")), None)
     named = "name the boxes with --output and the scores with --scores."
     if other is not None:
@@ -165,10 +165,10 @@ def has_objectness(draft: ModelDraft, name: str, axis: int) -> bool | None:
     It is if it is computed by itself (YOLOv4, v6, X), and may be if one activation also computes the box (YOLOv5, v7).
     Class scores are computed together, and separately from the box (YOLOv8 and later).
     """
-    if _size_at(draft, name, axis) == LEAST:
+    if _size_at(draft, name, axis) == MIN_COLUMNS:
         return None
     *_, own = trace(draft, name, axis, 4)
-    *_, beside = trace(draft, name, axis, LEAST)
+    *_, beside = trace(draft, name, axis, MIN_COLUMNS)
     if own != beside:
         return True
     return None if any(own in _passed(draft, name, axis, place) for place in range(4)) else False

@@ -20,7 +20,7 @@ from surgeon.runtime.kernels.vision.non_max_suppression import to_corners
 HEADS = ("yolov8", "yolov5")
 FORMS = ("xyxy", "cxcywh")
 BACKGROUND_CLASSES = ("first", "last")
-_MOST = 1 << 31
+_MAX_END = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,19 @@ class HeadDecoder:
     def extras(self, g: Graph, tensors: Sequence[Tensor]) -> Tensor:
         """The values after the scores, as nodes: float32[batch, count, extra]."""
         whole = g.cast(tensors[0], to=TensorProto.FLOAT)
-        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.layout == "yolov8" else whole, -self.extra, _MOST)
+        return _cut(g, g.transpose(whole, perm=[0, 2, 1]) if self.layout == "yolov8" else whole, -self.extra, _MAX_END)
 
     def _classes(self) -> tuple[int, int]:
-        return (1, _MOST) if self.background == "first" else (0, -1)
+        return (1, _MAX_END) if self.background == "first" else (0, -1)
 
     def _parts(self, g: Graph, tensors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         if self.layout in ("rows", "columns"):
             boxes, scores = tensors
             return boxes, g.transpose(scores, perm=[0, 2, 1]) if self.layout == "rows" else scores
         if self.layout == "yolov8":
-            scores = g.slice(tensors[0], *_ends(4, -self.extra or _MOST), np.array([1], np.int64))
+            scores = g.slice(tensors[0], *_ends(4, -self.extra or _MAX_END), np.array([1], np.int64))
             return _cut(g, g.transpose(tensors[0], perm=[0, 2, 1]), 0, 4), scores
-        scores = g.mul(_cut(g, tensors[0], 5, -self.extra or _MOST), _cut(g, tensors[0], 4, 5))
+        scores = g.mul(_cut(g, tensors[0], 5, -self.extra or _MAX_END), _cut(g, tensors[0], 4, 5))
         return _cut(g, tensors[0], 0, 4), g.transpose(scores, perm=[0, 2, 1])
 
     def run_numpy(self, *arrays: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

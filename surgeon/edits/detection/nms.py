@@ -18,7 +18,7 @@ from surgeon.runtime.kernels.vision.non_max_suppression import detect, padded
 
 PLUGINS = "trt.plugins"  # domain of plugins in ONNX Runtime's TensorRT provider
 EFFICIENT_NMS_OP = f"{PLUGINS}::EfficientNMS_TRT"
-_MOST = 1 << 31
+_MAX_COUNT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class AppendNms(DetectorEdit):
 
     def __post_init__(self) -> None:
         DetectorEdit.__post_init__(self)
-        if not 0 <= self.extra < _MOST:
+        if not 0 <= self.extra < _MAX_COUNT:
             raise UsageError(f"extra={self.extra} has to be a number of numbers: 0 or more.")
-        if not 0 <= self.iou <= 1 or not 0 < self.most < _MOST:
+        if not 0 <= self.iou <= 1 or not 0 < self.most < _MAX_COUNT:
             raise UsageError(f"iou={self.iou:g} has to lie between 0 and 1, and most={self.most} above 0.")
 
     @property

@@ -25,7 +25,7 @@ from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INT64, NodeView, TensorType, ValueArray, objects
 
 Visit: TypeAlias = "Callable[[SizePropagation, NodeView], None]"
-MOST_RETURNS = 64  # most times to go back, plus four per node
+MAX_RETURNS = 64  # most times to go back, plus four per node
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class SizePropagation:
                 self.reached += 1
             except Revisit as back:
                 returns += 1
-                if returns > MOST_RETURNS + 4 * len(nodes):
+                if returns > MAX_RETURNS + 4 * len(nodes):
                     raise CannotBeDynamic(back.node, "is read in ever other ways") from None
                 self.reached = self._rewind(back.node)
 

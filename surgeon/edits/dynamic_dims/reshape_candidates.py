@@ -13,7 +13,7 @@ from surgeon.shapes.algebra.size_expressions import product as times
 from surgeon.shapes.op_rules.data_movement import reshaped
 from surgeon.shapes.tensor_types import Shape
 
-MOST_READINGS = 16
+MAX_READINGS = 16
 _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103)
 
 
@@ -31,7 +31,7 @@ def candidate_shapes(given: Shape, target: Sequence[Size], allow_zero: bool, fre
     fits = len(now) == len(target) and times(now) == times(given)
     if fits and any(symbols(size) & free.keys() for size in target):
         return [now]  # the target is dynamic already
-    placed = dict.fromkeys(islice(_assignments(given, old, before, free), MOST_READINGS))
+    placed = dict.fromkeys(islice(_assignments(given, old, before, free), MAX_READINGS))
     kept = [reading for reading in placed if _is_valid(reading, given, target, allow_zero)]
     if not kept:
         return [now] if len(now) == len(target) and (fits or -1 in target) else []

@@ -14,7 +14,7 @@ from surgeon.shapes.op_rules.element_origins import AXIS_ORIGINS
 from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.tensor_types import NodeView, normalize_axis
 
-MOST_READ = 1 << 24  # most elements of a constant that is examined
+MAX_ELEMENTS = 1 << 24  # most elements of a constant that is examined
 INDEXED = {"GatherND": 1, "ScatterND": 1}
 """By op whose indices are tuples, the position of that input."""
 
@@ -50,7 +50,7 @@ def _follow_constant(walk: SizePropagation, site: NodeView, position: int, axis:
     shape = site.shape(position)
     if shape is None or not all(isinstance(width, int) for width in shape):
         return
-    if np.prod([int(str(width)) for width in shape], dtype=float) > MOST_READ:
+    if np.prod([int(str(width)) for width in shape], dtype=float) > MAX_ELEMENTS:
         return
     array = walk.constant(site, position)
     if array is None or array.ndim <= axis:

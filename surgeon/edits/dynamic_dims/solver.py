@@ -14,7 +14,7 @@ from surgeon.errors import GraphError
 from surgeon.ir.index import Index
 from surgeon.shapes.hypothetical_shapes import Place
 
-MOST_WALKS, MOST_FURTHER = 48, 8  # in all, and in all after one fits, unless the old size is 1
+MAX_WALKS, MAX_FURTHER_WALKS = 48, 8  # in all, and in all after one fits, unless the old size is 1
 Choices = Mapping[Hashable, int]
 
 
@@ -71,8 +71,8 @@ class Interpretations:
     def __iter__(self) -> Iterator[Interpretation]:
         waiting: list[tuple[int, int, Choices]] = [(0, 0, {})]
         seen: list[Choices] = []
-        order, left = count(1), MOST_WALKS
-        further = MOST_WALKS if 1 in self.free.values() else MOST_FURTHER
+        order, left = count(1), MAX_WALKS
+        further = MAX_WALKS if 1 in self.free.values() else MAX_FURTHER_WALKS
         while waiting and left > 0:
             _, _, choices = heappop(waiting)
             if choices in seen:

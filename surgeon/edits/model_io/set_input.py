@@ -19,7 +19,7 @@ from surgeon.pipeline.editing.prune import filter_repeated
 from surgeon.printed_commands import command
 from surgeon.shapes.constraints.input_dims import input_dims
 
-MOST = 4096  # most elements of the input
+MAX_ELEMENTS = 4096  # most elements of the input
 EXACT = ("int", "uint", "bool")  # prefixes of dtypes that hold integers exactly, also of 4 bits
 
 
@@ -82,8 +82,8 @@ class Hold(Edit):
             raise UsageError(f"The input {self.name!r} has the free size {free!r}; fix it first: {how}")
         sizes = [size for size in shape if isinstance(size, int)]
         count = math.prod(sizes)
-        if count > MOST or len(numbers) not in (1, count):
-            wanted = "1 number" if count > MOST or count == 1 else f"1 number or {count:,}"
+        if count > MAX_ELEMENTS or len(numbers) not in (1, count):
+            wanted = "1 number" if count > MAX_ELEMENTS or count == 1 else f"1 number or {count:,}"
             raise UsageError(f"The input {self.name!r} holds {count:,} numbers and takes {wanted} here; give as many.")
         try:
             with np.errstate(all="ignore"):

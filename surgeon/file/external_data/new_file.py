@@ -1,7 +1,7 @@
 """New tensors that go to a data file, if a model keeps its weights outside.
 
 Only large ones do, so that a rewrite does not add a file for a few biases.  If the model could not hold the others, all
-of more than LEAST bytes go: onnx's `convert_model_to_external_data` moves no smaller ones either, since the entry for
+of more than MIN_BYTES go: onnx's `convert_model_to_external_data` moves no smaller ones either, since the entry for
 the file takes a hundred bytes too, and shape inference reads them.  Format: ExternalData.md of the ONNX repository.
 """
 
@@ -20,7 +20,7 @@ from surgeon.file.protobuf.payloads import RAW, Body
 from surgeon.file.protobuf.wire_format import LEN, write_varint
 from surgeon.file.tensors.decoding import STRING, raw_size
 
-LEAST = 1024  # minimum bytes of a tensor in a data file
+MIN_BYTES = 1024  # minimum bytes of a tensor in a data file
 LARGE = 1 << 20  # bytes from which on a tensor goes there even if the model could hold it
 PAGE = 4096  # alignment of tensors of at least that size, for mapping
 WORD = 64  # alignment of smaller ones

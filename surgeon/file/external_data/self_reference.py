@@ -6,7 +6,7 @@ from surgeon.file.external_data.locations import EXTERNAL
 from surgeon.file.model import Model
 from surgeon.file.protobuf.payloads import marked
 
-LEAST = 1 << 20
+MIN_BYTES = 1 << 20
 """Minimum size of a tensor that is referred to, in bytes."""
 
 

@@ -61,7 +61,7 @@ _ELEMENT: Mapping[int, int] = MappingProxyType(
     }
 )
 
-_MOST_SHOWN = 8  # elements of a tensor in a message
+_MAX_SHOWN = 8  # elements of a tensor in a message
 _PROTOS = (onnx.TensorProto, onnx.GraphProto, onnx.SparseTensorProto, onnx.TypeProto)
 _PLAIN = (bool, int, float, complex, str, bytes, list, tuple, np.ndarray, np.generic, np.dtype, type, *_PROTOS)
 
@@ -164,7 +164,7 @@ def value_text(value: Any) -> str:
     if array is None:
         return str(value)
     kind = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
-    return f"{array.tolist()} ({kind})" if array.size <= _MOST_SHOWN else f"a tensor {kind}"
+    return f"{array.tolist()} ({kind})" if array.size <= _MAX_SHOWN else f"a tensor {kind}"
 
 
 def _one(op: str, spec: AttributeSpec, kind: int, value: Any) -> Any:

@@ -27,7 +27,7 @@ from surgeon.text import close_matches
 Accept = Callable[[Match], object]  # raises MatchDeclined for a match that may not be rewritten
 TRIED, COUNTED = 32, 256  # most roots that a rewrite explains for a rule that did not fire, and for one that did
 FAR = 2  # roots of one neighbourhood that were far from a match, after which a rewrite skips the others
-MOST_REPORTED = 5  # different near misses of a rule
+MAX_REPORTED = 5  # different near misses of a rule
 
 
 def group_equal(misses: Iterable[Mismatch]) -> list[Mismatch]:
@@ -63,7 +63,7 @@ def nearness(miss: Mismatch) -> tuple[float, int]:
 
 def nearest(misses: Sequence[Mismatch]) -> list[Mismatch]:
     """The few nearest mismatches, one for each reason."""
-    return group_equal(misses)[:MOST_REPORTED]
+    return group_equal(misses)[:MAX_REPORTED]
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ STAGED = (
     "The added nodes were run by themselves on what the original gives, as the runtime leaves roundings to float16 out "
     "between nodes; the other nodes are the original's own."
 )
-MOST_MADE = 4  # sets of inputs generated for the edited model if the original's are computed from them
+MAX_INPUT_SETS = 4  # sets of inputs generated for the edited model if the original's are computed from them
 
 
 def check_claim(draft: ModelDraft, original: OutputModel, edited: OutputModel, options: CheckOptions) -> CheckResult:
@@ -174,7 +174,7 @@ def _fed(after: ModelProto, options: CheckOptions) -> Iterator[tuple[str, Arrays
         return
     plan = InputGenerator(after)
     known = {name: size for name, size in options.dims.items() if name in plan.free}
-    for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MOST_MADE]):
+    for number, sizes in enumerate([*plan.size_sets(known), *plan.fallback_sets(known)][:MAX_INPUT_SETS]):
         yield f"seed {options.seed + number}", plan.generate(options.seed + number, sizes)
 
 

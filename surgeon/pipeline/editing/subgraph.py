@@ -12,7 +12,7 @@ from surgeon.pipeline.editing.prune import FIRST_IR_WITH_DEFAULTS, filter_repeat
 from surgeon.proof.model.exposed_outputs import required_nodes
 from surgeon.text import join_first
 
-SHOWN, MOST_NAMED = 4, 20  # names in a sentence, and in a command
+SHOWN, MAX_NAMED = 4, 20  # names in a sentence, and in a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def _needs_more(ends: Sequence[str], froms: Sequence[str], missing: Sequence[str
     cut = [*froms, *own, *inner]
     return (
         f"{_quoted(ends)} cannot be computed from {_quoted(froms)} alone: {' and '.join(also)} {verb} needed too; "
-        f"begin with {','.join(cut) if len(cut) <= MOST_NAMED else join_first(cut, MOST_NAMED)}."
+        f"begin with {','.join(cut) if len(cut) <= MAX_NAMED else join_first(cut, MAX_NAMED)}."
     )
 
 

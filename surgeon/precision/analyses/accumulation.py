@@ -16,7 +16,7 @@ from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
 from surgeon.shapes.tensor_types import HALVES
 
-_MOST = 16  # nodes between a state and its next value
+_MAX_NODES = 16  # nodes between a state and its next value
 
 
 class Accumulation:
@@ -93,7 +93,7 @@ class Accumulation:
                     yield from path
                 continue
             node = body.producers.get(name)
-            if node is None or len(path) > _MOST:
+            if node is None or len(path) > _MAX_NODES:
                 continue
             facts = traits_of(node.op)
             places = range(len(node.inputs)) if facts.algebra.family == "sum" else facts.data.carried

@@ -11,7 +11,7 @@ from surgeon.ops.traits.dtype_traits import POWERS, STEEP_NEAR_ZERO, UNBOUNDED_S
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 
-_MOST = 48  # nodes that one search visits: beyond, another formula begins
+_MAX_NODES = 48  # nodes that one search visits: beyond, another formula begins
 
 
 class Norms:
@@ -45,7 +45,7 @@ class Norms:
         readers: dict[Node, set[Node]] = {}
         squares: list[Node] = []
         waiting, seen = [(end, name) for name in end.inputs[place : place + 1]], set[Node]()
-        while waiting and len(seen) < _MOST:
+        while waiting and len(seen) < _MAX_NODES:
             reader, name = waiting.pop(0)
             for node in self._makers(reader.scope, name):
                 readers.setdefault(node, set()).add(reader)

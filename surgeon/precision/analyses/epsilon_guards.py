@@ -14,7 +14,7 @@ from surgeon.ops.traits.dtype_traits import CLIP_BOUNDS, LOGARITHMS, POWERS
 from surgeon.ops.traits.trait_lookup import traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph, TensorKey
 
-_MOST = 16  # nodes between such a number and the guarded node
+_MAX_NODES = 16  # nodes between such a number and the guarded node
 
 
 class EpsilonGuards:
@@ -48,7 +48,7 @@ class EpsilonGuards:
             is_lost = self._is_lost(least)
             for name in path[-1].outputs:
                 for reader in path[-1].scope.readers(name) if name else ():
-                    if reader in seen or len(path) > _MOST:
+                    if reader in seen or len(path) > _MAX_NODES:
                         continue
                     seen.add(reader)
                     behind = [*path[1:], reader]

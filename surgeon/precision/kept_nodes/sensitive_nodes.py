@@ -30,7 +30,7 @@ LONG_SOFTMAX = 2048
 MANY_ROWS = 4096
 """Terms assumed for a sum over a dynamic axis, however few the runs have."""
 _WIDE = 1e30  # a dtype with a larger range holds all squares
-_MOST = 16  # nodes between a position and its angle
+_MAX_NODES = 16  # nodes between a position and its angle
 _UNSEEN = "no run that was made enters this body, so that nothing is known of its numbers"
 _ANGLE = 16.0  # an angle from which its rounding is a hundredth of a turn
 
@@ -214,7 +214,7 @@ class SensitiveNodes:
         found: dict[Node, None] = {}
         main = self._graph.index.main
         waiting, is_counted = [name], False
-        while waiting and len(found) < _MOST:
+        while waiting and len(found) < _MAX_NODES:
             given = waiting.pop()
             node = scope.producers.get(given)
             is_counted |= (

@@ -12,7 +12,7 @@ from surgeon.ops.traits.trait_lookup import DATA_MOVEMENT, traits_of
 from surgeon.precision.analyses.dtype_graph import DtypeGraph
 from surgeon.shapes.algebra.size_expressions import symbols
 
-_MOST = 16  # nodes between a logarithm and the node that makes its input small or large
+_MAX_NODES = 16  # nodes between a logarithm and the node that makes its input small or large
 _FEW = 64  # elements of a constant that is read
 
 
@@ -45,7 +45,7 @@ class UnstableFormulas:
         readers: dict[Node, list[Node]] = {}
         waiting, seen = [end], {end}
         ends: list[Node] = []
-        while waiting and len(seen) < _MOST:
+        while waiting and len(seen) < _MAX_NODES:
             node = waiting.pop(0)
             for name in self._data(node):
                 maker = node.scope.producers.get(name)
@@ -155,7 +155,7 @@ class UnstableFormulas:
                         continue
                     seen.add(reader)
                     yield [*path, reader]
-                    if len(path) < _MOST and traits_of(reader.op).data.carried:
+                    if len(path) < _MAX_NODES and traits_of(reader.op).data.carried:
                         waiting.append([*path, reader])
 
     # Decomposed means

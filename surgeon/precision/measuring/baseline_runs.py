@@ -40,8 +40,8 @@ from surgeon.runtime.sessions.ort_session import SessionError
 
 Arrays = dict[str, np.ndarray]
 _SIZES = 2  # sets of further sizes, before the long one
-_MOST_BYTES = 1 << 28  # bytes of inner tensors in memory
-_MOST_PROBES = 10_000  # in one model; each has two dozen nodes, and more tensors are fetched instead
+_MAX_BYTES = 1 << 28  # bytes of inner tensors in memory
+_MAX_PROBES = 10_000  # in one model; each has two dozen nodes, and more tensors are fetched instead
 _LONG, _BATCH = 8, 2  # factor for long sizes; batches are at most this size, and stay
 
 
@@ -86,7 +86,7 @@ class BaselineRuns:
         if self.failure:
             return found
         imports = imports_of(self._skeleton.opset_import)
-        fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MOST_PROBES else []
+        fetched = [name for place, name in tensors if place == MAIN_GRAPH] if len(tensors) > _MAX_PROBES else []
         rest = [tensor for tensor in tensors if tensor[0] != MAIN_GRAPH] if fetched else tensors
         try:
             with ExitStack() as stack:
@@ -168,7 +168,7 @@ class BaselineRuns:
         """
         feeds = self._with_keys(self.runs[0][0])
         found = {name: feeds[name] for name in names if name in feeds}
-        inner, left = [name for name in names if name not in feeds], _MOST_BYTES
+        inner, left = [name for name in names if name not in feeds], _MAX_BYTES
         if inner:
             with exposing(self._original, inner) as shown, self._away.open(shown) as session:
                 for _, arrays in fetch(session, feeds, inner):

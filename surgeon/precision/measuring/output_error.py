@@ -14,8 +14,8 @@ from surgeon.precision.measuring.range_instrumentation import INFINITY
 from surgeon.precision.planning.node_dtypes import DtypeChange
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, max_magnitude, scale_per_slice
 
-_LEAST_SCALE = 1e-6
-_LEAST_OF_PART = 0.1  # least scale of a row or column of probabilities: smaller ones are noise
+_MIN_SCALE = 1e-6
+_MIN_PART_SCALE = 0.1  # least scale of a row or column of probabilities: smaller ones are noise
 _NEARLY = 0.99  # of the lowest number: a fill of just that has scores added to it
 _BITS = 6  # bits that a probability must have left to determine the Sigmoid's input
 
@@ -52,9 +52,9 @@ class OutputDeviation:
         with np.errstate(invalid="ignore"):  # equal infinities have no distance
             gap = np.where(usual & (one != two) & ~(sentinels & (two <= self._low / 4)), np.abs(one - two), 0.0)
             held = np.where(np.isfinite(one) & ~sentinels, np.abs(one), 0.0)
-        scale = max(float(held.max(initial=0.0)), _LEAST_SCALE)
+        scale = max(float(held.max(initial=0.0)), _MIN_SCALE)
         if name in self._joined:
-            return float((gap / np.maximum(scale_per_slice(held), min(scale, _LEAST_OF_PART))).max(initial=0.0))
+            return float((gap / np.maximum(scale_per_slice(held), min(scale, _MIN_PART_SCALE))).max(initial=0.0))
         return float(gap.max(initial=0.0)) / scale
 
     def tolerance(self, name: str, array: np.ndarray, most: float) -> float:

@@ -37,14 +37,14 @@ from surgeon.precision.writing.conversion_candidates import Candidate
 from surgeon.proof.check_options import CheckOptions
 from surgeon.runtime.function_inlining import node_label
 from surgeon.runtime.implementations.implementation import export_registry, local_only_ops
-from surgeon.runtime.numerics.rounding_perturbation import LEAST_OPSET
+from surgeon.runtime.numerics.rounding_perturbation import MIN_OPSET
 from surgeon.runtime.processes import worker_pool
 from surgeon.runtime.processes.worker import Task, TaskFailure, TaskOutcome
 from surgeon.runtime.sessions.isolated_session import session_error_of
 
-LEAST = 16
+MIN_NODES = 16
 """The least nodes of a piece of a larger segment; a piece has up to three times as many."""
-MOST_BYTES = 1 << 27
+MAX_BYTES = 1 << 27
 """Bytes of weights that a segment may read to run."""
 BLOCK_BYTES = 1 << 24
 """Bytes of columns in one run for a larger matrix: the reference takes many times as much memory."""
@@ -130,7 +130,7 @@ class Segments:
 
     def _cut(self, nodes: Sequence[tuple[NodeProto, NodeAddress]]) -> Iterator[Segment]:
         """A group in pieces: cut behind nodes where the fewest tensors cross, and before weights are too large."""
-        least = max(LEAST, -(-len(nodes) // _PARTS))
+        least = max(MIN_NODES, -(-len(nodes) // _PARTS))
         last = {name: at for at, (node, _) in enumerate(nodes) for name in names_read(node)}
         start = 0
         while start < len(nodes):
@@ -155,7 +155,7 @@ class Segments:
             names = {self._transposed.get(name, name) for name in names_read(nodes[at][0])}
             new = self._stored.keys() & (names - seen)
             size += sum(raw_size(self._stored[name]) for name in new)
-            if size > MOST_BYTES and at > start:
+            if size > MAX_BYTES and at > start:
                 return at
             seen |= new
         return len(nodes)
@@ -233,7 +233,7 @@ class Segments:
         free = [name for name in part.reads if name not in stored]
         if not all(self._sources.get(name, name) in values for name in free):
             yield "what it reads is too large to be held, or no tensor"
-        elif size <= MOST_BYTES:
+        elif size <= MAX_BYTES:
             weights = {name: read.array(name) for name in stored}
             yield self._run(part, read, weights, fed=self._fed(free, values), options=options)
         elif len(part.nodes) == 1 and can_split_columns(part.nodes[0], stored):
@@ -241,7 +241,7 @@ class Segments:
             for block in column_blocks(part.nodes[0], weights, BLOCK_BYTES):
                 yield self._run(part, read, block, fed=self._fed(free, values), options=options)
         else:
-            yield f"its weights take {size / 1e6:,.0f} MB, and {MOST_BYTES / 1e6:,.0f} is the most"
+            yield f"its weights take {size / 1e6:,.0f} MB, and {MAX_BYTES / 1e6:,.0f} is the most"
 
     def _run(
         self,
@@ -270,7 +270,7 @@ class Segments:
         try:
             newer = raised(model)
         except (GraphError, UsageError) as refused:
-            return f"what roundings explain is told from opset {LEAST_OPSET} on: {str(refused).rstrip('.')}"
+            return f"what roundings explain is told from opset {MIN_OPSET} on: {str(refused).rstrip('.')}"
         return SegmentJob(
             model,
             fed,
@@ -368,10 +368,10 @@ def raised(model: ModelProto) -> ModelProto | None:
 
     Raises GraphError and UsageError where a node would have another meaning there.
     """
-    if imports_of(model.opset_import).get("", 0) >= LEAST_OPSET:
+    if imports_of(model.opset_import).get("", 0) >= MIN_OPSET:
         return None
     with Model.open(model) as opened:
-        _, patch = plan_upgrade(opened, LEAST_OPSET, "The stretch", "")
+        _, patch = plan_upgrade(opened, MIN_OPSET, "The stretch", "")
         return patch.to_proto()
 
 

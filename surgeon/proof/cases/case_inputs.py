@@ -13,7 +13,7 @@ from surgeon.analysis.input_dependence import counts
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.op_traits import OpTraits, Slots
 from surgeon.ops.traits.trait_lookup import traits_of
-from surgeon.proof.cases.counts import MOST_TURNS, count, countable, numbers_for, turns_of
+from surgeon.proof.cases.counts import MAX_TURNS, count, countable, numbers_for, turns_of
 from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import (
     LARGE_LITERAL,
@@ -35,7 +35,7 @@ from surgeon.proof.cases.value_strategies import (
     HIDES_ALONE,
     LITERALS_OUT_OF_ROLE,
     LITERALS_VARIANT,
-    MOST_OUT_OF_ROLE,
+    MAX_OUT_OF_ROLE,
     NAN_FIRST,
     ROOM,
     TIES_VARIANT,
@@ -53,8 +53,8 @@ from surgeon.runtime.inputs.string_values import vocabulary
 from surgeon.shapes.algebra.size_expressions import SizeError
 from surgeon.shapes.constraints.input_dims import dim_kind, is_total
 
-_MOST_WORDS = 100  # turns for strings of the region; an input of few elements holds one or two in a turn
-SIZED = COUNTED + MOST_TURNS  # the first turn of counts that are sizes of the run
+_MAX_WORDS = 100  # turns for strings of the region; an input of few elements holds one or two in a turn
+SIZED = COUNTED + MAX_TURNS  # the first turn of counts that are sizes of the run
 _COMBINED = [item for item in FULL_SCHEDULE if item[0] is ValueKind.USUAL]  # turns that combine conditions
 
 
@@ -107,7 +107,7 @@ class CaseInputs:
 
     def more(self, assignment: DimAssignment) -> list[tuple[ValueKind, int]]:
         """More turns, to combine conditions and to use all literals of the region."""
-        turns = max(self._plan.seeds() if self._plan.conditions else 0, min(self._plan.words, _MOST_WORDS))
+        turns = max(self._plan.seeds() if self._plan.conditions else 0, min(self._plan.words, _MAX_WORDS))
         combined = range(len(_COMBINED), turns)
         return [
             *((ValueKind.USUAL, turn) for turn in combined),
@@ -138,7 +138,7 @@ class CaseInputs:
                 (ValueKind.USUAL, number * VARIANT_STRIDE + special) for special in (LITERALS_VARIANT, TIES_VARIANT)
             )
         bound = min(
-            self._turns(assignment, [want for want in self._plan.wants if want.may_ignore_role]), MOST_OUT_OF_ROLE
+            self._turns(assignment, [want for want in self._plan.wants if want.may_ignore_role]), MAX_OUT_OF_ROLE
         )
         yield from ((ValueKind.OUT_OF_ROLE, LITERALS_OUT_OF_ROLE + number) for number in range(bound))
 

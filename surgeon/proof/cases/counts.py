@@ -7,9 +7,9 @@ import numpy as np
 from surgeon.runtime.inputs.input_spec import InputSpec
 
 _LADDER = (0, 9, 17, 33, 65, 129, 257)  # beyond each power of two that a kernel may compare a count with
-_MOST = 1 << 12  # the largest count
+_MAX_COUNT = 1 << 12  # the largest count
 _MADE = 1 << 20  # elements of a tensor that is repeated by a count, up to which the count is tried
-MOST_TURNS = 64
+MAX_TURNS = 64
 
 
 def countable(wants: Iterable[InputSpec]) -> list[InputSpec]:
@@ -25,13 +25,13 @@ def numbers_for(constants: Iterable[np.ndarray], dims: Iterable[int], elements: 
     """
     literals = [int(number) for array in constants for number in array.tolist() if float(number).is_integer()]
     beside = [number + by for number in (*literals, *dims) for by in (0, 1, -1)]
-    most = min(_MOST, _MADE // max(elements, 1))
+    most = min(_MAX_COUNT, _MADE // max(elements, 1))
     return [number for number in dict.fromkeys((*beside, *_LADDER)) if abs(number) <= most]
 
 
 def turns_of(wants: Collection[InputSpec], sizes: Mapping[str, int], numbers: Sequence[int]) -> int:
     """The number of turns that put each number at each place."""
-    return min(len(numbers) * sum(int(np.prod(want.shape(sizes))) for want in wants), MOST_TURNS)
+    return min(len(numbers) * sum(int(np.prod(want.shape(sizes))) for want in wants), MAX_TURNS)
 
 
 def count(

@@ -19,7 +19,7 @@ IN_TURN = (
 LONE = (2, 10, 14, 20, 28, 48, 64, 192)  # for a single dim: small, and between powers of two
 ROUND = 8  # a size that fits registers, blocks and heads, as 3, 4 and 6 do not
 MANY_BESIDE_ONE = 72
-MOST_SUMS = 2  # sums of dynamic dims that get a round size
+MAX_SUMS = 2  # sums of dynamic dims that get a round size
 
 
 def related_sizes(names: Sequence[str]) -> Iterator[dict[str, int]]:
@@ -57,4 +57,4 @@ def round_totals(sizes: Iterable[Size], base: Mapping[str, int], names: frozense
             if is_round:
                 found.append(changed)
                 break
-    return found[:MOST_SUMS]
+    return found[:MAX_SUMS]

@@ -28,10 +28,10 @@ FEW = 4  # fixed dims up to here are never reduced
 REDUCE_ABOVE_WORK = 1 << 25  # above this, fixed dims are reduced, small ones too
 COSTLY_WORK = 1 << 27  # above this, fewer kinds of inputs are tried, and no sizes beside literals
 SMALL_PICTURE = 8  # points on a side, below which a picture is not reduced
-MOST_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
-MOST_FURTHER = 1 << 29  # up to which further sizes run
-MOST_FULL = 1 << 30  # up to which true dims run
-MOST_AT_ONCE = 1 << 16  # elements up to which several dynamic dims grow at once
+MAX_LONG = 1 << 27  # up to which one dim is long, or several are larger at once
+MAX_FURTHER = 1 << 29  # up to which further sizes run
+MAX_TRUE = 1 << 30  # up to which true dims run
+MAX_AT_ONCE = 1 << 16  # elements up to which several dynamic dims grow at once
 MAX_FULL_ELEMENTS = 1 << 19  # elements up to which a region runs at its true dims
 # Lengths of one dynamic dim, each up to so many elements: float16 cannot count beyond 2,048, bytes and bfloat16 beyond
 # 256, and windows leave 129 of 144.  For long ones, one in between too.
@@ -39,15 +39,15 @@ LONG = ((2051, 1 << 14), (1025, 1 << 15), (300, 1 << 20), (144, 1 << 20))
 BETWEEN = 384
 LONG_LINE, BESIDE_LONG = (1025, 1 << 17), 2  # of one dim while all others are small, though not 1
 # Longer literals: how many to try as lengths, how much longer too, and up to how many elements for shorter ones.
-MOST_LONGER, LONGER, MOST_WINDOW = 2, 9, 1 << 20
+MAX_LONGER, LONGER, MAX_WINDOW = 2, 9, 1 << 20
 BESIDE_ONE = 3  # added to the other dims where one is 1
 BESIDE = (4, 64)  # range of literals that dynamic dims are tried beside: others are not lengths
 _HALVES = ((ROUND, 2 * ROUND), (2 * ROUND, ROUND))  # of dims in turn: one is half of the next
-MOST_BESIDE = 3  # such literals
-MOST_UNNAMED = 3  # nameless dims that grow
-MOST_ROWS = 1 << 21  # elements up to which fixed dims are not reduced while the longest accepted size is searched
-LEAST_LONG = 64  # rejected length from which the longest accepted one is searched
-MOST_RAISED = 1 << 16  # of a dynamic dim of which windows and slices leave nothing at small sizes
+MAX_BESIDE = 3  # such literals
+MAX_UNNAMED = 3  # nameless dims that grow
+MAX_ROW_ELEMENTS = 1 << 21  # up to which fixed dims are not reduced while the longest accepted size is searched
+MIN_LONG = 64  # rejected length from which the longest accepted one is searched
+MAX_RAISED = 1 << 16  # of a dynamic dim of which windows and slices leave nothing at small sizes
 _Given: TypeAlias = Mapping[str, int]
 SizeSearch: TypeAlias = Generator[DimAssignment, bool | None, None]
 
@@ -131,12 +131,12 @@ class SizeStrategies:
     def _raised(self, sizes: _Given) -> _Given:
         """The same sizes with those doubled of which nothing is left, as of 5 samples after a window of 256.
 
-        The first symbol of each dim that grows with it; unchanged where no size up to `MOST_RAISED` leaves something.
+        The first symbol of each dim that grows with it; unchanged where no size up to `MAX_RAISED` leaves something.
         """
         raised = {**sizes, **self._chosen}
         while (lacking := self._lacking(raised)) is not None:
             names = [name for name in sorted(symbols(lacking)) if name not in self._chosen]
-            growing = (name for name in names if raised[name] < MOST_RAISED and grows_with(lacking, name, MOST_RAISED))
+            growing = (name for name in names if raised[name] < MAX_RAISED and grows_with(lacking, name, MAX_RAISED))
             found = next(growing, None)
             if found is None:
                 return sizes
@@ -156,11 +156,11 @@ class SizeStrategies:
     def full(self, most: int) -> Iterator[DimAssignment]:
         """The usual sizes with true fixed dims, where that makes at most `most` elements.
 
-        Otherwise each fixed dim in turn is true, with as many others as make at most `MOST_AT_ONCE`, and the rest
+        Otherwise each fixed dim in turn is true, with as many others as make at most `MAX_AT_ONCE`, and the rest
         reduced.
         """
         assignment = self.as_it_is()
-        if assignment and assignment.elements <= most and assignment.work <= MOST_FULL:
+        if assignment and assignment.elements <= most and assignment.work <= MAX_TRUE:
             yield assignment
             return
         sizes = {**self._by_kind(0, OTHERS), **self._chosen}
@@ -169,8 +169,8 @@ class SizeStrategies:
             return self._assign(sizes, lambda _: shrunk)
 
         def fits(shrunk: Mapping[int, int], is_one: bool) -> bool:
-            most, found = MAX_FULL_ELEMENTS if is_one else MOST_AT_ONCE, made(shrunk)
-            return found is not None and found.elements <= most and found.work <= MOST_LONG
+            most, found = MAX_FULL_ELEMENTS if is_one else MAX_AT_ONCE, made(shrunk)
+            return found is not None and found.elements <= most and found.work <= MAX_LONG
 
         yield from filter(None, map(made, restore_in_turn(self._reduced_dims(sizes), fits)))
 
@@ -197,7 +197,7 @@ class SizeStrategies:
         made = (size for cost in self._costs for size in cost.each)
         sets += round_totals((*self._dims, *made), base, frozenset(alone))
         sets += self._in_turn(named, first)
-        literals = sorted({number for number in self._literals if BESIDE[0] <= number <= BESIDE[1]})[:MOST_BESIDE]
+        literals = sorted({number for number in self._literals if BESIDE[0] <= number <= BESIDE[1]})[:MAX_BESIDE]
         if first.work <= COSTLY_WORK:
             sets += [dict.fromkeys(named, number + by) for number in literals for by in (0, -1, 1)]
         sets = [part for sizes in sets for part in self._in_parts(sizes, first)]
@@ -206,7 +206,7 @@ class SizeStrategies:
         sets += [sizes for sizes in one_dim_at_one(alone) if self._is_little(sizes, first)]
         sets += [sizes for name in alone for sizes in self._long(name, first)]
         unnamed = [name for name in self._symbols if name.startswith("?") and name not in self._chosen]
-        for name in unnamed[:MOST_UNNAMED] if first.work <= COSTLY_WORK else ():
+        for name in unnamed[:MAX_UNNAMED] if first.work <= COSTLY_WORK else ():
             sets += [{name: base[name] + 1}, *self._long(name, first)]
         if self._allows_empty:
             sets += [{name: 0} for name in alone]
@@ -220,7 +220,7 @@ class SizeStrategies:
                 if 0 not in by_symbol.values():
                     continue
             assignment = self._assign(by_symbol, lambda _: first.reduced, empty=True)
-            if assignment is not None and by_symbol not in seen and assignment.work <= max(MOST_FURTHER, first.work):
+            if assignment is not None and by_symbol not in seen and assignment.work <= max(MAX_FURTHER, first.work):
                 seen.append(by_symbol)
                 yield assignment
 
@@ -239,7 +239,7 @@ class SizeStrategies:
         The caller sends whether the nodes accepted each.  Each dim is searched once, and only long ones.
         """
         name, high = max(refused.by_symbol.items(), key=lambda item: item[1], default=("", 0))
-        if high < LEAST_LONG or name in self._searched:
+        if high < MIN_LONG or name in self._searched:
             return
         self._searched.add(name)
         low = first.by_symbol.get(name, 1)
@@ -257,7 +257,7 @@ class SizeStrategies:
         others = {other: min(own, BESIDE_LONG) for other, own in assignment.by_symbol.items() if not is_total(other)}
         by_symbol = self._with_totals({**assignment.by_symbol, **others, **self._chosen, name: size})
         whole = self._assign(by_symbol, lambda _: {})
-        if whole is not None and whole.elements <= MOST_ROWS and whole.work <= MOST_LONG:
+        if whole is not None and whole.elements <= MAX_ROW_ELEMENTS and whole.work <= MAX_LONG:
             return whole
         return self._assign(by_symbol, lambda _: assignment.reduced)
 
@@ -267,7 +267,7 @@ class SizeStrategies:
         def fits(sizes: Mapping[str, int], most: int) -> bool:
             assignment = self._beside(first, sizes)
             return (
-                assignment is not None and assignment.elements <= most and assignment.work <= max(MOST_LONG, first.work)
+                assignment is not None and assignment.elements <= most and assignment.work <= max(MAX_LONG, first.work)
             )
 
         def beside(other: str) -> int:  # with several batches behind a past, counts of its rows cannot be consistent
@@ -281,11 +281,11 @@ class SizeStrategies:
                     yield {name: BETWEEN}
                 break
         size, most = LONG_LINE
-        longer = sorted(number for number in self._literals if size <= number < MOST_RAISED)[:MOST_LONGER]
+        longer = sorted(number for number in self._literals if size <= number < MAX_RAISED)[:MAX_LONGER]
         is_long = any(long >= size and fits({name: long}, few) for long, few in LONG)
         lines = [] if is_long else [(size, most)]
         lines += [(number + by, most) for number in longer for by in (0, LONGER)]
-        lines += [(number + by, MOST_WINDOW) for number in self._lengths() for by in (0, LONGER)]
+        lines += [(number + by, MAX_WINDOW) for number in self._lengths() for by in (0, LONGER)]
         for size, most in lines:
             line = {**{other: beside(other) for other in self._symbols if not is_total(other)}, name: size}
             if size <= self._most.get(name, size) and fits(line, most):
@@ -299,17 +299,17 @@ class SizeStrategies:
 
     def _is_little(self, sizes: Mapping[str, int], first: DimAssignment, work: int = REDUCE_ABOVE_WORK) -> bool:
         assignment = self._beside(first, sizes, empty=True)
-        return assignment is not None and assignment.elements <= MOST_AT_ONCE and assignment.work <= work
+        return assignment is not None and assignment.elements <= MAX_AT_ONCE and assignment.work <= work
 
     def _lengths(self) -> list[int]:
         """Literals between the short and the long sizes that are neither fixed dims nor products of two."""
         fixed = {size for size in self._dims if isinstance(size, int)}
         fixed |= {one * other for one in fixed for other in fixed}
-        return sorted(number for number in self._values - fixed if BESIDE[1] < number < LONG_LINE[0])[:MOST_LONGER]
+        return sorted(number for number in self._values - fixed if BESIDE[1] < number < LONG_LINE[0])[:MAX_LONGER]
 
     def _in_parts(self, sizes: Mapping[str, int], first: DimAssignment) -> Iterator[dict[str, int]]:
         """Sizes to change together; one by one where that is costly."""
-        is_little = self._is_little(sizes, first, MOST_LONG)
+        is_little = self._is_little(sizes, first, MAX_LONG)
         yield from [dict(sizes)] if is_little else ({name: size} for name, size in sizes.items())
 
     def _beside(self, first: DimAssignment, sizes: Mapping[str, int], *, empty: bool = False) -> DimAssignment | None:

@@ -29,8 +29,8 @@ BESIDE_USUAL = (6, 12, 18)  # the same with usual numbers in the others, where f
 ZEROS_BESIDE = (1, 2)  # turns of zeros in every other input, with usual numbers in the others
 COUNTED = 5  # the first turn of counts that are literals of the region, or longer
 ALONE = 2  # the first turn of magnitudes for only every other input
-HIDES_ALONE, MOST_HIDING = 4, 3  # the first turn of hidden rows for one of several masks, and for how many masks
-LITERALS_OUT_OF_ROLE, MOST_OUT_OF_ROLE = 3, 4  # the first turn of literals out of role, and how many
+HIDES_ALONE, MAX_HIDING = 4, 3  # the first turn of hidden rows for one of several masks, and for how many masks
+LITERALS_OUT_OF_ROLE, MAX_OUT_OF_ROLE = 3, 4  # the first turn of literals out of role, and how many
 MAX_LITERALS, LITERAL_SPACING = 32, 2  # literals of one turn, at most; elements per literal
 # At the first sizes, and at the others.
 FULL_SCHEDULE = (
@@ -50,7 +50,7 @@ FULL_SCHEDULE = (
     (ValueKind.TINY, 0),
     (ValueKind.UNIFORM_LARGE, 0),
     *((ValueKind.HOLES, turn) for turn in range(3)),
-    *((ValueKind.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MOST_HIDING)),
+    *((ValueKind.HIDDEN_ROWS, turn) for turn in range(HIDES_ALONE + WAYS_TO_HIDE * MAX_HIDING)),
     (ValueKind.BACKWARDS, 0),
     (ValueKind.INTEGER_LIMITS, 0),
     *((ValueKind.COUNTS, turn) for turn in range(COUNTED)),

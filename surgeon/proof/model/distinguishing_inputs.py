@@ -28,15 +28,15 @@ MET, LOOKED_UP = "numbers that decide", "all rows of tables"
 INDICES, RUNS = 256, 64  # indices of one run where their number is dynamic, and the most runs
 _BESIDE = (1.00211, 0.99787)  # factors on a number: beyond rounding errors, and not at a tie
 _TIED_TURNS, _JOINED_TURNS = 2, 2
-_MOST_JOINED = 64  # sums to reach
-_MOST_MET, _MOST_SOLVED = 128, 1024  # exact thresholds, and candidates for them
+_MAX_SUMS = 64  # sums to reach
+_MAX_MET, _MAX_SOLVED = 128, 1024  # exact thresholds, and candidates for them
 _LONE = 8  # numbers that come singly in a row, at most
 _SMALL = 64  # largest number that is repeated: larger ones hide their neighbours
 _OFF = (2.0**-7, 2.0**-6)  # relative shifts: larger than the rounding of bfloat16
-_MOST, _MOST_HALF = 2.0**20, 1e4  # largest floats: larger ones dominate the scale of an output
+_MAX_FLOAT, _MAX_HALF = 2.0**20, 1e4  # largest floats: larger ones dominate the scale of an output
 _FILLS = -4096.0  # a constant below this, without a known comparison, is the fill of a mask
-_LEAST_SIZE, _MOST_SIZE, _MOST_SIZES = 6, 4096, 4  # sizes that a model branches on, beyond those that are tried anyway
-_MOST_COUNTED = 256  # largest count: trips of a loop, repeats of a tensor, elements of a result
+_MIN_SIZE, _MAX_SIZE, _MAX_SIZES = 6, 4096, 4  # sizes that a model branches on, beyond those that are tried anyway
+_MAX_COUNT = 256  # largest count: trips of a loop, repeats of a tensor, elements of a result
 _LARGE_KINDS = ("image", "audio", "frames")
 _FEW = 8  # rows of a table that usual inputs look up anyway
 
@@ -70,7 +70,7 @@ class DistinguishingInputs:
         tables that differ.
         """
         models = original.skeleton, other.skeleton
-        most = _MOST_HALF if any(map(uses_float16, models)) else _MOST
+        most = _MAX_HALF if any(map(uses_float16, models)) else _MAX_FLOAT
         scopes = [list(scopes_of(model)) for model in models]
         boundaries = [find_thresholds(some) for some in scopes]
         met = _met(boundaries, exactly=exactly)
@@ -88,7 +88,7 @@ class DistinguishingInputs:
         joined = _joined(boundaries) if all(map(has_exact_joint_decision, scopes)) else ()
         (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
-        branch_sizes = [size for size in sizes if _LEAST_SIZE <= size <= _MOST_SIZE][:_MOST_SIZES]
+        branch_sizes = [size for size in sizes if _MIN_SIZE <= size <= _MAX_SIZE][:_MAX_SIZES]
         words = [word for model in models for word in vocabulary(model)]
         picks = any(
             guess_node_traits(node).numerics.reduces == "extremum" for model in models for node in nodes_of(model)
@@ -234,10 +234,10 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
     0.3 and x > 3 may differ beside it, as everybody expects.  A model with arithmetic that is not followed is excluded
     too: sigmoid(x) > 0.25 is x > -1.0986123.
     """
-    apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MOST_MET] for some in models]
+    apart = [sorted(some, key=lambda one: (not one.is_model_input, not one.is_plain))[:_MAX_MET] for some in models]
     every = [boundary for boundaries in apart for boundary in boundaries]
     solved = [number for boundary in every for number in boundary.solutions().tolist()]
-    numbers = np.array(list(dict.fromkeys(solved))[:_MOST_SOLVED], np.float64)
+    numbers = np.array(list(dict.fromkeys(solved))[:_MAX_SOLVED], np.float64)
     met = {one: one.meets_exactly(numbers) if exactly else one.meets(numbers) for one in every}
     none = np.zeros(numbers.shape, bool)
     plain = reduce(np.logical_or, (met[one].any(axis=1) for one in every if one.is_plain), none)
@@ -250,7 +250,7 @@ def _met(models: Sequence[Sequence[Threshold]], *, exactly: bool) -> list[float]
         if not all(one.is_model_input for one in boundaries):
             plain &= found_by
     found: list[float] = numbers[branch_sizes & (plain | np.all(by_each, axis=0))].tolist()
-    return found[:_MOST_MET]
+    return found[:_MAX_MET]
 
 
 def _tied(want: InputSpec, array: np.ndarray, seed: int) -> np.ndarray:
@@ -265,7 +265,7 @@ def _joined(models: Sequence[Sequence[Threshold]]) -> list[float]:
     """Sums that several elements are to reach: thresholds and halves."""
     started = [number for some in models for one in some for number in one.source_values.reshape(-1).tolist()]
     plain = (number for number in started if math.isfinite(number) and (number / FINEST).is_integer())
-    return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MOST_HALF)]))[:_MOST_JOINED]
+    return list(dict.fromkeys([*JOINED, *(number for number in plain if abs(number) <= _MAX_HALF)]))[:_MAX_SUMS]
 
 
 def _summing(array: np.ndarray, numbers: Sequence[float], random: np.random.Generator, turn: int) -> np.ndarray:
@@ -283,7 +283,7 @@ def _bounds(want: InputSpec, array: np.ndarray) -> tuple[int, int]:
     if want.kind == "indices" and want.named is None:
         return 0, int(array.max())
     if want.kind == "counts" and "target" not in want.role.flags:
-        return 0, _MOST_COUNTED
+        return 0, _MAX_COUNT
     if (want.is_unconstrained and want.kind in ("plain", "compared")) or want.is_compared_length:
         limits = np.iinfo(want.dtype)
         return int(limits.min) if want.signed else int(want.is_compared_length), int(limits.max)

@@ -24,7 +24,7 @@ _GRAPH = ((7, 0),)
 _NODE, _INITIALIZER, _INPUT, _OUTPUT = 1, 5, 11, 12  # fields of GraphProto
 # Each run computes the whole model: few runs, with no more tensors than fit in memory.
 _AT_FIRST = 32  # tensors fetched in the first run, which shows how large they are
-_MOST_BYTES = 1 << 27  # about so much in each later run
+_MAX_BYTES = 1 << 27  # about so much in each later run
 _GROWTH = 64  # factor between the tensors of one run and of the next, at most
 _numbers = itertools.count()  # so that two exposed copies of one file differ in name
 
@@ -170,6 +170,6 @@ def fetch(
             at += len(batch)
             yield batch, values
             each = sum(array.nbytes for array in values.values()) // len(batch)
-            count = max(min(_MOST_BYTES // max(each, 1), len(batch) * _GROWTH), 1)
+            count = max(min(_MAX_BYTES // max(each, 1), len(batch) * _GROWTH), 1)
     finally:
         session.outputs = own

@@ -15,8 +15,8 @@ from surgeon.runtime.inputs.input_generator import InputGenerator, InputsUnknown
 from surgeon.runtime.sessions.model_session import ModelSession, open_model
 from surgeon.runtime.sessions.ort_session import SessionError
 
-_MOST_BYTES = 1 << 28
-_MOST_SIZES = 7  # sets of sizes to try before the largest
+_MAX_BYTES = 1 << 28
+_MAX_SIZES = 7  # sets of sizes to try before the largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def run_inner_tensors(
     seed: int = 0,
     dims: Mapping[str, int] | None = None,
     custom_ops: Sequence[Path | str] = (),
-    limit_bytes: int = _MOST_BYTES,
+    limit_bytes: int = _MAX_BYTES,
 ) -> InnerValues:
     """Run the part of a model that these tensors of the main graph need, once, and return their values.
 
@@ -55,7 +55,7 @@ def run_inner_tensors(
     try:
         plan = InputGenerator(skeleton)
         last = plan.fallback_sets(dims or {})[-1:]
-        size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MOST_SIZES), last)
+        size_sets = chain(islice(candidate_sizes(model, plan, dims or {}), _MAX_SIZES), last)
         sets = (
             plan.generate(seed, sizes, values) for sizes in size_sets for values in (ValueKind.USUAL, ValueKind.BENIGN)
         )

@@ -21,7 +21,7 @@ from surgeon.runtime.numerics.array_comparison import Comparison, compare, ignor
 from surgeon.runtime.numerics.tensor_judge import ROUNDING_FACTOR
 from surgeon.runtime.sessions.isolated_session import IsolatedRuntime
 
-_MOST_BYTES = 1 << 27  # of the original's tensors held at once; for more, both models are opened again
+_MAX_BYTES = 1 << 27  # of the original's tensors held at once; for more, both models are opened again
 _SHOWN = 8  # layers in the result
 _PROBED = 64  # layers beyond tolerance that are probed for noise
 
@@ -109,7 +109,7 @@ def _values(
             held.update(tensors)
             size += sum(array.nbytes for array in tensors.values())
             done = names.index(batch[-1]) + 1
-            if size > _MOST_BYTES:
+            if size > _MAX_BYTES:
                 return held, list(names[done:])
     return held, []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from surgeon.errors import CheckFailed
-from surgeon.file.external_data.self_reference import LEAST, self_referencing_model
+from surgeon.file.external_data.self_reference import MIN_BYTES, self_referencing_model
 from surgeon.file.model import Model
 from surgeon.file.save import OutputModel
 from surgeon.ops.traversal import expanded_count, node_label, nodes_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LARGE = 1 << 26
 """Bytes of a file from which its large tensors are passed by reference instead of being read."""
-MOST_NODES = 100_000
+MAX_NODES = 100_000
 """Nodes, with functions inlined, up to which a model is loaded: 40,000 take ONNX Runtime 1 s, 120,000 take 9 s."""
 NAMED = 2
 _NAMELESS = re.compile(r"(?:for |operator \()(?P<op>\w+)\)?(?:\(\d+\) node with name ''| in node \(\))")
@@ -51,11 +51,11 @@ def loading(
 ) -> LoadAnswer:
     """Load a result; where ONNX Runtime refuses it, load the originals.
 
-    A worker opens a session and runs nothing.  A result of more than MOST_NODES nodes is not loaded.  A result for
+    A worker opens a session and runs nothing.  A result of more than MAX_NODES nodes is not loaded.  A result for
     which memory or time runs out counts as loaded.  tolerated: lacks that do not matter.
     """
     with Model.open(made) as opened:
-        if expanded_count(opened.skeleton) > MOST_NODES:
+        if expanded_count(opened.skeleton) > MAX_NODES:
             return LoadAnswer()
     refused = refusal(made, options)
     if refused is None or refused.lacks == "memory" or (refused.is_unsupported and not refused.lacks):
@@ -114,7 +114,7 @@ def _without_weights(model: OutputModel) -> tuple[OutputModel, Path | None]:
     """A large file's model in memory that refers to the file for large tensors, with its folder; else the model."""
     if not isinstance(model, Path) or model.stat().st_size < LARGE:
         return model, None
-    with Model.open(model, threshold=LEAST) as opened:
+    with Model.open(model, threshold=MIN_BYTES) as opened:
         made = self_referencing_model(opened)
     return (model, None) if made is None else (made, model.absolute().parent)
 

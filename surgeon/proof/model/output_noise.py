@@ -27,7 +27,7 @@ Outputs = Mapping[str, np.ndarray]
 
 # The noise, relative to an output's scale, up to which it may widen the tolerance.  Beyond it nothing is proved.
 MAX_NOISE = 1e-2
-_MOST_BYTES = 1 << 28  # of a table
+_MAX_BYTES = 1 << 28  # of a table
 
 
 def measure_noise(
@@ -56,4 +56,4 @@ def _tables(model: pathlib.Path | ModelProto) -> dict[str, np.ndarray]:
     """Stored float tables that a lookup reads, by name, without large ones, because each run gets them as inputs."""
     with Model.open(model) as opened:
         arrays = {tensor.name: opened.value(tensor) for tensor, _ in looked_up_in(opened)}
-    return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= _MOST_BYTES}
+    return {name: array for name, array in arrays.items() if is_real(array) and array.nbytes <= _MAX_BYTES}

@@ -35,7 +35,7 @@ _LONG = 1 << 33  # on long sequences
 _MANY_TURNS, _FEW_TURNS, _LITTLE = 16, 2, 1 << 22
 _BATCHES, _MODERATE = 64, 1 << 28
 _CALM = 4  # sets beside each of them that measure noise, because the original may be flat at one number
-_MOST_HELD = 1 << 28  # bytes of outputs, about, for all rows of tables
+_MAX_HELD_BYTES = 1 << 28  # bytes of outputs, about, for all rows of tables
 # Kinds of wide-ranging values in turn, each with substitutes where the original gives NaN or infinity.
 _WIDE_TURNS = ((ValueKind.WIDE, ValueKind.WIDE_POSITIVE), (ValueKind.LARGE, ValueKind.WIDE, ValueKind.WIDE_POSITIVE))
 
@@ -244,7 +244,7 @@ class TrialGenerator:
         held = sum(array.nbytes for array in first.outputs.values())
         part = max(sum(array.nbytes for array in first.feeds.values()), 1)
         given = sum(array.nbytes for feeds in sets for array in feeds.values())
-        return sum(map(self._cost.of, sets)) <= _LONG and held * given <= _MOST_HELD * part
+        return sum(map(self._cost.of, sets)) <= _LONG and held * given <= _MAX_HELD_BYTES * part
 
     def _wide_trials(self, made: Sequence[Trial]) -> Iterator[Trial]:
         """Yield trials on wide-ranging values at the first sizes, in turn without and with a few large ones.

@@ -20,7 +20,7 @@ from surgeon.ir.original_model import OriginalModel, TensorAddress
 from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import TRANSPARENT
 from surgeon.ops.traversal import GRAPHS, captured_names, unique_name
-from surgeon.proof.region.data_dependence import MOST_NODES, DataDependence
+from surgeon.proof.region.data_dependence import MAX_NODES, DataDependence
 from surgeon.proof.region.inferred_sizes import inferred_size
 from surgeon.proof.region.region import Region
 from surgeon.proof.region.region_inputs import BoundaryInput
@@ -220,7 +220,7 @@ class RegionSlice:
 
         for node in self.region.before:
             for name in self.reads(node):
-                rests_on_region(node.scope, name, MOST_NODES)
+                rests_on_region(node.scope, name, MAX_NODES)
         return found
 
     def _is_copied(self, home: Scope, node: Node, name: str) -> bool:
@@ -311,7 +311,7 @@ class RegionSlice:
 
     def _may_go_back(self, boundary: BoundaryInput) -> bool:
         found = self.origin.producer(boundary.scope, boundary.tensor)
-        return found is not None and len(self._reached) < MOST_NODES and self._follow.is_provable_node(found[1])
+        return found is not None and len(self._reached) < MAX_NODES and self._follow.is_provable_node(found[1])
 
     def _equal_inputs(self) -> Iterator[BoundaryInput]:
         """Boundary inputs that hold the same values as another, produced by another node."""

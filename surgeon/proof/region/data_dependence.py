@@ -9,7 +9,7 @@ from surgeon.ops.traits.trait_lookup import GATHER_LIKE, RANDOM, TRANSPARENT
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
-MOST_NODES = 96  # nodes to follow back from one tensor
+MAX_NODES = 96  # nodes to follow back from one tensor
 
 
 class DataDependence:
@@ -37,7 +37,7 @@ class DataDependence:
             if dtypes and self._shapes.facts(self._origin.scope(scope), name).dtype in dtypes:
                 continue
             found = self._origin.producer(scope, name)
-            is_far = is_far or len(seen) > MOST_NODES
+            is_far = is_far or len(seen) > MAX_NODES
             if (
                 is_far
                 or found is None

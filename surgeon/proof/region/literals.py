@@ -15,12 +15,12 @@ from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 if TYPE_CHECKING:
     from surgeon.proof.region.backward_slice import RegionSlice
 
-LEAST_PART, MOST_PARTS = 8, 4  # parts of a dim: smallest size, largest number
-MOST_TIMES = 256  # factor between a literal and a small dim, as the number of heads
+MIN_PART, MAX_PARTS = 8, 4  # parts of a dim: smallest size, largest number
+MAX_TIMES = 256  # factor between a literal and a small dim, as the number of heads
 MAX_UNREDUCED_DIM = 16  # fixed dims up to here are not reduced
 _OF_CHANNELS = frozenset({"group"})  # attributes that divide channels
 # Floats that may encode dims: the least magnitude, and the relative distance; float16 has three digits.
-_LEAST, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
+_MIN_MAGNITUDE, _NEAR, _NEAR_HALF = 1e-6, 1e-5, 1e-3
 
 
 def region_literals(cut: "RegionSlice") -> frozenset[int]:
@@ -89,7 +89,7 @@ def dims_encoded_by(numbers: np.ndarray) -> Iterator[int]:
     near = _NEAR_HALF if numbers.dtype.itemsize < 4 else _NEAR
     for number in numbers.reshape(-1):
         size = abs(float(np.real(number)))
-        if not _LEAST < size < 1 / _LEAST:
+        if not _MIN_MAGNITUDE < size < 1 / _MIN_MAGNITUDE:
             continue
         for guess in (size, 1 / size, size * size, 1 / (size * size)):
             if guess > MAX_UNREDUCED_DIM and abs(guess - round(guess)) <= near * guess:
@@ -98,9 +98,9 @@ def dims_encoded_by(numbers: np.ndarray) -> Iterator[int]:
 
 def matches_literal(size: int, literals: Iterable[int]) -> bool:
     """Whether a literal equals a dim, or the dim is a small multiple of one."""
-    return any(size % part == 0 and part >= LEAST_PART for part in literals if 0 < size <= part * MOST_PARTS)
+    return any(size % part == 0 and part >= MIN_PART for part in literals if 0 < size <= part * MAX_PARTS)
 
 
 def divides_literal(size: int, literals: Iterable[int]) -> bool:
     """Whether a literal is a multiple of a dim, as the width of heads of that size."""
-    return any(number % size == 0 for number in literals if size < number <= size * MOST_TIMES)
+    return any(number % size == 0 for number in literals if size < number <= size * MAX_TIMES)

@@ -23,9 +23,9 @@ from surgeon.shapes.algebra.size_expressions import Size
 from surgeon.shapes.op_rules.size_constraints import SizeConstraint
 from surgeon.shapes.tensor_types import INTEGERS_AND_BOOL
 
-MOST_VALUES = 64  # elements of a constant up to which it may hold dims
+MAX_VALUES = 64  # elements of a constant up to which it may hold dims
 LARGE_SUM = 64  # many smaller numbers are sums by chance
-MOST_PRODUCTS = 3  # dims that are products of others and are reduced in turn
+MAX_PRODUCTS = 3  # dims that are products of others and are reduced in turn
 Renamed = Mapping[int, int]
 
 
@@ -41,7 +41,7 @@ def reduce_dims(case: ProofCase) -> Iterator[ProofCase]:
     apart = _with_columns_apart(case)
     renamed, products = _renamed(apart)
     if products and _work(_with(apart, _followed(apart, renamed))) > COSTLY_WORK:
-        for size in sorted(products, reverse=True)[:MOST_PRODUCTS]:
+        for size in sorted(products, reverse=True)[:MAX_PRODUCTS]:
             yield _with(apart, _followed(apart, {**renamed, size: products[size]}))
     if renamed:
         yield _with(apart, _followed(apart, renamed))
@@ -245,7 +245,7 @@ def _tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 def _may_hold_dims(tensor: TensorProto) -> bool:
     """Whether a constant holds few integers."""
-    return tensor.data_type in INTEGERS_AND_BOOL and bool(np.prod(tensor.dims) <= MOST_VALUES)
+    return tensor.data_type in INTEGERS_AND_BOOL and bool(np.prod(tensor.dims) <= MAX_VALUES)
 
 
 def _floats(tensor: TensorProto) -> Iterable[int]:

@@ -15,8 +15,8 @@ from surgeon.proof.cases.dim_assignment import DimAssignment
 from surgeon.proof.cases.literal_injection import Feeds
 from surgeon.proof.cases.size_strategies import (
     COSTLY_WORK,
+    MAX_AT_ONCE,
     MAX_FULL_ELEMENTS,
-    MOST_AT_ONCE,
     REDUCE_ABOVE_ELEMENTS,
     SizeSearch,
     SizeStrategies,
@@ -58,8 +58,8 @@ from surgeon.runtime.sessions.float64_reference import Float64Reference
 from surgeon.runtime.sessions.oracle import KERNEL_ORACLES, Oracle, open_evaluator, open_oracle
 from surgeon.runtime.sessions.ort_session import SessionError
 
-MOST_AGAIN = 1 << 22  # input elements up to which a region that fails at reduced sizes runs at its own
-MOST_OFTEN = 1 << 12  # input elements up to which a region runs on many sets of inputs
+MAX_RETRIED = 1 << 22  # input elements up to which a region that fails at reduced sizes runs at its own
+MAX_REPEATED = 1 << 12  # input elements up to which a region runs on many sets of inputs
 
 
 @dataclass(slots=True)
@@ -255,7 +255,7 @@ class ProofRun:
         sizes = SizeStrategies(self.case, self.case.options.dims)
         failure: str | None = None
         for group in sizes.groups():
-            if failure and group[0].elements > MOST_AGAIN:
+            if failure and group[0].elements > MAX_RETRIED:
                 continue
             before = found.summary, found.runs
             found.summary, found.runs = ErrorSummary(self.case.always_empty), 0
@@ -278,7 +278,7 @@ class ProofRun:
         at: the sizes of all kinds of inputs.  is_reduced: whether fixed dims were smaller.
         """
         failure: str | None = None
-        full = sizes.full(MOST_AT_ONCE if self.case.is_brief else MAX_FULL_ELEMENTS) if is_reduced else ()
+        full = sizes.full(MAX_AT_ONCE if self.case.is_brief else MAX_FULL_ELEMENTS) if is_reduced else ()
         further: Iterable[DimAssignment] = tuple(full)
         if not self.case.is_brief:
             failure = self._run_weight_kinds(at) or self._run_repeated(at)
@@ -328,7 +328,7 @@ class ProofRun:
 
     def _run_repeated(self, assignment: DimAssignment) -> str | None:
         """Run on more usual inputs where floats become integers: few inputs show a difference in rounding."""
-        often = REPEATED_SCHEDULE if self.findings.makes_integers and assignment.elements <= MOST_OFTEN else ()
+        often = REPEATED_SCHEDULE if self.findings.makes_integers and assignment.elements <= MAX_REPEATED else ()
         return self._run_at(assignment, often)
 
     def _run_group(self, group: Sequence[DimAssignment]) -> str | None:

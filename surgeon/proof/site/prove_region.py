@@ -19,7 +19,7 @@ from surgeon.runtime.numerics.array_comparison import tolerances_in_force
 from surgeon.runtime.quirks import IMPRECISE_BODIES
 from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 
-MOST_WORK = 4e8  # multiplications per second of a proof up to which a region also runs at its own dims
+MAX_WORK = 4e8  # multiplications per second of a proof up to which a region also runs at its own dims
 
 
 def prove_case(case: ProofCase, note: Callable[[Any], None] = lambda _: None) -> SiteProof:
@@ -98,7 +98,7 @@ def _found(case: ProofCase, note: Callable[[Any], None]) -> tuple[ProofRun, Outc
 def _is_much_as_it_is(case: ProofCase) -> bool:
     """Whether one run at the true fixed dims takes too long, or its inputs are too large to generate."""
     usual = SizeStrategies(case, case.options.dims).as_it_is()
-    return usual is None or usual.work > MOST_WORK * case.options.proof_time
+    return usual is None or usual.work > MAX_WORK * case.options.proof_time
 
 
 def _made_smaller(case: ProofCase, narrow: ProofCase) -> str:

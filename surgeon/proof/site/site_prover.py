@@ -26,9 +26,9 @@ from surgeon.shapes.scope_inputs import ShapesByCall
 from surgeon.shapes.shape_inference import ShapeInference
 
 DEEPER = (0, 1, 3, 6)  # nodes to go back from each input: a region may be right only for its model's values there
-MOST_READ, MOST_READ_IN_ALL = 1 << 26, 1 << 30  # bytes of weights to read, for one region and for all
+MAX_READ_BYTES, MAX_READ_BYTES_IN_ALL = 1 << 26, 1 << 30  # bytes of weights to read, for one region and for all
 MAX_FAILED_IN_CONTEXT = 128  # equal regions that fail in context, before the rest count as failed
-MOST_CONTEXTS = 256  # call contexts of one local function
+MAX_CONTEXTS = 256  # call contexts of one local function
 
 _IN_CONTEXT = "for what the {} nodes before it make: it fails for other inputs"
 
@@ -110,8 +110,8 @@ class SiteProver:
         if not ways:
             return SiteProof(Outcome.UNPROVED, f"nothing calls {region.scope.label}, in which it lies")
         distinct = dict(ways)
-        if len(distinct) > MOST_CONTEXTS:  # too many to prove
-            why = f"{region.scope.label} is called in {len(distinct):,} ways, which is more than {MOST_CONTEXTS}"
+        if len(distinct) > MAX_CONTEXTS:  # too many to prove
+            why = f"{region.scope.label} is called in {len(distinct):,} ways, which is more than {MAX_CONTEXTS}"
             return SiteProof(Outcome.UNPROVED, why)
         proofs: list[SiteProof] = []
         for signature, shapes in distinct.items():
@@ -139,7 +139,7 @@ class SiteProver:
         waiting: dict[Signature, tuple[Region, ShapeInference]] = {}
         for region, ways in with_signatures:
             distinct = dict(ways)
-            for signature, shapes in distinct.items() if len(distinct) <= MOST_CONTEXTS else ():
+            for signature, shapes in distinct.items() if len(distinct) <= MAX_CONTEXTS else ():
                 if signature not in self._proofs:
                     waiting.setdefault(signature, (region, shapes))
         # The first of a class costs most: let it be the smallest.
@@ -258,7 +258,7 @@ class SiteProver:
 
     def _may_read(self, size: int) -> bool:
         """Whether weights of this size may be read; if so they count as read."""
-        fits = size <= MOST_READ and self._read + size <= MOST_READ_IN_ALL
+        fits = size <= MAX_READ_BYTES and self._read + size <= MAX_READ_BYTES_IN_ALL
         self._read += size if fits else 0
         return fits
 

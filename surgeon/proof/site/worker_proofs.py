@@ -30,7 +30,7 @@ from surgeon.runtime.processes.worker import (
 MODULE = "surgeon.proof.site.proof_tasks"
 LESS_MEMORY = "use a machine with more"
 MORE = 6  # factor on the time limit: proposed after a timeout, and granted to a run of the whole model
-MOST_SENT = (1 << 31) - 1  # bytes of a model that protobuf writes
+MAX_MODEL_BYTES = (1 << 31) - 1  # bytes of a model that protobuf writes
 _TRACE_WITHOUT = {
     "time": "took too long",
     "clock": "took too long",
@@ -120,7 +120,7 @@ def run_inner_shapes(trace: InnerShapesRequest) -> TracedShapes:
         from surgeon.proof.site.proof_tasks import found_by  # not at the top: what runs models is for children
 
         return found_by(trace)
-    if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MOST_SENT:
+    if isinstance(trace.model, ModelProto) and trace.model.ByteSize() > MAX_MODEL_BYTES:
         return TracedShapes({}, f"The model is too large to be run in memory ({trace.model.ByteSize() / 1e9:.1f} GB).")
     fetch_all()
     seconds = trace.options.proof_time * MORE

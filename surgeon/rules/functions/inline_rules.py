@@ -26,7 +26,7 @@ from surgeon.target_registry import ANY_KIND
 from surgeon.text import close_matches
 
 ALL = "all"
-MOST = 1 << 16  # nodes that one call may expand to beyond those of the functions
+MAX_NODES = 1 << 16  # nodes that one call may expand to beyond those of the functions
 
 
 def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
@@ -49,7 +49,7 @@ def inline_rules(index: Index, names: Sequence[str]) -> list[Rule]:
 def _require_few(functions: Mapping[FunctionKey, FunctionProto | None]) -> None:
     """Raise UsageError for functions of which a call expands to too many nodes.  Recursion was refused before."""
     there = {key: one for key, one in functions.items() if one}
-    most = MOST + sum(1 for one in there.values() for _ in all_nodes(one.node))
+    most = MAX_NODES + sum(1 for one in there.values() for _ in all_nodes(one.node))
     for key, size in expanded_sizes(there).items():
         if size > most:
             raise UsageError(

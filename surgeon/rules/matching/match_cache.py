@@ -22,7 +22,7 @@ from surgeon.rules.matching.match_state import VIRTUAL_PREFIX, MatchState, Varia
 from surgeon.rules.matching.node_matchers import is_wildcard
 from surgeon.rules.matching.pattern import NodeOutput, walk_values
 
-MOST = 8  # recorded searches of similar roots
+MAX_SEARCHES = 8  # recorded searches of similar roots
 PRODUCER, SCALAR = "maker", "scalar"  # queries; others are named by their method
 ANSWERED_BY_KIND = frozenset({SCALAR, "constant", "is_constant"})  # queries that the kind of most producers answers
 T = TypeVar("T")
@@ -235,7 +235,7 @@ class MatchCache:
 
     def has_enough(self, root: Node) -> bool:
         """Whether no more searches are recorded for roots that look like this one."""
-        return self.is_off or len(self._like(root)) >= MOST
+        return self.is_off or len(self._like(root)) >= MAX_SEARCHES
 
     def add(self, root: Node, recorder: RecordingState, name: str, found: bool) -> CachedAttempt | None:
         """Record a finished search; None if it cannot be recorded."""

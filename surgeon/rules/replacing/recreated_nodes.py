@@ -15,7 +15,7 @@ from surgeon.ops.traversal import GRAPHS, without_absent_end
 from surgeon.rules.matching.match import Match
 from surgeon.rules.replacing.replacement import LARGE, Replacement, ReplacementNode, TensorRef
 
-MOST = 64  # maximum number of nodes that a proof copies; beyond it, the sites are proved together
+MAX_NODES = 64  # maximum number of nodes that a proof copies; beyond it, the sites are proved together
 
 
 def producing_nodes(scope: Scope, names: Iterable[str], inner: set[str], own: Iterable[Node] = ()) -> list[Node]:
@@ -40,7 +40,7 @@ def can_copy(scope: Scope, names: Iterable[str], inner: set[str]) -> bool:
     if not all(name in inner and name in scope.producers for name in names):
         return False
     found = producing_nodes(scope, names, inner)
-    return len(found) <= MOST and not any(item.type in GRAPHS for node in found for item in node.proto.attribute)
+    return len(found) <= MAX_NODES and not any(item.type in GRAPHS for node in found for item in node.proto.attribute)
 
 
 def recreated_nodes(match: Match, fragment: Replacement) -> dict[int, Node]:

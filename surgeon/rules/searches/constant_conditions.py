@@ -15,7 +15,7 @@ from surgeon.rules.searches.constant_folding import ConstantFolder
 from surgeon.shapes.index_shapes import elements_of
 from surgeon.shapes.op_rules.values.symbolic_elements import SymbolicElements
 
-MOST = 1 << 24  # maximum number of elements of a branch's weights, which are read
+MAX_ELEMENTS = 1 << 24  # maximum number of elements of a branch's weights, which are read
 LARGEST = 1 << 16  # maximum size of results on the way to a condition, in bytes
 BESIDE = ("condition", "untaken")  # names of the other inputs
 Choice = tuple[int, tuple[int, ...]]  # position of the input that is the result, and those of all others
@@ -117,10 +117,10 @@ def _branch(index: Index, node: Node, condition: bool, made_by: tuple[Node, ...]
         return None
     weights = [index.constants.array(body, name) for name in body.initializers]
     arrays = [array for array in weights if array is not None]
-    if len(arrays) < len(weights) or sum(array.size for array in arrays) > MOST:
+    if len(arrays) < len(weights) or sum(array.size for array in arrays) > MAX_ELEMENTS:
         return None
     nodes = [index.model.serialize_pieces(inner) for inner in body.proto.node]
-    if sum(map(size_of, nodes)) > MOST:
+    if sum(map(size_of, nodes)) > MAX_ELEMENTS:
         return None
     used = index.used(node)
     outputs = tuple(compress(node.outputs, used))

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 # one, so that sums of some hundred do not.
 _HUGE = (0.55, 0.8)
 _IN_ROWS, _LONE = 1, 2  # ways of putting them, by the seed
-_LEAST = 3  # of them, where there are as many
+_MIN_HUGE = 3  # of them, where there are as many
 _PART = 1 / 4  # of the elements that may be huge, infinite or NaN are so
 _FACTORS = 1 / 3  # of the exponents
 _TOP = 1 / 2  # binary exponents below the largest, within which the largest of all magnitudes lies
@@ -108,7 +108,7 @@ def _non_finite(
     hide what a row of -inf does to a Softmax; each slice along the first axis has only one, because other values would
     turn infinity into NaN in a sum.
     """
-    way = seed % 3 if math.prod(shape) >= _LEAST else 0
+    way = seed % 3 if math.prod(shape) >= _MIN_HUGE else 0
     places = _lone(shape, random) if way == _LONE else _places(shape, seed, random)
     turns = _turns(places)
     if way == _IN_ROWS:
@@ -139,13 +139,14 @@ def _places(shape: Shape, seed: int, random: np.random.Generator) -> np.ndarray:
         return np.ones(shape, dtype=np.bool_)
     spared = [-1 if size == 1 else 0 if seed % 2 == 0 else size - 1 for size in shape]
     kept = [np.flatnonzero(np.arange(size) != place) for size, place in zip(shape, spared, strict=True)]
-    if math.prod([len(places) for places in kept]) < _LEAST <= math.prod(shape):
+    if math.prod([len(places) for places in kept]) < _MIN_HUGE <= math.prod(shape):
         kept = [np.arange(size) for size in shape]
     found = random.random(tuple(map(len, kept)), dtype=np.float32) < _PART
     rows = found.reshape(-1, found.shape[-1])
     rows[np.arange(len(rows)), random.integers(0, rows.shape[1], len(rows))] = True  # no row without one
     flat = found.reshape(-1)
-    flat[random.permutation(flat.size)[:_LEAST] if flat.size < _FEW else random.integers(0, flat.size, _LEAST)] = True
+    is_small = flat.size < _FEW
+    flat[random.permutation(flat.size)[:_MIN_HUGE] if is_small else random.integers(0, flat.size, _MIN_HUGE)] = True
     places = np.zeros(shape, dtype=np.bool_)
     places[np.ix_(*kept)] = found
     return places

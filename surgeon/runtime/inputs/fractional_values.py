@@ -7,7 +7,7 @@ OF_NAN = 2
 """Which of the turns holds NaN."""
 FINITE = (0, 1, 3)
 """The others."""
-_LEAST, _MOST = 0.05, 0.95  # part of a step: far from an integer in float16 too
+_MIN_PART, _MAX_PART = 0.05, 0.95  # part of a step: far from an integer in float16 too
 _BELOW, _ABOVE = 0.3, 0.7  # rounding moves them to different sides
 
 
@@ -28,5 +28,5 @@ def fractional(whole: np.ndarray, turn: int, random: np.random.Generator) -> np.
         beside = np.asarray(made + random.choice((-_BELOW, _BELOW, _ABOVE), made.shape))
         beside.reshape(-1)[1:2] = -_BELOW
         return beside
-    part = random.uniform(_LEAST, _MOST, made.shape) if way == 0 else np.full(made.shape, 0.5)
+    part = random.uniform(_MIN_PART, _MAX_PART, made.shape) if way == 0 else np.full(made.shape, 0.5)
     return np.asarray(np.where(made >= 1, made - part, made + part))

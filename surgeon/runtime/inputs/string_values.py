@@ -12,8 +12,8 @@ from surgeon.ops.traversal import graphs_and_functions, nodes_of
 
 _USUAL = ("a", "b", "one", "two words", "", "Zoë", "0.5")
 _PAIRS = 6  # of parts around a delimiter, more than a split is usually limited to
-_MOST_LISTED = 64  # strings of one constant
-_MOST = 160  # strings, all in all
+_MAX_CONSTANT_STRINGS = 64  # strings of one constant
+_MAX_STRINGS = 160  # strings, all in all
 _LONGEST = 64  # characters
 _PART, _OTHER = "a", "b"  # what stands beside a delimiter, or in the place of any character
 _CLASS = re.compile(r"\[\^?(\]?[^\]]*)\]|\\([dws])")
@@ -35,7 +35,7 @@ def vocabulary(model: ModelProto) -> list[str]:
         return []
     made = (form for forms in (_parts, _cases, _matching) for text in own for form in forms(text))
     cut = (form for one in own for other in own if other for form in (one.removesuffix(other), one.removeprefix(other)))
-    return [*dict.fromkeys((*own, *cut, *made, "", _PART, "a b", " a  b "))][:_MOST]
+    return [*dict.fromkeys((*own, *cut, *made, "", _PART, "a b", " a  b "))][:_MAX_STRINGS]
 
 
 def in_turn(words: Sequence[str], shape: tuple[int, ...], seed: int, key: int) -> np.ndarray:
@@ -90,7 +90,7 @@ def _is_text(node: NodeProto, item: AttributeProto) -> bool:
 
 def _strings(tensor: TensorProto) -> Iterable[str]:
     texts = tensor.string_data if tensor.data_type == TensorProto.STRING else ()
-    return [text.decode("utf-8", "replace") for text in texts[:_MOST_LISTED]]
+    return [text.decode("utf-8", "replace") for text in texts[:_MAX_CONSTANT_STRINGS]]
 
 
 def _parts(text: str) -> Iterator[str]:

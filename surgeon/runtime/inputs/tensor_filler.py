@@ -26,7 +26,7 @@ from surgeon.runtime.inputs.input_spec import (
 from surgeon.runtime.inputs.mask_values import low_of, random_mask
 from surgeon.runtime.inputs.string_values import in_turn
 
-_MOST_ELEMENTS = 1 << 28
+_MAX_ELEMENTS = 1 << 28
 _INDEX_WITHOUT_TABLE = 2  # an index into a table of unknown size: 0 or 1
 _PLAIN_INTEGERS = 10
 _FURTHEST_PLACE = 100  # of a position that looks up no table
@@ -44,7 +44,7 @@ _EXACT = 63  # bits of the integers that are drawn by magnitude
 _HELD_BY_DOUBLES = 50  # binary exponent of integers of which ONNX Runtime, which sums some in doubles, sums several
 _SHUFFLED = 1 << 16  # elements up to which the places of some are the first of all, shuffled
 _TRIPS = (2, 3, 0, 7)  # of a loop, in turn
-_MOST_TRIPS = 16  # of a loop that goes on while something is below a length
+_MAX_TRIPS = 16  # of a loop that goes on while something is below a length
 # Counts and steps, places to begin, and shapes to make, in turn: the usual ones are 2, 0, and -1 before ones.  In the
 # last turn what is counted goes backwards, from the end on.
 _COUNTS = ((1, 3, 2, 4), (3, 1, 0, 2), (-1, -2, 1, 0), (5, 4, 7, 6), (-4, -3, -5, -6))
@@ -65,7 +65,7 @@ class TensorFiller:
         self.shape = want.shape(sizes)
         self._key = zlib.crc32(want.name.encode())
         self.random = np.random.default_rng([seed, self._key])
-        if math.prod(self.shape) >= _MOST_ELEMENTS:
+        if math.prod(self.shape) >= _MAX_ELEMENTS:
             raise InputsUnknown(f"input '{want.name}' of shape {list(self.shape)} is too large to make")
 
     def fill(self) -> np.ndarray:
@@ -252,7 +252,7 @@ class TensorFiller:
             )
         longest = min((size for key, size in self.sizes.items() if "batch" not in key.lower() and size > 0), default=3)
         if self.want.named is None and not self.want.is_unconstrained and "length" not in self.want.role.flags:
-            longest = min(longest, _MOST_TRIPS)
+            longest = min(longest, _MAX_TRIPS)
         lengths = np.asarray(self.random.integers(1, longest + 1, self.shape))
         is_none = not self.shape and "compared" in self.want.role.flags and self.seed % 3 == 2
         lengths.reshape(-1)[:1] = 0 if is_none else longest

@@ -20,7 +20,7 @@ from surgeon.shapes.tensor_types import FLOATS
 AMPLITUDE_INPUT, SEED_INPUT = "surgeon:amount", "surgeon:turn"
 """Inputs of a shaken model: by how many units (float64, 0-d), and which of the random directions (int64, 0-d)."""
 
-LEAST_OPSET = 11
+MIN_OPSET = 11
 """Of ai.onnx, from which on numbers can be shaken: it has Range, and Equal for doubles."""
 _SIGNS = "surgeon:signs"
 _COUNT = 4099  # random directions, again and again; a prime, so that no axis meets the same ones in each row
@@ -37,7 +37,7 @@ def perturb_rounding(narrow: ModelProto, wide: ModelProto, *, bodies: bool = Fal
     move tensors of bodies too, in each turn of a loop to the same side, so that the moves add up.
     """
     imports = {item.domain: item.version for item in wide.opset_import}
-    if imports.get("", 0) < LEAST_OPSET:
+    if imports.get("", 0) < MIN_OPSET:
         return None
     found, count = _changed(narrow, wide, _perturbing_nodes, bodies)
     if not count:

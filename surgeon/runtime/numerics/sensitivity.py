@@ -14,7 +14,7 @@ import numpy as np
 from surgeon.runtime.numerics.array_comparison import TOLERANCES, dtype_name
 
 STEP_FRACTION = 1 / 64  # how far the smaller of two moves goes, of the larger
-_LEAST, _MOST = STEP_FRACTION / 8, STEP_FRACTION * 16  # of what a smooth result moves by then, as a part
+_MIN_RATIO, _MAX_RATIO = STEP_FRACTION / 8, STEP_FRACTION * 16  # of what a smooth result moves by then, as a part
 
 Pair = tuple[np.ndarray, np.ndarray]
 """A reference's answers to a move, and to `STEP_FRACTION` of the same move."""
@@ -54,7 +54,7 @@ def classify_sensitivity(
     for pairs, is_rounding in ((by_inputs, False), (by_rounding, True)):
         for full, part in pairs:
             far, near = difference(reference, full, dtype), difference(reference, part, dtype)
-            is_smooth = (near >= _LEAST * far) & (near <= _MOST * far)
+            is_smooth = (near >= _MIN_RATIO * far) & (near <= _MAX_RATIO * far)
             smooth = np.where(is_smooth, far, 0.0) / unit
             jumps = np.where(is_smooth, 0.0, np.maximum(far, near)) if is_rounding else np.zeros(reference.shape)
             found = found.maximum(Sensitivity(smooth, jumps, np.zeros(reference.shape) if is_rounding else smooth))

@@ -23,7 +23,7 @@ DIRECTIONS, MAX_DIRECTIONS = 4, 32
 _NEAR = 4.0  # times what is allowed: of a number that is like no other four samples may all be as much too small
 # Units in the last place of float64: where that is the dtype itself, nothing finer is there to move by a part of.
 _UNITS_OF_DOUBLES = 1024.0
-_MOST_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
+_MAX_STEPS = 64.0  # between two numbers, in units in the last place of the largest: beyond, a result jumps
 
 
 class SensitivityProbe:
@@ -135,5 +135,5 @@ class SensitivityProbe:
             return Sensitivity.uniform(0.0)
         with np.errstate(all="ignore"):
             steps = np.abs(moved - answer) / spacing(np.abs(answer).max(initial=0.0, where=np.isfinite(answer)), dtype)
-            near = np.where(steps <= _MOST_STEPS, moved, answer)
+            near = np.where(steps <= _MAX_STEPS, moved, answer)
             return classify_sensitivity(answer, dtype, [(near, answer + STEP_FRACTION * (near - answer))], [])

@@ -26,18 +26,18 @@ from surgeon.runtime.processes.kill import kill_descendants
 from surgeon.runtime.processes.pipe_protocol import read_message, write_message
 from surgeon.runtime.processes.worker_main import MALLOC_SETTINGS, NOTE_BYTES
 
-GUARD, LEAST_CLOCK = 6.0, 5.0
+GUARD, MIN_CLOCK = 6.0, 5.0
 """By the clock a task may take this many times its processor time, and at least so many seconds."""
 START = 60.0
 """Seconds that a child may take to start."""
-_LEAST_MEMORY, DEFAULT_MEMORY_SHARE, ALL_MEMORY = (
+_MIN_MEMORY, DEFAULT_MEMORY_SHARE, ALL_MEMORY = (
     1 << 31,
     0.25,
     1.0,
 )  # bytes, and parts of the machine's memory, for a worker
 # Signals that the nodes caused; others may come from a lack of memory.
 CPU_FAULT_SIGNALS = frozenset({"SIGFPE", "SIGILL"})
-_MOST_SPECIAL = 4  # idle workers with an affinity
+_MAX_SPECIAL = 4  # idle workers with an affinity
 
 Why = Literal["time", "clock", "memory", "crash", "end"]
 
@@ -92,7 +92,7 @@ def wall_clock_limit(seconds: float) -> float:
 
     If the system cannot end a process by its processor time, they are equal.
     """
-    return max(seconds * GUARD, LEAST_CLOCK) if hasattr(signal, "setitimer") else seconds
+    return max(seconds * GUARD, MIN_CLOCK) if hasattr(signal, "setitimer") else seconds
 
 
 def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
@@ -103,7 +103,7 @@ def memory_limit(share: float = DEFAULT_MEMORY_SHARE) -> int:
     for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(ValueError, OSError):  # "max" without a limit
             found.append(int(Path(file).read_text(encoding="ascii")))
-    return max(int(min(found) * share), _LEAST_MEMORY)
+    return max(int(min(found) * share), _MIN_MEMORY)
 
 
 def _page() -> int | None:
@@ -306,7 +306,7 @@ def release_worker(child: Worker) -> None:
     with _lock:
         _idle.append(child)
         special = [child for child in _idle if child.affinity is not None]
-        for oldest in special[:-_MOST_SPECIAL]:
+        for oldest in special[:-_MAX_SPECIAL]:
             _idle.remove(oldest)
             oldest.end()
 

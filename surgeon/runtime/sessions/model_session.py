@@ -17,7 +17,7 @@ from surgeon.runtime.sessions.node_by_node import NodeByNodeSession, used_implem
 from surgeon.runtime.sessions.ort_session import OrtSession, SessionError, int8_sums_saturate
 from surgeon.runtime.sessions.unknown_ops import unknown_ops_hint
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 """Of a model's file and data up to which it runs in pieces: they are held in memory, and weights several times."""
 
 
@@ -69,7 +69,7 @@ def _with_whole_sums(model: Path | ModelProto) -> Path | ModelProto:
         return model
     try:
         with Model.open(model) as opened:
-            fits = len(opened.data) + opened.external_bytes <= MOST_BYTES
+            fits = len(opened.data) + opened.external_bytes <= MAX_BYTES
             return opened.whole() if fits and has_uint8_int8_products(opened.skeleton) else model
     except SurgeonError:
         return model  # ONNX Runtime reports what is wrong
@@ -83,10 +83,10 @@ def _in_pieces(
         skeleton, size = opened.skeleton, len(opened.data) + opened.external_bytes
         found = used_implementations(skeleton, custom_ops)
         formulas = holds_any(skeleton, PLUGIN_KERNELS)
-        if (found or formulas) and size > MOST_BYTES:
+        if (found or formulas) and size > MAX_BYTES:
             raise SessionError(
                 f"{refused.message.rstrip('.')}; with Python implementations a model of at most "
-                f"{MOST_BYTES >> 20:,} MB runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
+                f"{MAX_BYTES >> 20:,} MB runs as a whole, and this one takes {size >> 20:,}: let its sites be proved.",
                 is_unsupported=True,
                 lacks=refused.lacks,
             )

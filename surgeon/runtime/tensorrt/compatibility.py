@@ -34,9 +34,9 @@ from surgeon.shapes.constraints.input_dims import (
 )
 
 MODULE = "surgeon.runtime.tensorrt.parser_tasks"
-MOST_ROUNDS = 64
+MAX_ROUNDS = 64
 """How often a model is parsed again without refused nodes, to find faults of later nodes too."""
-MOST_PROFILES = 40
+MAX_PROFILES = 40
 """So many sets of sizes are tried where the builder says that those before do not suit the graph."""
 LARGE = (512, 576, 1600, 16000)
 """Sizes of dims other than the batch, if smaller ones do not suit: audio models need a whole window of samples."""
@@ -122,7 +122,7 @@ class CompatibilityCheck:
         """
         self._require_creators()
         said, left_out = CompatibilityReport(), dict(aside)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             answer = self._run(said, "parse", self._source(model, left_out))
             if answer is None or not answer["faults"]:
                 break
@@ -162,7 +162,7 @@ class CompatibilityCheck:
         """Build with the given sizes, else with the first that the graph can take."""
         said.capability = _capability(self.capability or "")
         source, first = self._source(model, {}), list[Incompatibility]()
-        for profile, sizes in islice(profiles_of(model, self.dims), MOST_PROFILES):
+        for profile, sizes in islice(profiles_of(model, self.dims), MAX_PROFILES):
             answer = self._run(said, "build", BuildRequest(source, profile, said.capability))
             if answer is None:
                 return

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 WARM_UP = 3  # rounds that are dropped: arenas grow, kernels pack their weights, caches fill
 SHORTEST = 1e-3  # seconds that one reading of the clock should span; what runs shorter is run several times for it
-MOST_REPEATS = 1000
+MAX_REPEATS = 1000
 CHECKED_EVERY = 5  # rounds between two looks at whether they are enough
 
 Run = Callable[[], None]
@@ -36,7 +36,7 @@ def run_interleaved(
     started = wall()
     with _undisturbed():
         shortest = min(min(_seconds(run, 1, clock) for run in runs) for _ in range(WARM_UP))
-        repeats = max(1, min(MOST_REPEATS, round(SHORTEST / shortest))) if shortest > 0 else MOST_REPEATS
+        repeats = max(1, min(MAX_REPEATS, round(SHORTEST / shortest))) if shortest > 0 else MAX_REPEATS
         while True:
             shuffled.shuffle(places)
             for place in places:

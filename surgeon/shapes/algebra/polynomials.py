@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from surgeon.errors import ConditionFailed, SurgeonError
 
-MOST_TERMS, MOST_DEGREE, MOST_NUMBER, MOST_CALLS = 128, 32, 2**64, 40
+MAX_TERMS, MAX_DEGREE, MAX_NUMBER, MAX_CALLS = 128, 32, 2**64, 40
 
 
 class SizeError(SurgeonError):
@@ -51,7 +51,7 @@ class Expr:
         atoms = [atom for monomial, _ in terms for atom, _ in monomial if not isinstance(atom, str)]
         inner = [item for atom in atoms for item in atom.args if isinstance(item, Expr)]
         self.calls: int = len(atoms) + sum([item.calls for item in inner])
-        if self.calls > MOST_CALLS:
+        if self.calls > MAX_CALLS:
             raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
 
     def __hash__(self) -> int:
@@ -161,7 +161,7 @@ def exact_quotient(size: Size, divisor: Size) -> Size | None:
         quotient[monomial] = factor
         for other, coefficient in under.items():
             _add_term(rest, _times(monomial, other), -factor * coefficient)
-        if len(rest) > MOST_TERMS:
+        if len(rest) > MAX_TERMS:
             return None
     return _made(quotient)
 
@@ -228,7 +228,7 @@ def terms_of(size: Size) -> dict[Monomial, int]:
 def _made(terms: Mapping[Monomial, int]) -> Size:
     """The size of a sum of terms, as an int if it is constant.  Raises SizeError where it is too long."""
     kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
-    if len(kept) > MOST_TERMS or any(abs(coefficient) > MOST_NUMBER for _, coefficient in kept):
+    if len(kept) > MAX_TERMS or any(abs(coefficient) > MAX_NUMBER for _, coefficient in kept):
         raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
     if not kept or (len(kept) == 1 and not kept[0][0]):
         return kept[0][1] if kept else 0
@@ -274,7 +274,7 @@ def _times(monomial: Monomial, other: Monomial) -> Monomial:
     powers = dict(monomial)
     for atom, power in other:
         powers[atom] = powers.get(atom, 0) + power
-    if sum(powers.values()) > MOST_DEGREE:
+    if sum(powers.values()) > MAX_DEGREE:
         raise SizeError("A size grows past what can be computed with; the shapes of this model make no sense.")
     return _sorted(powers)
 

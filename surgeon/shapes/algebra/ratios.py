@@ -23,7 +23,7 @@ KINDS: dict[int, Any] = {
 }
 WIDE = frozenset({TensorProto.FLOAT, TensorProto.DOUBLE})  # those in which every size is itself
 LARGEST = 1 << 53
-MOST_FACTOR, MOST_UNDER = 1 << 8, 1 << 8  # with a size below 2^16, what these make of it is exact in float32
+MAX_FACTOR, MAX_DIVISOR = 1 << 8, 1 << 8  # with a size below 2^16, what these make of it is exact in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def _product(a: Number, b: Number) -> Number | None:
     """The product of two numbers of which one is of few digits."""
     for factor, other in ((a, b), (b, a)):
         over, under = _parts(factor)
-        if isinstance(over, int) and isinstance(under, int) and _is_short(over) and under <= MOST_UNDER:
+        if isinstance(over, int) and isinstance(under, int) and _is_short(over) and under <= MAX_DIVISOR:
             whole, beside = _parts(other)
             return ratio(whole * over, beside * under)
     return None
@@ -123,7 +123,7 @@ def _quotient(a: Number, b: Number) -> Number | None:
 
 def _are_near_whole(*under: Size) -> bool:
     """Whether numbers with these divisors have few digits behind the point."""
-    return all(isinstance(part, int) and part <= MOST_UNDER for part in under)
+    return all(isinstance(part, int) and part <= MAX_DIVISOR for part in under)
 
 
 def _sum(a: Number, b: Number) -> Number | None:
@@ -134,7 +134,7 @@ def _sum(a: Number, b: Number) -> Number | None:
 
 def _is_short(number: int) -> bool:
     """Whether a factor adds few digits to what it is multiplied with: powers of two add none."""
-    return number == 0 or abs(number) // (number & -number) < MOST_FACTOR
+    return number == 0 or abs(number) // (number & -number) < MAX_FACTOR
 
 
 def scaled(size: Size, scale: float) -> Size | None:

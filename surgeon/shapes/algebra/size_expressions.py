@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from surgeon.shapes.algebra.polynomials import (
-    MOST_DEGREE,
+    MAX_DEGREE,
     Atom,
     Expr,
     Size,
@@ -25,7 +25,7 @@ from surgeon.shapes.algebra.polynomials import (
     symbol,
 )
 
-MOST_CASES = 6  # calls in a size of which a bound is looked for case by case
+MAX_CASES = 6  # calls in a size of which a bound is looked for case by case
 
 __all__ = [
     "Expr",
@@ -119,7 +119,7 @@ def lower_bound(size: Size) -> int | None:
 
 def _lower_bound_by_cases(size: Expr) -> int | None:
     """max(a, b) + c is at least a + c and at least b + c; min(a, b) + c is one of the two; and so for differences."""
-    if not 0 < size.calls <= MOST_CASES:
+    if not 0 < size.calls <= MAX_CASES:
         return None
     for monomial, coefficient in size.terms:
         call = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else ""
@@ -204,7 +204,7 @@ def _read(node: ast.expr, names: Mapping[str, str]) -> Size:
 
 
 def _power(size: Size, power: Size) -> Size:
-    if not isinstance(power, int) or not 0 <= power <= MOST_DEGREE:
+    if not isinstance(power, int) or not 0 <= power <= MAX_DEGREE:
         raise ValueError("not a power of a size")
     return product([size] * power)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto
 
-from surgeon.shapes.algebra.ratios import KINDS, MOST_UNDER, scaled
+from surgeon.shapes.algebra.ratios import KINDS, MAX_DIVISOR, scaled
 from surgeon.shapes.algebra.size_expressions import Size, floor_div, size_max
 from surgeon.shapes.tensor_types import (
     BOOL,
@@ -105,7 +105,7 @@ def _bound(site: NodeView, position: int) -> tuple[Size, int] | None:
         return (sizes[0], 1) if sizes else None
     require(isfinite(floats[0]))
     over, under = floats[0].as_integer_ratio()
-    return (over, under) if under <= MOST_UNDER else None
+    return (over, under) if under <= MAX_DIVISOR else None
 
 
 def _random(site: NodeView) -> Sequence[PartialType]:

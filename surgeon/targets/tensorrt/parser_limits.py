@@ -16,9 +16,9 @@ EXEMPT = WITH_BODIES.union(
     ("Shape", "Size"),
 )
 HANDED_ON = ("Identity", "Cast")  # behind these the parser still knows a constant; behind all others it does not
-MOST_K = 3840
+MAX_K = 3840
 HALVES = ("float16", "bfloat16")
-LEAST_HEAD, MOST_HEAD = 9, 256
+MIN_HEAD, MAX_HEAD = 9, 256
 RESIZES = ("half_pixel", "pytorch_half_pixel", "tf_half_pixel_for_nn", "asymmetric", "align_corners")
 
 
@@ -38,8 +38,8 @@ def _attention(site: NodeFacts) -> Found:
     width = query[-1] if query and rank == 4 else None
     if rank == 3 and query and heads and isinstance(query[-1], int):
         width = query[-1] // heads
-    if isinstance(width, int) and not LEAST_HEAD <= width <= MOST_HEAD:
-        why = f"TensorRT builds Attention for heads of {LEAST_HEAD} to {MOST_HEAD} numbers, and here they have {width}"
+    if isinstance(width, int) and not MIN_HEAD <= width <= MAX_HEAD:
+        why = f"TensorRT builds Attention for heads of {MIN_HEAD} to {MAX_HEAD} numbers, and here they have {width}"
         yield why, "rule expand writes it in parts"
     if rank == 4 and None not in (key, value) and key != value:
         yield "TensorRT wants keys and values of one shape", ""
@@ -91,8 +91,8 @@ def _topk(site: NodeFacts) -> Found:
     if not site.attribute("sorted", 1):
         yield "TensorRT wants sorted=1", "write sorted=1, which is right too"
     most = site.number(1)
-    if most is not None and most >= MOST_K:
-        yield f"TensorRT wants K below {MOST_K}, and it is {most:.0f}", "the plugin TopkLastDim takes more"
+    if most is not None and most >= MAX_K:
+        yield f"TensorRT wants K below {MAX_K}, and it is {most:.0f}", "the plugin TopkLastDim takes more"
 
 
 def _resize(site: NodeFacts) -> Found:

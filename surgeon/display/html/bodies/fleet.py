@@ -23,7 +23,7 @@ from surgeon.display.html.elements import (
 from surgeon.display.registry import register_view
 from surgeon.text import seconds_text
 
-MOST = 200  # rows of one table
+MAX_ROWS = 200  # rows of one table
 
 
 @register_view(Fleet, "fleet", lambda fleet: f"Fleet in {fleet.to}")
@@ -38,15 +38,16 @@ def fleet_body(fleet: Fleet, context: RenderContext) -> Markup:
     ]
     fired = [(code(rule), count) for rule, count in fleet.counts.items()]
     every = ("model", "outcome", "rules", "sites", "nodes", "seconds", "why")
+    caption = f"The first {MAX_ROWS:,} models, by name"
     return concat((
         outcome_note("proved" if fleet.ok else "failed", f"{len(fleet):,} models"),
         fields(pair for pair in head if pair[1]),
         section("Otherwise than in the baseline", _changes(fleet.changes, "Changes since the baseline")),
         section("New since the last run", _changes(fleet.since, "Changes since the last run to this target")),
-        section("Wrong", table(every, map(_cells, islice(fleet.wrong, MOST)), "Models that are wrong")),
+        section("Wrong", table(every, map(_cells, islice(fleet.wrong, MAX_ROWS)), "Models that are wrong")),
         section("Rules", table(("rule", "sites"), fired, "How often each rule fired, over all models")),
         section("Slowest", table(every, map(_cells, fleet.slowest), "The models that took longest")),
-        section("Models", table(every, map(_cells, islice(fleet, MOST)), f"The first {MOST:,} models, by name")),
+        section("Models", table(every, map(_cells, islice(fleet, MAX_ROWS)), caption)),
     ))
 
 
@@ -56,7 +57,7 @@ STALE = "What lies at its target was not made by this run."
 def _changes(changes: Iterable[FleetChange], caption: str) -> Markup:
     rows = [
         ("worse" if change.is_regression else "other", code(change.model), change.what)
-        for change in islice(changes, MOST)
+        for change in islice(changes, MAX_ROWS)
     ]
     return table(("change", "model", "what"), rows, caption)
 

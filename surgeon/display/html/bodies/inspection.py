@@ -22,7 +22,7 @@ from surgeon.targets.inspection.model_summary import Inspection, size_text
 from surgeon.targets.inspection.outline import OutlineGroup
 from surgeon.text import format_count, join_first
 
-DEPTH, MOST = 3, 40  # of groups in groups; of one level
+DEPTH, MAX = 3, 40  # of groups in groups; of one level
 
 
 @register_view(Inspection, "inspect", lambda found: Path(found.path).name or "A model")
@@ -53,7 +53,7 @@ def inspection_body(found: Inspection, _: RenderContext) -> Markup:
 
 def _outline(group: OutlineGroup, depth: int) -> Markup:
     """The groups in a group, collapsed; the first of equal groups represents all."""
-    shown = [item for item in group.items if isinstance(item, OutlineGroup)][: 1 if group.kind == "stack" else MOST]
+    shown = [item for item in group.items if isinstance(item, OutlineGroup)][: 1 if group.kind == "stack" else MAX]
     entries = []
     for item in shown:
         count = sum(1 for _ in item.nodes())

@@ -12,7 +12,7 @@ import numpy as np
 from surgeon.shapes.op_rules.values.affine_index import AffineIndex, spreading
 from surgeon.shapes.tensor_types import Shape
 
-MOST_BOUNDS = 8
+MAX_BOUNDS = 8
 
 
 class AffineMask(NamedTuple):
@@ -85,7 +85,7 @@ def chosen(inside: Any, outside: Any, bounds: tuple[AffineIndex, ...], shape: Sh
             return uniform(outside)
         if not bound.is_at_least(0, shape) and bound not in left:
             left.append(bound)
-    return None if len(left) > MOST_BOUNDS else _made(inside, outside, tuple(left))
+    return None if len(left) > MAX_BOUNDS else _made(inside, outside, tuple(left))
 
 
 def _made(inside: Any, outside: Any, bounds: tuple[AffineIndex, ...]) -> AffineMask:

@@ -15,11 +15,11 @@ from surgeon.ir.scope import Node, Scope
 from surgeon.ops.traits.trait_lookup import BROADCASTING, RESHAPE_OPS, ops_with
 from surgeon.shapes.op_rules.indexing import slice_parameters
 from surgeon.shapes.op_rules.sequences import SequenceElement, piece
-from surgeon.shapes.op_rules.values.symbolic_elements import MOST_ELEMENTS
+from surgeon.shapes.op_rules.values.symbolic_elements import MAX_ELEMENTS
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import FLOATS, NodeView, Shape, is_unknown, normalize_axis, run_rule
 
-MOST_COLUMNS = 1 << 14
+MAX_COLUMNS = 1 << 14
 DEEPEST = 100  # nodes before one
 POINTWISE = BROADCASTING | ops_with(lambda op: op.numerics.error_is_input_scaled) | {"Cos", "Sin"}
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]  # of the places of the last axes, one or several
@@ -105,7 +105,7 @@ class EqualColumns:
 
     def _find(self, home: Scope, name: str, depth: int) -> Numbers | None:
         shape = self.shapes.facts(home, name).shape
-        if not shape or not isinstance(shape[-1], int) or not 0 < shape[-1] <= MOST_COLUMNS:
+        if not shape or not isinstance(shape[-1], int) or not 0 < shape[-1] <= MAX_COLUMNS:
             return None
         node = home.producers.get(name)
         held = self._of_constant(home, name, shape)
@@ -121,7 +121,7 @@ class EqualColumns:
         """Those of a constant, seen in a shape; None for what is none, or is too large to be read."""
         sizes = _fixed(shape)
         array = self.shapes.origin.constant(home, name) if sizes is not None else None
-        if sizes is None or array is None or not 0 < array.size <= MOST_ELEMENTS or array.size != prod(sizes):
+        if sizes is None or array is None or not 0 < array.size <= MAX_ELEMENTS or array.size != prod(sizes):
             return None
         lines = [np.ascontiguousarray(line) for line in np.moveaxis(array.reshape(sizes), -1, 0)]
         return np.array([self._of_values(line) for line in lines])

@@ -23,7 +23,7 @@ from surgeon.shapes.op_rules.values.integer_values import as_array
 from surgeon.shapes.shape_inference import ShapeInference
 from surgeon.shapes.tensor_types import INT32, INT64, INTEGERS, NeedsOperands, NodeView, Shape, normalize_axis, run_rule
 
-MOST_ELEMENTS = 1 << 24  # of a constant
+MAX_ELEMENTS = 1 << 24  # of a constant
 Key: TypeAlias = tuple[bool, Scope, str]  # whether the mask is wanted, the scope that defines the tensor, its name
 COMPARISONS = {
     "LessOrEqual": (0, 1, 0),
@@ -203,7 +203,7 @@ class SymbolicElements:
     def _constant(self, home: Scope, name: str) -> "np.ndarray[Any, Any] | None":
         shape = self.shapes.facts(home, name).shape
         numbers = [size for size in shape or () if isinstance(size, int)]
-        if shape is None or len(numbers) < len(shape) or prod(numbers) > MOST_ELEMENTS:
+        if shape is None or len(numbers) < len(shape) or prod(numbers) > MAX_ELEMENTS:
             return None
         return self.shapes.origin.constant(home, name)
 
