@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Bottom to top: a package, or a module beside the packages, imports only what stands on a line above its own.
 LAYERS = (
     "errors",
-    "connected_components entry_points result_base script_imports text versions",
+    "connected_components declarations entry_points result_base script_imports text versions",
     "target_registry",
     "printed_commands",
     "file ops",
@@ -45,12 +45,12 @@ LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 BUDGETS = {
     "analysis": 1_250,
     "authoring": 4_150,
-    "automation": 3_800,
-    "beside the packages": 1_050,
+    "automation": 3_750,
+    "beside the packages": 1_100,
     "cli": 3_050,
     "diagnostics": 1_800,
     "display": 6_100,
-    "edits": 7_050,
+    "edits": 7_000,
     "file": 4_100,
     "ir": 2_250,
     "ops": 4_350,
@@ -58,11 +58,11 @@ BUDGETS = {
     "pipeline": 6_300,
     "precision": 6_000,
     "proof": 8_500,
-    "rules": 11_750,
+    "rules": 11_700,
     "rules of `patterns`": 13_250,
     "runtime": 12_300,
     "shapes": 7_250,
-    "targets": 3_500,
+    "targets": 3_450,
     "torch": 4_750,
 }
 RULE_FILES = sorted((ROOT / "patterns").rglob("*.py"))

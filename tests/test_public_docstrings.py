@@ -1,16 +1,15 @@
 """What public functions and classes say of themselves: each parameter and field on its own line, examples that run."""
 
-import ast
 import dataclasses
 import doctest
 import inspect
 import re
-import textwrap
 
 import pytest
 
 import surgeon
 import surgeon.torch
+from surgeon.declarations import field_docs
 from surgeon.ops import torch_schema
 from tests.command_line import ROOT
 
@@ -34,18 +33,6 @@ def documented(name, title):
     return re.findall(r"^    (\w+): \S", section(inspect.getdoc(PUBLIC[name]), title), re.MULTILINE)
 
 
-def documented_fields(home):
-    """The fields of a record that have a docstring below them, inherited ones first, in order."""
-    bases = [base for base in reversed(home.__mro__) if dataclasses.is_dataclass(base)]
-    trees = [ast.parse(textwrap.dedent(inspect.getsource(base))).body[0] for base in bases]
-    pairs = [pair for tree in trees for pair in zip(tree.body, tree.body[1:], strict=False)]
-    return [
-        item.target.id
-        for item, below in pairs
-        if isinstance(item, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-    ]
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_parameter_has_its_line(name):
     """In the order of the signature, each with words of its own."""
@@ -58,7 +45,7 @@ def test_every_field_has_its_line(name):
     home = PUBLIC[name]
     if dataclasses.is_dataclass(home):
         fields = [field.name for field in dataclasses.fields(home) if not field.name.startswith("_")]
-        assert fields in (documented_fields(home), documented(name, "Attributes"))
+        assert fields in (list(field_docs(home)), documented(name, "Attributes"))
     elif "__init__" in vars(home):
         parameters = list(inspect.signature(home.__init__).parameters)[1:]
         assert documented(name, "Args") in (parameters, parameters if name in MADE else [])

@@ -77,8 +77,11 @@ class _OfScores(KeyedEdit):
     """Base of edits that read scores along an axis."""
 
     output: str
+    """The output of scores."""
     axis: int = -1
+    """The axis that the scores of one answer lie along; from the end where it is negative."""
     keep: bool = False
+    """Whether the scores stay an output too."""
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"axis": int, "keep": parse_flag}
 
     def _axis(self, draft: ModelDraft) -> int:
@@ -92,11 +95,6 @@ class _OfScores(KeyedEdit):
 @dataclass(frozen=True, slots=True)
 class AppendArgMax(_OfScores):
     """Answer with the index of the largest number along an axis, int64, instead of the numbers: OUTPUT_argmax.
-
-    Attributes:
-        output: of scores.
-        axis: along which; it goes.
-        keep: whether the scores stay an output too.
 
     Raises:
         UsageError: there is no such output of floats, or no such axis.
@@ -128,11 +126,6 @@ class AppendArgMax(_OfScores):
 @dataclass(frozen=True, slots=True)
 class AppendSoftmax(_OfScores):
     """Answer with probabilities, the softmax along an axis, instead of scores: OUTPUT_softmax.
-
-    Attributes:
-        output: of scores.
-        axis: along which they sum to 1.
-        keep: whether the scores stay an output too.
 
     Raises:
         UsageError: there is no such output of floats, or no such axis.
@@ -173,10 +166,6 @@ class AppendSoftmax(_OfScores):
 class AppendSigmoid(KeyedEdit):
     """Answer with probabilities, the sigmoid of each score by itself, instead of scores: OUTPUT_sigmoid.
 
-    Attributes:
-        output: of scores.
-        keep: whether the scores stay an output too.
-
     Raises:
         UsageError: there is no such output of floats.
 
@@ -189,7 +178,9 @@ class AppendSigmoid(KeyedEdit):
     """
 
     output: str
+    """The output of scores."""
     keep: bool = False
+    """Whether the scores stay an output too."""
     flag = "append-sigmoid"
     metavar = "OUTPUT[,keep]"
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {"keep": parse_flag}
@@ -214,12 +205,6 @@ SOFTMAX_SINCE = 13  # first opset at which Softmax has one axis, not all from on
 class AppendTopK(_OfScores):
     """Answer with the largest k numbers along an axis and their indices: OUTPUT_values and OUTPUT_indices (int64).
 
-    Attributes:
-        output: of scores.
-        k: how many.
-        axis: along which.
-        keep: whether the scores stay an output too.
-
     Raises:
         UsageError: there is no such output of floats, no such axis, or it holds fewer than k.
 
@@ -232,6 +217,7 @@ class AppendTopK(_OfScores):
     """
 
     k: int = 5
+    """How many of the largest numbers."""
     flag = "append-topk"
     jumps = True
     metavar = "OUTPUT[,k=5,axis=-1,keep]"

@@ -17,10 +17,6 @@ class Extract(Edit):
     What is kept is as it was: weights, bodies of If, Loop and Scan, local functions, notes on tensors, metadata.  The
     tensors of the first cut become the inputs, in the order given, with the dtypes and sizes that are known of them.
 
-    Attributes:
-        froms: tensors to begin with, or none for the inputs that are needed.
-        tos: tensors to end with, or none for the outputs that depend on `froms`.
-
     Raises:
         UsageError: there is no such tensor, or something else is needed than `froms`, which the message names.
 
@@ -33,7 +29,9 @@ class Extract(Edit):
     """
 
     froms: tuple[str, ...] = ()
+    """Tensors to begin with, or none for the inputs that are needed."""
     tos: tuple[str, ...] = ()
+    """Tensors to end with, or none for the outputs that depend on `froms`."""
     flag = "extract"
     metavar = "FROM,...=TO,..."
     feeds = "inner"

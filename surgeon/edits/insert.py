@@ -29,13 +29,6 @@ class Insert(Edit):
     others need too stay.  What it computes is held against the original by the implementation that the check is given
     (`custom_ops`); without one it is unproved.
 
-    Attributes:
-        froms: tensors that the node reads, in this order; weights may be among them.
-        tos: tensors that it makes, in this order.
-        op: what it is, as domain::Name, or Name of ai.onnx.
-        attributes: of the node, by name: numbers, strings, and lists of such.
-        name: of the node; else one like that of its operator.
-
     Raises:
         UsageError: there is no such tensor, something else is needed than `froms`, or one of them is computed from
             one of `tos`.
@@ -48,10 +41,15 @@ class Insert(Edit):
     """
 
     froms: tuple[str, ...]
+    """Tensors that the node reads, in this order; weights may be among them."""
     tos: tuple[str, ...]
+    """Tensors that it makes, in this order."""
     op: str
+    """Its operator, as domain::Name, or Name of ai.onnx."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the node by name: numbers, strings, and lists of such."""
     name: str = ""
+    """The name of the node; else one like that of its operator."""
     flag = "insert"
     metavar = "'FROM,...=TO,... OP [NAME=VALUE ...]'"
 

@@ -15,10 +15,6 @@ from surgeon.pipeline.editing.tensor_renaming import strip_docs
 class Metadata(Edit):
     """Write an entry of the model's metadata_props; an empty value takes it out.
 
-    Attributes:
-        key: of the entry.
-        value: what it is to say.
-
     Raises:
         UsageError: there is no such entry to take out.
 
@@ -31,7 +27,9 @@ class Metadata(Edit):
     """
 
     key: str
+    """The key of the entry."""
     value: str
+    """Its new value."""
     flag = "metadata"
     metavar = "KEY=VALUE"
 

@@ -43,16 +43,6 @@ class PrependImage(KeyedEdit):
     numbers.  A resize is linear in half-pixel coordinates with a filter as wide as an output pixel, as Pillow's and
     torchvision's: equal to Pillow's within 1 of 255, which rounds to uint8 in between.
 
-    Attributes:
-        input: which input.
-        layout: of the pictures: "NHWC" or "NCHW".
-        dtype: of the pictures: "uint8" or "float32".
-        mean: of each channel, or one number for all; empty for 0.
-        std: of each channel, or one number for all; empty for 1.
-        scale: what 1.0 is in a picture.
-        resize: height and width that pictures of any size are brought to; None where they come as the model wants them.
-        bgr: whether the model wants the channels in the other order.
-
     Raises:
         UsageError: the input is no batch of pictures with channels first, or the opset has no such Resize.
 
@@ -64,13 +54,21 @@ class PrependImage(KeyedEdit):
     """
 
     input: str
+    """The name of the input."""
     layout: str = "NHWC"
+    """The layout of the pictures: "NHWC" or "NCHW"."""
     dtype: str = "uint8"
+    """The dtype of the pictures: "uint8" or "float32"."""
     mean: tuple[float, ...] = ()
+    """The mean of each channel, or one number for all; empty for 0."""
     std: tuple[float, ...] = ()
+    """The standard deviation of each channel, or one number for all; empty for 1."""
     scale: float = 255.0
+    """The number in a picture that is 1.0 for the model."""
     resize: tuple[int, int] | None = None
+    """The height and width to which pictures of any size are resized; None where they have the model's."""
     bgr: bool = False
+    """Whether the model wants the channels in the other order."""
     flag = "prepend-image"
     metavar = "INPUT[,layout=NHWC,dtype=uint8,mean=A/B/C,std=A/B/C,scale=255,resize=HxW,bgr]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"

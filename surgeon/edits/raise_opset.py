@@ -14,9 +14,6 @@ from surgeon.pipeline.upgrading.upgrade import require_opset, upgrade_skeleton
 class RaiseOpset(Edit):
     """Raise ai.onnx to an opset, every node meaning what it meant; attributes that became inputs become such.
 
-    Attributes:
-        version: the opset.
-
     Raises:
         UsageError: it is older than the model's, or unknown.
         GraphError: nodes would change their meaning; it names them.
@@ -30,6 +27,7 @@ class RaiseOpset(Edit):
     """
 
     version: int
+    """The opset."""
     flag = "opset"
     metavar = "N"
 

@@ -14,10 +14,6 @@ class Rename(Edit):
 
     Whatever reads it follows: nodes, bodies of If, Loop and Scan, value_info, quantization annotations.
 
-    Attributes:
-        old: the name that it has.
-        new: the name that it is to have, which no other tensor may bear.
-
     Raises:
         UsageError: there is no such tensor, or the new name is taken.
 
@@ -30,7 +26,9 @@ class Rename(Edit):
     """
 
     old: str
+    """Its present name."""
     new: str
+    """Its new name, which no other tensor may have."""
     flag = "rename"
     metavar = "OLD=NEW"
 

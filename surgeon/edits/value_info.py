@@ -20,10 +20,6 @@ from surgeon.shapes.tensor_types import Shape, size_text
 class ShapesOf(Edit):
     """State the shapes of all inner tensors anew, or drop what is stated of them.
 
-    Attributes:
-        how: "infer" has them follow from the inputs, for any size of the free dimensions; "drop" drops them, in bodies
-            and functions too.
-
     Raises:
         UsageError: it is neither of the two.
 
@@ -36,6 +32,9 @@ class ShapesOf(Edit):
     """
 
     how: Literal["infer", "drop"]
+    """"infer" has them follow from the inputs, for any size of the dynamic dimensions; "drop" drops them, in bodies and
+    functions too.
+    """
     flag = "shapes"
     metavar = "infer|drop"
 
@@ -72,11 +71,6 @@ class StateTensor(Edit):
 
     Exporters write nothing behind a custom op; a cut there, and an output, need both (ONNX IR spec, "Graphs").
 
-    Attributes:
-        name: of the tensor.
-        dtype: by name: "float16", "int64".
-        sizes: of its axes: a number, the name of a free dimension, or "?".
-
     Raises:
         UsageError: no node makes such a tensor, there is no such dtype, or the nodes before it tell otherwise, or what
             is stated of an output.
@@ -90,8 +84,11 @@ class StateTensor(Edit):
     """
 
     name: str
+    """The name of the tensor."""
     dtype: str
+    """The dtype by name: "float16", "int64"."""
     sizes: tuple[int | str, ...]
+    """The sizes of its axes: a number, the name of a dynamic dimension, or "?"."""
     flag = "state"
     metavar = "TENSOR=DTYPE[SIZE,...]"
 

@@ -101,10 +101,20 @@ class DetectorEdit(KeyedEdit):
     """Base of edits that read a detector's head."""
 
     output: str
+    """The head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
+    [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes only [batch, count, 4],
+    beside `scores`.  An inner tensor takes the place of all outputs that come of it.
+    """
     scores: str = ""
+    """The tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count]."""
     head: str = ""
+    """"yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column."""
     form: str = ""
+    """How a box is given: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the nodes
+    where the head is one output; for the first with a `head`, for the second where it is two outputs.
+    """
     background: str = ""
+    """The class of no object, "first" or "last": its scores are left out, and the others keep their numbers."""
     output_names: ClassVar[Sequence[str]] = ()
     settings: ClassVar[Mapping[str, Callable[[str], Any]]] = {
         "scores": str,

@@ -29,25 +29,6 @@ class AppendNms(DetectorEdit):
     `batch` int64[count], the picture that each was found in; by picture, then class, then falling score.  With `extra`
     there is `extras` float32[count, extra] too; other outputs of the model, as prototypes of masks, stay.
 
-    Attributes:
-        output: the head: of boxes and scores in one [batch, 4 + classes, count] ("yolov8": v8, v9, v11) or
-            [batch, count, 5 + classes] ("yolov5": v5, v7, scores times the fifth number); or of boxes only
-            [batch, count, 4], beside `scores`.  An inner tensor takes the place of all outputs that come of it.
-        scores: the tensor of scores, where the head has two: [batch, count, classes] or [batch, classes, count].
-        head: "yolov8" or "yolov5"; empty to decide by the shape, and by the nodes that compute each column.
-        form: how a box is written: by its centre and size, "cxcywh", or by its corners, "xyxy".  Empty to decide by the
-            nodes where the head is one output; for the first with a `head`, for the second where it is two outputs.
-        background: the class that is none, "first" or "last"; nothing is detected of it, and the others keep their
-            numbers.
-        iou: above which intersection over union the lower of two boxes goes.
-        least: which score a detection has to exceed.
-        most: how many are kept of a class (`agnostic`: in all) in one picture.
-        agnostic: whether boxes of different classes drop each other too.
-        extra: how many numbers of each box stand behind its scores and follow it, as the 32 of YOLOv8-seg that weigh
-            prototypes of masks.
-        tunable: whether the two limits are inputs, `iou_threshold` and `score_threshold` float32[1], which have these
-            values where they are not given (from IR version 4 on).
-
     Raises:
         UsageError: the outputs are no such head, or finished detections, the columns behind the boxes may be no scores
             of classes, or a setting is out of its range.
@@ -59,11 +40,21 @@ class AppendNms(DetectorEdit):
     """
 
     iou: float = 0.45
+    """The largest intersection over union at which the lower of two boxes stays."""
     least: float = 0.25
+    """The score that a detection has to exceed."""
     most: int = 100
+    """How many detections are kept of a class (`agnostic`: in all) in one picture."""
     agnostic: bool = False
+    """Whether boxes of different classes drop each other too."""
     tunable: bool = False
+    """Whether the two limits are inputs, `iou_threshold` and `score_threshold` float32[1], which have these values
+    where they are not given (from IR version 4 on).
+    """
     extra: int = 0
+    """How many numbers of each box come after its scores and follow it, as the 32 of YOLOv8-seg that weigh prototypes
+    of masks.
+    """
     flag = "append-nms"
     jumps = True
     output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes", "batch")

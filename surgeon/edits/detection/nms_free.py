@@ -26,10 +26,6 @@ class AppendBoxes(DetectorEdit):
     The new outputs are `boxes` float32[batch, count, 4] as x1, y1, x2, y2 and `scores`
     float32[batch, count, classes]: what a suppression outside of the model takes.
 
-    Attributes:
-        output, scores, head, form: the head, as `AppendNms` has them.
-        background: the class that is none, "first" or "last"; its scores are left out.
-
     Raises:
         UsageError: the outputs are no such head.
 
@@ -73,14 +69,6 @@ class AppendBestBoxes(AppendBoxes):
     int64[batch, most], in falling order of scores; fewer than `most` where the head has fewer.  This is what
     `post_process_object_detection` of transformers does, but for its threshold and the size of the picture.
 
-    Attributes:
-        output, scores, head, form: the head, as `AppendNms` has them.
-        background: the class that is none, "first" or "last"; nothing is detected of it, and the others keep their
-            numbers.
-        most: how many.
-        single: whether a box counts for its best class alone (DETR, YOLOS), or for each of its classes (RT-DETR,
-            Deformable and Conditional DETR).
-
     Raises:
         UsageError: the outputs are no such head, or it is not known how many boxes it has.
 
@@ -91,7 +79,11 @@ class AppendBestBoxes(AppendBoxes):
     """
 
     most: int = 100
+    """How many boxes."""
     single: bool = False
+    """Whether a box counts only for its best class (DETR, YOLOS), or for each of its classes (RT-DETR, Deformable and
+    Conditional DETR).
+    """
     flag = "append-best-boxes"
     jumps = True
     output_names: ClassVar[Sequence[str]] = ("boxes", "scores", "classes")

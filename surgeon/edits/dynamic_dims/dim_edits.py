@@ -31,10 +31,6 @@ class Dim(Edit):
 
     A word in the place of a size frees a dimension that is fixed, as `--free` does: `--dim images[0]=batch`.
 
-    Attributes:
-        name: of the free dimension, or `input[axis]`.
-        size: the size, or a word.
-
     Raises:
         UsageError: no input has such a dimension, or its size does not fit an expression that it is part of.
 
@@ -47,7 +43,9 @@ class Dim(Edit):
     """
 
     name: str
+    """The name of the dynamic dimension, or `input[axis]`."""
     size: int | str
+    """The size, or a word."""
     flag = "dim"
     metavar = "NAME=SIZE"
 
@@ -150,10 +148,6 @@ def _substitute_size(dim: object, name: str, size: int) -> None:
 class RenameDim(Edit):
     """Call a free dimension by another name, wherever a shape is stated, in expressions too.
 
-    Attributes:
-        old: the name that it has.
-        new: the name that it is to have, which no other dimension may bear.
-
     Raises:
         UsageError: no input has such a dimension, or the new name is taken or none.
 
@@ -166,7 +160,9 @@ class RenameDim(Edit):
     """
 
     old: str
+    """Its present name."""
     new: str
+    """Its new name, which no other dimension may have."""
     flag = "rename-dim"
     metavar = "OLD=NEW"
 
@@ -195,10 +191,6 @@ class JoinDim(Edit):
     Exporters that are told axes without names give each input dimensions of its own, `input_ids_0` and
     `attention_mask_0`; what needs both to be one batch, as an attention with a mask, is not found then.
 
-    Attributes:
-        name: of the dimension.
-        other: of that which is as large, and whose name stays.
-
     Raises:
         UsageError: the model has no such dimensions, or one of them has no name.
 
@@ -211,7 +203,9 @@ class JoinDim(Edit):
     """
 
     name: str
+    """The name of the dimension."""
     other: str
+    """The dimension that is as large, and whose name stays."""
     flag = "join-dim"
     metavar = "NAME=OTHER"
 

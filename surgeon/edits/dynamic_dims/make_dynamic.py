@@ -35,11 +35,6 @@ class Free(Edit):
     interpretations of a graph.  Elsewhere the report says at which sizes the model ran, and that nothing can be
     compared there.
 
-    Attributes:
-        axis: which axis of the inputs.
-        name: of the dynamic dim.
-        input: the one input whose axis it is; None for all that have this axis.
-
     Raises:
         UsageError: no input has that axis fixed, the inputs have different sizes there, or the name is taken.
         GraphError: no interpretation of the graph is known to be right; the message names a node.
@@ -55,8 +50,11 @@ class Free(Edit):
     """
 
     axis: int
+    """The axis of the inputs."""
     name: str
+    """The name of the dynamic dim."""
     input: str | None = None
+    """The one input whose axis it is; None for all that have this axis."""
     flag = "free"
     metavar = "AXIS=NAME"
 

@@ -13,9 +13,6 @@ from surgeon.pipeline.editing.prune import filter_repeated, prune
 class AddOutput(Edit):
     """Give a tensor of the main graph as an output too, behind those that there are.
 
-    Attributes:
-        tensor: its name.
-
     Raises:
         UsageError: there is no such tensor, it is an output or an input, or its dtype cannot be told.
 
@@ -28,6 +25,7 @@ class AddOutput(Edit):
     """
 
     tensor: str
+    """The name of the tensor."""
     flag = "add-output"
     metavar = "TENSOR"
 
@@ -48,9 +46,6 @@ class AddOutput(Edit):
 class DropOutput(Edit):
     """Take an output away, and the nodes and weights that nothing else needs.  Inputs stay.
 
-    Attributes:
-        name: of the output.
-
     Raises:
         UsageError: there is no such output, or it is the last one.
 
@@ -63,6 +58,7 @@ class DropOutput(Edit):
     """
 
     name: str
+    """The name of the output."""
     flag = "drop-output"
     metavar = "NAME"
 

@@ -13,9 +13,6 @@ from surgeon.pipeline.editing.edit import Edit, parse_names
 class OrderInputs(Edit):
     """List these inputs first, in this order; the others stay behind them as they are.
 
-    Attributes:
-        names: of inputs.
-
     Raises:
         UsageError: there is no such input, or it is named twice.
 
@@ -28,6 +25,7 @@ class OrderInputs(Edit):
     """
 
     names: tuple[str, ...]
+    """Their names, first to last."""
     flag = "order-inputs"
     metavar = "A,B"
     side: ClassVar[str] = "input"
@@ -70,9 +68,6 @@ class OrderOutputs(OrderInputs):
     """List these outputs first, in this order; the others stay behind them as they are.
 
     Of an output that the model lists more than once, each time that it is named moves one, the first first.
-
-    Attributes:
-        names: of outputs.
 
     Raises:
         UsageError: there is no such output, or it is named more often than it is listed.

@@ -32,11 +32,6 @@ class Retype(Edit):
     the old one (indices, or a Cast of what holds no other numbers); anywhere else a Cast has to stand between, which is
     written only where it is asked for.
 
-    Attributes:
-        name: of the input or output.
-        dtype: the new one, by name: "bool", "float16", "int64".
-        cast: whether a Cast may be put between.
-
     Raises:
         UsageError: there is no such input or output, no such dtype, or a Cast is needed and not asked for.
 
@@ -49,8 +44,11 @@ class Retype(Edit):
     """
 
     name: str
+    """The name of the input or output."""
     dtype: str
+    """The new dtype, by name: "bool", "float16", "int64"."""
     cast: bool = False
+    """Whether a Cast may be put between."""
     flag = "retype"
     metavar = "NAME=DTYPE[:cast]"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"

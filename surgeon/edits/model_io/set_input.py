@@ -31,10 +31,6 @@ class Hold(Edit):
     is known then: rules take the branch (`constant_if`), and TensorRT, which wants to know sizes and axes when it
     builds, builds the model.
 
-    Attributes:
-        name: of the input.
-        value: a number, `true` or `false`, or several with commas: "16000", "0,2,3".
-
     Raises:
         UsageError: there is no such input, it holds no numbers or has free sizes, or the value does not fit it.
 
@@ -46,7 +42,9 @@ class Hold(Edit):
     """
 
     name: str
+    """The name of the input."""
     value: str
+    """A number, `true` or `false`, or several with commas: "16000", "0,2,3"."""
     flag = "hold"
     metavar = "INPUT=VALUE"
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "made"

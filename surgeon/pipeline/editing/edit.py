@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
+from surgeon.declarations import FieldManual
 from surgeon.errors import RuleError, UsageError
 from surgeon.ops.schemas.attribute_values import DTYPES, dtype_number
 from surgeon.pipeline.editing.draft import ModelDraft
@@ -66,6 +67,11 @@ class Edit(ABC):
     metavar: ClassVar[str]
     feeds: ClassVar[Literal["kept", "inner", "made"]] = "kept"
     jumps: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if isinstance(cls.__dict__.get("__doc__"), str):
+            cls.__doc__ = FieldManual(cls.__dict__["__doc__"])  # type: ignore[assignment]  # a descriptor
 
     def require_kinds(self) -> None:
         """Raise UsageError for a field of another type than it declares."""
