@@ -10,9 +10,10 @@ from onnx import numpy_helper
 
 import surgeon
 from surgeon import CheckFailed, Graph, Tensor
-from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, scopes_of
+from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds
 from surgeon.edits import Edit, ModelDraft
 from surgeon.file.model import Model
+from surgeon.ir.index import Index
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.model import trial_generator
 from surgeon.proof.model.distinguishing_inputs import LOOKED_UP, MET, DistinguishingInputs
@@ -274,8 +275,8 @@ def test_tables_of_positions_are_looked_up_to_their_end() -> None:
 
 def test_edges_are_reported_apart_that_arithmetic_leads_to() -> None:
     one, _ = pair("nearby numbers behind arithmetic")
-    assert edges_of(scopes_of(one)) == [7.0, 28.0]
-    [boundary] = find_thresholds(scopes_of(one))
+    assert edges_of(Index.over(one)) == [7.0, 28.0]
+    [boundary] = find_thresholds(Index.over(one))
     assert boundary.solutions().tolist() == [28.0]
     assert (boundary.is_model_input, boundary.is_plain, boundary.meets_exactly(np.array([28.0])).all()) == (
         True,
@@ -288,7 +289,7 @@ def test_numbers_are_solved_and_run_forwards_again() -> None:
     """What 0.1 * x rounds to 0.3 is a number and, maybe, those beside it; of 0.7 * x = 0.21 there is none."""
     for factor, wanted in ((0.1, 0.3), (0.7, 0.21), (3.3, 12.1)):
         made = model(FLOATS, f"float k = {{{factor}}}, float h = {{{wanted}}}", "a = Mul(x, k) y = Greater(a, h)")
-        [boundary] = find_thresholds(scopes_of(made))
+        [boundary] = find_thresholds(Index.over(made))
         near = np.float32(wanted / factor) * (1 + np.arange(-64, 65, dtype=np.float32) * np.float32(2.0**-24))
         expected = {float(number) for number in near if np.float32(factor) * number == np.float32(wanted)}
         assert set(boundary.solutions().tolist()) == expected
@@ -307,5 +308,5 @@ def test_elsewhere_nothing_is_met_that_roundings_lead_to() -> None:
 
 def test_what_products_of_matrices_lead_to_is_left_alone() -> None:
     made = model(FLOATS, "float f = {4}, float o = {28}", "m = MatMul(x, x) a = Div(m, f) y = Greater(a, o)")
-    [boundary] = find_thresholds(scopes_of(made))
+    [boundary] = find_thresholds(Index.over(made))
     assert not boundary.is_model_input

@@ -7,8 +7,8 @@ import pytest
 
 import surgeon
 from surgeon.analysis.decisions.joint_inputs import has_exact_joint_decision
-from surgeon.analysis.decisions.thresholds import scopes_of
 from surgeon.edits import Insert
+from surgeon.ir.index import Index
 from surgeon.proof.check_result import Outcome
 from surgeon.proof.model.edge_case_inputs import BEYOND_ORIGINAL
 from surgeon.testing import parse
@@ -187,6 +187,6 @@ def test_nothing_is_said_to_be_exact_that_is_rounded_or_not_looked_through() -> 
     head = "(float[n, 8] x) => (bool[n] y, float[n, 8] v)"
     rounded = "s = Sigmoid(x) f = Floor(s) v = Add(f, x)"
     for body, found in ((f"{exact} v = Neg(x)", True), (f"{exact} {rounded}", False), (f"{exact} v = Floor(x)", True)):
-        assert has_exact_joint_decision(scopes_of(model(head, body))) is found
+        assert has_exact_joint_decision(Index.over(model(head, body))) is found
     alone = model("(float[n, 8] x) => (bool[n, 8] y)", "y = Greater(x, o)")
-    assert not has_exact_joint_decision(scopes_of(alone))
+    assert not has_exact_joint_decision(Index.over(alone))

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 from onnx import parser
 
-from surgeon.analysis.decisions.thresholds import edges_of, region_literals, scopes_of
+from surgeon.analysis.decisions.thresholds import edges_of, region_literals
 from surgeon.analysis.input_dependence import counts
+from surgeon.ir.index import Index
 from surgeon.proof.cases.literal_injection import inject_literals
 from surgeon.proof.cases.value_strategies import VARIANT_STRIDE
 from surgeon.runtime.inputs.input_generator import InputGenerator
@@ -106,7 +107,7 @@ def test_what_something_is_compared_with_is_solved_for_the_inputs():
       w = own.above(x)
     }
     <opset_import: ["" : 18], domain: "own"> above (x) => (w) { k = Constant<value = float {77}>() w = Less(x, k) }""")
-    assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(scopes_of(model)))
+    assert {1.0, 50256.0, 50257.0, 50258.0, 77.0} <= set(edges_of(Index.over(model)))
     assert {3.0, 4.0, 0.5, 77.0} <= {number for numbers in region_literals(model).values() for number in numbers}
 
 

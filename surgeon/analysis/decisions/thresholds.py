@@ -8,7 +8,9 @@ from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProt
 
 from surgeon.analysis.decisions.threshold_solver import ArithmeticStep, Threshold
 from surgeon.file.tensors.decoding import decode_tensor
-from surgeon.ops.traits.trait_lookup import guess_node_traits
+from surgeon.ir.index import Index
+from surgeon.ir.scope import Node, Scope, qualified_name
+from surgeon.ops.traits.trait_lookup import guess_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of
 from surgeon.shapes.tensor_types import FLOATS
 
@@ -44,124 +46,124 @@ def _stored(holder: GraphProto | FunctionProto) -> Iterable[TensorProto]:
     return holder.initializer if isinstance(holder, GraphProto) else ()
 
 
-class ConstantScope:
-    """A graph, body or function: its nodes, and the constants that they read, from the main graph too.
-
-    fed: the dtypes of the model's inputs, by name; empty for bodies and functions, whose inputs come from nodes.
-    """
-
-    def __init__(self, holder: GraphProto | FunctionProto, outer: "ConstantScope | None" = None) -> None:
-        self.nodes = holder.node
-        entries = holder.input if outer is None and isinstance(holder, GraphProto) else ()
-        self.fed = {entry.name: entry.type.tensor_type.elem_type for entry in entries}
-        self.producers = {name: node for node in holder.node for name in node.output if name}
-        around = outer.tensors if outer is not None and isinstance(holder, GraphProto) else {}
-        self.tensors: dict[str, TensorProto] = {**around, **{tensor.name: tensor for tensor in _stored(holder)}}
-        for node in holder.node:
-            for tensor in _constant_outputs(node):
-                self.tensors[node.output[0]] = tensor
-            if len(node.output) == 1 and node.input and node.input[0] in self.tensors and _copies(node):
-                self.tensors[node.output[0]] = self.tensors[node.input[0]]
-
-    def columns(self, node: NodeProto, slot: int) -> np.ndarray:
-        """The numbers of a constant input, one if all are equal; empty if it has many or is not constant."""
-        numbers = self.numbers(node.input[slot], _MAX_ELEMENTS) if slot < len(node.input) else np.empty(0)
-        if numbers.size and (numbers == numbers[0]).all():
-            return numbers[:1]
-        return numbers if numbers.size <= _MAX_COLUMNS else np.empty(0)
-
-    def numbers(self, name: str, most: int) -> np.ndarray:
-        """The numbers of a constant; empty if it has more elements than `most`, or is not a constant."""
-        tensor = self.tensors.get(name)
-        return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
-
-    def trace_back(
-        self, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
-    ) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
-        """A tensor and those that it is computed from with constants, with the steps, and whether it is the last."""
-        node = self.producers.get(tensor)
-        found = list(self._before(node)) if node is not None and left else []
-        yield tensor, steps, not found
-        for name, step in found:
-            yield from self.trace_back(name, steps if step is None else (step, *steps), left - 1)
-
-    def _before(self, node: NodeProto) -> Iterator[tuple[str, ArithmeticStep | None]]:
-        """The tensors that a node moves, or combines only with constants, and how."""
-        op, reads = guess_node_traits(node), list(node.input)
-        free = [slot for slot, name in enumerate(reads) if name not in self.tensors]
-        if op.algebra.family and len(free) == 1 and len(reads) == len(op.algebra.signs):
-            (slot,) = free
-            others = [at for at in range(len(reads)) if at != slot]
-            columns = [self.columns(node, at) for at in others]
-            if all(len(numbers) for numbers in columns):
-                other, sign = (columns[0], op.algebra.signs[others[0]]) if others else (None, 1)
-                yield reads[slot], ArithmeticStep(op.algebra.family, op.algebra.signs[slot], other, sign)
-        elif op.data.copies_elements or op.data.nearly_copies_elements or op.shape.is_reshape:
-            made = _cast_to(node) if op.dtype.is_cast else None
-            slots = [
-                slot for slot in free if slot in (op.data.copies_elements or op.data.nearly_copies_elements or (0,))
-            ]
-            for slot in slots[:_BETWEEN_NODES]:
-                yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
-        elif (
-            op.shape.same_type_as_input and op.numerics.exact and len(reads) == len(free) == 1
-        ):  # an op such as Abs returns its input for one sign at least
-            yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
+def input_dtypes(scope: Scope) -> dict[str, int]:
+    """The dtypes of a model's inputs, by name; empty for bodies and functions, whose inputs come from nodes."""
+    inputs = scope.proto.input if scope.parent is None and not scope.is_function else ()
+    return {entry.name: entry.type.tensor_type.elem_type for entry in inputs}
 
 
-def scopes_of(model: ModelProto) -> Iterator[ConstantScope]:
-    """The main graph of a model, then its bodies and functions."""
-    main = ConstantScope(model.graph)
-    yield main
-    _, *inside = graphs_and_functions(model)
-    yield from (ConstantScope(holder, main) for holder in inside)
+def constant_source(scope: Scope, name: str) -> TensorProto | None:
+    """The stored tensor whose elements a tensor holds, in whatever dtype or order; None if it is not a constant."""
+    home = scope.defining_scope(name)
+    while home is not None and name not in home.initializers:
+        node = home.producers.get(name)
+        if node is None or len(node.outputs) != 1:
+            return None
+        for tensor in _constant_outputs(node):
+            return tensor
+        if not node.inputs or not _copies(node):
+            return None
+        name = node.inputs[0]
+        home = home.defining_scope(name)
+    return None if home is None else home.initializers[name]
 
 
-def edges_of(scopes: Iterable[ConstantScope]) -> list[float]:
+def unknown_inputs(node: Node) -> list[int]:
+    """The places of the inputs of a node that are not constants."""
+    return [slot for slot, name in enumerate(node.inputs) if constant_source(node.scope, name) is None]
+
+
+def columns(node: Node, slot: int) -> np.ndarray:
+    """The numbers of a constant input, one if all are equal; empty if it has many or is not constant."""
+    found = numbers(node.scope, node.inputs[slot], _MAX_ELEMENTS) if slot < len(node.inputs) else np.empty(0)
+    if found.size and (found == found[0]).all():
+        return found[:1]
+    return found if found.size <= _MAX_COLUMNS else np.empty(0)
+
+
+def numbers(scope: Scope, name: str, most: int) -> np.ndarray:
+    """The numbers of a constant; empty if it has more elements than `most`, or is not a constant."""
+    tensor = constant_source(scope, name)
+    return np.empty(0) if tensor is None or int(np.prod(tensor.dims)) > most else _numbers(tensor)
+
+
+def _trace_back(
+    scope: Scope, tensor: str, steps: tuple[ArithmeticStep, ...] = (), left: int = _FURTHEST
+) -> Iterator[tuple[str, tuple[ArithmeticStep, ...], bool]]:
+    """A tensor and those that it is computed from with constants, with the steps, and whether it is the last."""
+    node = scope.producers.get(tensor)
+    found = list(_before(node)) if node is not None and left else []
+    yield tensor, steps, not found
+    for name, step in found:
+        yield from _trace_back(scope, name, steps if step is None else (step, *steps), left - 1)
+
+
+def _before(node: Node) -> Iterator[tuple[str, ArithmeticStep | None]]:
+    """The tensors that a node moves, or combines only with constants, and how."""
+    op, reads, free = guess_traits(node.op), node.inputs, unknown_inputs(node)
+    if op.algebra.family and len(free) == 1 and len(reads) == len(op.algebra.signs):
+        (slot,) = free
+        others = [at for at in range(len(reads)) if at != slot]
+        given = [columns(node, at) for at in others]
+        if all(map(len, given)):
+            other, sign = (given[0], op.algebra.signs[others[0]]) if others else (None, 1)
+            yield reads[slot], ArithmeticStep(op.algebra.family, op.algebra.signs[slot], other, sign)
+    elif op.data.copies_elements or op.data.nearly_copies_elements or op.shape.is_reshape:
+        made = _cast_to(node) if op.dtype.is_cast else None
+        moved = op.data.copies_elements or op.data.nearly_copies_elements or (0,)
+        for slot in [slot for slot in free if slot in moved][:_BETWEEN_NODES]:
+            yield reads[slot], None if made is None else ArithmeticStep(dtype=made)
+    elif op.shape.same_type_as_input and op.numerics.exact and len(reads) == len(free) == 1:
+        # An op such as Abs returns its input for one sign at least.
+        yield from ((reads[0], step) for step in (None, ArithmeticStep("sum", -1)))
+
+
+def edges_of(index: Index) -> list[float]:
     """The input values at which compared or clipped tensors equal the constant that they are compared with or clipped
     to.
 
     Also through sums and products with constants of one number: x for x/4 - 3 > 1 is 16.  At most `MAX_EDGES`.
     """
     found: dict[float, None] = {}
-    for scope in scopes:
+    for scope in index.scopes:
         for tensor, wanted in islice(_compared(scope), _MAX_DECIDERS):
-            for _, steps, _ in scope.trace_back(tensor):
+            for _, steps, _ in _trace_back(scope, tensor):
                 if all(step.other is None or step.other.size == 1 for step in steps):
-                    numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
-                    finite = numbers[np.isfinite(numbers)].tolist()
+                    values = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
+                    finite = values[np.isfinite(values)].tolist()
                     found.update(dict.fromkeys(finite[: MAX_EDGES - len(found)]))
     return list(found)
 
 
-def sizes_of(scopes: Iterable[ConstantScope]) -> tuple[list[int], list[int]]:
+def sizes_of(index: Index) -> tuple[list[int], list[int]]:
     """Sizes at which a model decides: constants compared with sizes; then the reach of slices, from either end."""
     compared: dict[int, None] = {}
     reached: dict[int, None] = {}
-    for scope in scopes:
+    for scope in index.scopes:
         for tensor, wanted in islice(_compared(scope), _MAX_DECIDERS):
-            for start, steps, _ in scope.trace_back(tensor):
-                if (maker := scope.producers.get(start)) is not None and guess_node_traits(maker).shape.returns_sizes:
-                    numbers = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
-                    compared.update((int(number), None) for number in numbers if number.is_integer())
+            for start, steps, _ in _trace_back(scope, tensor):
+                if (maker := scope.producers.get(start)) is not None and guess_traits(maker.op).shape.returns_sizes:
+                    values = Threshold(np.array(wanted, np.float64), steps).source_values.reshape(-1)
+                    compared.update((int(number), None) for number in values if number.is_integer())
         for node in scope.nodes:
-            axes = guess_node_traits(node).shape.axes
-            for name in node.input[1:3] if axes is not None and axes.in_order else ():
-                reached.update((abs(int(number)), None) for number in scope.numbers(name, _MAX_COLUMNS))
+            axes = guess_traits(node.op).shape.axes
+            for name in node.inputs[1:3] if axes is not None and axes.in_order else ():
+                reached.update((abs(int(number)), None) for number in numbers(scope, name, _MAX_COLUMNS))
     return list(compared), list(reached)
 
 
-def find_thresholds(scopes: Iterable[ConstantScope]) -> list[Threshold]:
+def find_thresholds(index: Index) -> list[Threshold]:
     """The thresholds of a model: of comparisons with constants, of clipping, and of rounding to integers.
 
     Each is followed back to an input, or to a tensor that is computed otherwise, as by a matrix product.
     """
     found: dict[Hashable, Threshold] = {}
-    for scope in scopes:
+    for scope in index.scopes:
+        fed = input_dtypes(scope)
         for tensor, wanted, first in _deciding(scope):
-            for start, steps, is_end in scope.trace_back(tensor):
-                is_fed = start in scope.fed
-                dtype = _float_dtype(scope.fed.get(start, TensorProto.FLOAT))
+            for start, steps, is_end in _trace_back(scope, tensor):
+                is_fed = start in fed
+                dtype = _float_dtype(fed.get(start, TensorProto.FLOAT))
                 if not is_end or dtype is None or not _is_followed((*steps, *first)):
                     continue
                 whole = (*steps, *first)
@@ -175,11 +177,11 @@ def _float_dtype(dtype: int) -> np.dtype | None:
     return np.dtype(helper.tensor_dtype_to_np_dtype(dtype)) if dtype in FLOATS else None
 
 
-def _cast_to(node: NodeProto) -> np.dtype | None:
+def _cast_to(node: Node) -> np.dtype | None:
     """The target dtype of a Cast; None if it is not an attribute."""
-    target = next((item.i for item in node.attribute if item.name == "to" and not item.ref_attr_name), 0)
+    item = node.attribute("to")
     try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(target))
+        return np.dtype(helper.tensor_dtype_to_np_dtype(0 if item is None or item.ref_attr_name else item.i))
     except KeyError:
         return None
 
@@ -197,17 +199,16 @@ def _is_followed(steps: Sequence[ArithmeticStep]) -> bool:
     return True
 
 
-def _copies(node: NodeProto) -> bool:
+def _copies(node: Node) -> bool:
     """Whether a node returns the elements of its first input, in whatever dtype or order."""
-    op = guess_node_traits(node)
+    op = guess_traits(node.op)
     return op.shape.is_reshape or (0,) in (op.data.nearly_copies_elements, op.data.copies_elements)
 
 
-def _constant_outputs(node: NodeProto) -> Iterator[TensorProto]:
+def _constant_outputs(node: Node) -> Iterator[TensorProto]:
     """The constant tensor that a node without inputs, or with only a shape input, returns."""
-    is_constant = not node.input or guess_node_traits(node).shape.expands
-    if is_constant and len(node.output) == 1:
-        yield from (tensor for item in node.attribute if (tensor := _attribute_tensor(item)) is not None)
+    if not node.inputs or guess_traits(node.op).shape.expands:
+        yield from (tensor for item in node.proto.attribute if (tensor := _attribute_tensor(item)) is not None)
 
 
 def _attribute_tensor(item: AttributeProto) -> TensorProto | None:
@@ -218,50 +219,45 @@ def _attribute_tensor(item: AttributeProto) -> TensorProto | None:
     return None if dtype is None else numpy_helper.from_array(np.array(helper.get_attribute_value(item), dtype))
 
 
-def _deciding(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
+def _deciding(scope: Scope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors on which nodes decide, their thresholds, and the arithmetic before: the first of each kind."""
     for found in (_compared(scope), _compared_attributes(scope)):
         yield from ((tensor, wanted, ()) for tensor, wanted in islice(found, _MAX_DECIDERS))
     yield from islice(_rounded(scope), _MAX_DECIDERS)
 
 
-def _compared(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
+def _compared(scope: Scope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare or clip, and with which numbers."""
     for node in scope.nodes:
-        op = guess_node_traits(node)
-        is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.input) > 1
-        for slot, name in enumerate(node.input if op.algebra.compares or is_bounded else ()):
-            if (
-                name in scope.tensors
-                and (other := node.input[1 - slot if op.algebra.compares else 0]) not in scope.tensors
-            ):
-                yield other, _distinct_numbers(scope.tensors[name])
+        op = guess_traits(node.op)
+        is_bounded = op.shape.same_type_as_input and op.data.nearly_copies_elements == (0,) and len(node.inputs) > 1
+        for slot, name in enumerate(node.inputs if op.algebra.compares or is_bounded else ()):
+            tensor, other = constant_source(scope, name), node.inputs[1 - slot if op.algebra.compares else 0]
+            if tensor is not None and constant_source(scope, other) is None:
+                yield other, _distinct_numbers(tensor)
 
 
-def _compared_attributes(scope: ConstantScope) -> Iterator[tuple[str, list[float]]]:
+def _compared_attributes(scope: Scope) -> Iterator[tuple[str, list[float]]]:
     """Tensors that nodes compare with floats of their attributes, of either sign, as decision trees do."""
     for node in scope.nodes:
-        for item in node.attribute if node.input else ():
+        for item in node.proto.attribute if node.inputs else ():
             is_float = item.type in (AttributeProto.FLOAT, AttributeProto.FLOATS)
-            for numbers in _attribute_numbers(node, item) if is_float else ():
-                both = (numbers, -numbers) if item.type == AttributeProto.FLOAT else (numbers,)
-                yield node.input[0], np.unique(both).tolist()
+            for values in _attribute_numbers(node.op, item) if is_float else ():
+                both = (values, -values) if item.type == AttributeProto.FLOAT else (values,)
+                yield node.inputs[0], np.unique(both).tolist()
 
 
-def _rounded(scope: ConstantScope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
+def _rounded(scope: Scope) -> Iterator[tuple[str, list[float], Sequence[ArithmeticStep]]]:
     """Tensors that nodes round to integers, integers and halves near zero, and the arithmetic before."""
     for node in scope.nodes:
-        op = guess_node_traits(node)
-        if op.numerics.rounding_scale_slot is not None and (
-            op.numerics.rounding_scale_slot == 0 or len(scope.columns(node, op.numerics.rounding_scale_slot))
-        ):
-            scale = ArithmeticStep(
-                "product", other=scope.columns(node, op.numerics.rounding_scale_slot), constant_sign=-1
-            )
-            yield node.input[0], _HALVES, (scale,) if op.numerics.rounding_scale_slot else ()
+        op = guess_traits(node.op)
+        slot = op.numerics.rounding_scale_slot
+        if slot is not None and (slot == 0 or len(columns(node, slot))):
+            scale = ArithmeticStep("product", other=columns(node, slot), constant_sign=-1)
+            yield node.inputs[0], _HALVES, (scale,) if slot else ()
         made = _cast_to(node) if op.dtype.is_cast else None
         if made is not None and made.kind in "iub":
-            yield node.input[0], _HALVES if made.kind in "iu" else [0.0], ()
+            yield node.inputs[0], _HALVES if made.kind in "iu" else [0.0], ()
 
 
 def _attribute_literals(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
@@ -269,17 +265,17 @@ def _attribute_literals(node: NodeProto, item: AttributeProto) -> Iterator[np.nd
     if (tensor := _attribute_tensor(item)) is not None:
         yield _scalar_number(tensor)
     else:
-        yield from _attribute_numbers(node, item)
+        yield from _attribute_numbers(qualified_name(node.domain, node.op_type), item)
 
 
-def _attribute_numbers(node: NodeProto, item: AttributeProto) -> Iterator[np.ndarray]:
-    """The numbers of an attribute that a node may compare with."""
-    op = guess_node_traits(node)
+def _attribute_numbers(name: str, item: AttributeProto) -> Iterator[np.ndarray]:
+    """The numbers of an attribute that a node of an op may compare with."""
+    op, is_of_trees = guess_traits(name), name.startswith("ai.onnx.ml::")
     has_shape = op.shape.same_type_as_input or op.shape.same_shape_as_input
     is_elementwise = has_shape and op.numerics.norm_axis is None and not op.numerics.accumulates
-    if item.type == AttributeProto.FLOAT and (is_elementwise or node.domain == "ai.onnx.ml"):
+    if item.type == AttributeProto.FLOAT and (is_elementwise or is_of_trees):
         yield np.array([item.f], np.float64)
-    if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and node.domain == "ai.onnx.ml":
+    if item.type in (AttributeProto.FLOATS, AttributeProto.INTS) and is_of_trees:
         held = item.floats if item.type == AttributeProto.FLOATS else item.ints
         yield np.unique(np.array(held[:_MAX_ELEMENTS], np.float64))[:MAX_EDGES]
 

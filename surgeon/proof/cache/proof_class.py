@@ -13,8 +13,9 @@ from math import prod
 import numpy as np
 from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto
 
-from surgeon.analysis.decisions.thresholds import edges_of, scopes_of
+from surgeon.analysis.decisions.thresholds import edges_of
 from surgeon.file.tensors.decoding import decode_tensor
+from surgeon.ir.index import Index
 from surgeon.ops.schemas.attribute_values import AT_REST
 from surgeon.ops.traits.trait_lookup import guess_node_traits, guess_traits
 from surgeon.ops.traversal import GRAPHS
@@ -50,7 +51,7 @@ def proof_class_of(case: ProofCase) -> ProofClass:
                 for tensor in model.graph.initializer
             )
         ),
-        tuple(edges_of(scopes_of(sides.before))),
+        tuple(edges_of(Index.over(sides.before))),
         _of_all((*sides.before.functions, *sides.after.functions)),
         _of_all((*case.bodies_before.values(), *case.bodies_after.values())),
         tuple(sorted((item.domain, item.version) for item in sides.before.opset_import)),

@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from onnx import ModelProto
 
-from surgeon.analysis.decisions.thresholds import edges_of, region_literals, scopes_of
+from surgeon.analysis.decisions.thresholds import edges_of, region_literals
 from surgeon.analysis.input_dependence import counts
+from surgeon.ir.index import Index
 from surgeon.ir.scope import qualified_name
 from surgeon.ops.traits.op_traits import OpTraits, Slots
 from surgeon.ops.traits.trait_lookup import traits_of
@@ -77,7 +78,8 @@ class CaseInputs:
         }
         self._replacement_only = replacement.keys()  # constants from attributes of the replacement
         self._constants = region_literals(sides.before) | replacement
-        self._edges = list(dict.fromkeys((*edges_of(scopes_of(sides.before)), *edges_of(scopes_of(sides.after)))))
+        indexes = map(Index.over, (sides.before, sides.after))
+        self._edges = list(dict.fromkeys(edge for index in indexes for edge in edges_of(index)))
         self._plan.speak(vocabulary(sides.after))
         self._countable = countable(self._plan.wants)
 

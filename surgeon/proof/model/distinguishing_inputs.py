@@ -12,9 +12,10 @@ from onnx import TensorProto
 from surgeon.analysis.decisions.joint_inputs import FINEST, JOINED, has_exact_joint_decision
 from surgeon.analysis.decisions.sort_ties import TIED, has_exact_ties
 from surgeon.analysis.decisions.threshold_solver import Threshold
-from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, region_literals, scopes_of, sizes_of
+from surgeon.analysis.decisions.thresholds import edges_of, find_thresholds, region_literals, sizes_of
 from surgeon.file.model import Model
 from surgeon.file.tensors.content_equality import TensorContents
+from surgeon.ir.index import Index
 from surgeon.ops.traits.trait_lookup import guess_node_traits
 from surgeon.ops.traversal import graphs_and_functions, nodes_of, uses_float16
 from surgeon.runtime.inputs.input_generator import InputGenerator
@@ -71,10 +72,10 @@ class DistinguishingInputs:
         """
         models = original.skeleton, other.skeleton
         most = _MAX_HALF if any(map(uses_float16, models)) else _MAX_FLOAT
-        scopes = [list(scopes_of(model)) for model in models]
-        boundaries = [find_thresholds(some) for some in scopes]
+        indexes = [Index.over(model) for model in models]
+        boundaries = list(map(find_thresholds, indexes))
         met = _met(boundaries, exactly=exactly)
-        edges = list(dict.fromkeys(number for some in scopes for number in edges_of(some)))
+        edges = list(dict.fromkeys(number for index in indexes for number in edges_of(index)))
         numbers = (number for model in models for array in region_literals(model).values() for number in array.tolist())
         literals = list(dict.fromkeys(number for number in numbers if math.isfinite(number)))
         no_fills = (number for number in literals if number > _FILLS)
@@ -85,8 +86,8 @@ class DistinguishingInputs:
         whole = [dict.fromkeys(int(number) + by for number in some for by in (0, 1, -1)) for some in (edges, literals)]
         integers = list(whole[0]), [number for number in whole[1] if number not in whole[0]]
         differing = dict(_tables(original, other)) if tables else {}
-        joined = _joined(boundaries) if all(map(has_exact_joint_decision, scopes)) else ()
-        (ours, reached), (theirs, reached_too) = map(sizes_of, scopes)
+        joined = _joined(boundaries) if all(map(has_exact_joint_decision, indexes)) else ()
+        (ours, reached), (theirs, reached_too) = map(sizes_of, indexes)
         sizes = dict.fromkeys((*ours, *theirs, *sorted({*reached} ^ {*reached_too})))
         branch_sizes = [size for size in sizes if _MIN_SIZE <= size <= _MAX_SIZE][:_MAX_SIZES]
         words = [word for model in models for word in vocabulary(model)]
@@ -97,7 +98,7 @@ class DistinguishingInputs:
             floats,
             integers,
             differing,
-            ties=all(map(has_exact_ties, scopes)),
+            ties=all(map(has_exact_ties, indexes)),
             joined=joined,
             sizes=branch_sizes,
             words=words,
