@@ -43,7 +43,7 @@ UPWARD = {"surgeon.pipeline.rewriting.aliased_edit": {"edits"}}
 LONGEST_FILE, LONGEST_FUNCTION, LONGEST_RULE = 600, 70, 170
 # Lines that a package may have.  Lower a number with each change that makes its package smaller.
 BUDGETS = {
-    "analysis": 1_250,
+    "analysis": 1_300,
     "authoring": 4_150,
     "automation": 3_750,
     "beside the packages": 1_100,
@@ -52,11 +52,11 @@ BUDGETS = {
     "display": 6_100,
     "edits": 7_000,
     "file": 4_100,
-    "ir": 2_250,
+    "ir": 2_400,
     "ops": 4_350,
     "patterns": 300,
     "pipeline": 6_300,
-    "precision": 6_000,
+    "precision": 5_950,
     "proof": 8_500,
     "rules": 11_700,
     "rules of `patterns`": 13_250,

@@ -7,6 +7,7 @@ It knows neither patterns nor runtimes, so it must not import `shapes` or anythi
 __all__ = [
     "constants",
     "divisors",
+    "edges",
     "equivalence",
     "fresh_names",
     "function_table",
